@@ -1,0 +1,27 @@
+"""Train sentence embeddings with contrastive objectives and watch the angles between sentences.
+
+In Python, no more than this:
+
+    model = contrastcli.load("runs/…" or a folder or a hub name)
+    model.encode(["a dog runs", "a puppy sprints"])  # ndarray (2, d)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contrastcli.model.encoder import SentenceEncoder
+
+__version__ = "0.1.0"
+__all__ = ["load"]
+
+
+def load(name: str) -> SentenceEncoder:
+    """The model of a run (its best checkpoint, else its last), a folder or a hub name.
+
+    Raises contrastcli.errors.DataError if there is none or it cannot be read.
+    """
+    from contrastcli.query import load_model  # torch is imported only when a model is asked for
+
+    return load_model(name)

@@ -1,0 +1,216 @@
+"""What objectives there are: one `Spec` each, which names the rows it needs, its settings, its loss and its paper.
+
+Adding an objective is one file in `objectives/` and one line in `BUILT_IN`. Another package adds its own under the
+entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from contrastcli.errors import UsageError, nearest
+from contrastcli.settings import Section, Setting, describe
+
+Form = Literal["sentences", "pairs", "triplets", "labelled"]
+"""Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
+
+Similarity = Annotated[
+    Literal["cosine", "angle", "arc", "rbf"], Meta(description="what two embeddings are compared by", title="s(a,b)")
+]
+Margin = Annotated[
+    float, Meta(ge=-180, le=180, description="shift of the positive; above 0 makes it harder", title="m")
+]
+Tau = Annotated[float, Meta(gt=0, le=1000, description="temperature that divides every similarity", title="τ")]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of a setting under the values of the others, and the unit that goes with them."""
+
+    low: float
+    high: float
+    unit: str
+
+
+_MARGINS: Mapping[str, tuple[Bounds, float]] = {
+    "cosine": (Bounds(-2, 2, "cosine"), 0.0),
+    "angle": (Bounds(-180, 180, "degrees"), 10.0),
+    "arc": (Bounds(-180, 180, "degrees"), 10.0),
+    "rbf": (Bounds(0, 0, ""), 0.0),
+}
+
+
+class ObjectiveSettings(Section, frozen=True, kw_only=True):
+    """Base of every objective's settings. A subclass that has both `similarity` and `margin` gets the margin's unit,
+    limits and default from the similarity."""
+
+    def inactive(self) -> frozenset[str]:
+        """Settings that have no effect beside the values of the others."""
+        return frozenset({"margin"}) if getattr(self, "similarity", None) == "rbf" else frozenset()
+
+    def bounds(self) -> dict[str, Bounds]:
+        """Limits and units that depend on the values of other settings."""
+        similarity = getattr(self, "similarity", None)
+        return {"margin": _MARGINS[similarity][0]} if similarity else {}
+
+    @classmethod
+    def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Every default, given what was chosen."""
+        found = {s.name: s.default for s in describe("objective", cls).values()}
+        if {"similarity", "margin"} <= found.keys():
+            similarity = chosen.get("similarity", found["similarity"])
+            found["margin"] = _MARGINS[similarity][1] if similarity in _MARGINS else 0.0
+        return found
+
+
+class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
+    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+    hard_negative_weight: Annotated[
+        float, Meta(ge=-100, le=100, description="added to the logit of a row's own hard negative")
+    ] = 0.0
+    mlm_weight: Annotated[float, Meta(ge=0, le=100, description="weight of the masked-language-model term")] = 0.0
+    mlm_probability: Annotated[float, Meta(gt=0, lt=1, description="share of tokens that the term masks")] = 0.15
+
+    def inactive(self) -> frozenset[str]:
+        return super().inactive() | (frozenset() if self.mlm_weight else frozenset({"mlm_probability"}))
+
+
+class SimACE(SimCSE, frozen=True, kw_only=True):
+    """SimCSE's settings with SimACE's angle, margin and temperature (SimACE Eq. 7-9)."""
+
+    similarity: Similarity = "angle"
+    margin: Margin = 10.0
+    tau: Tau = 0.06
+
+
+class ArcCon(SimCSE, frozen=True, kw_only=True):
+    """SimCSE's settings with ArcCSE's additive margin on the positive's angle."""
+
+    similarity: Similarity = "arc"
+    margin: Margin = 10.0
+
+
+class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
+    """Instance discrimination with weighted hard negatives, beside classification of the pair."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+    beta: Annotated[float, Meta(ge=0, le=1000, description="weight of instance discrimination", title="β")] = 1.0
+    hard_negatives: Annotated[
+        Literal["importance", "exponent", "uniform"],
+        Meta(description="weight of each negative: the released code's, Eq. 3's as printed, or none", title="α"),
+    ] = "importance"
+    classification: Annotated[bool, Meta(description="also classify each pair, not only discriminate")] = True
+
+    def inactive(self) -> frozenset[str]:
+        return super().inactive() | (frozenset() if self.classification else frozenset({"beta"}))
+
+
+class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
+    """Supervised contrastive learning over the hypotheses of a premise, beside classification."""
+
+    lambda_: Annotated[
+        float, Meta(ge=0, le=1, description="weight of the contrastive term against classification", title="λ")
+    ] = 0.3
+    tau: Tau = 1.0
+    normalize: Annotated[bool, Meta(description="compare by a similarity; off: by dot products, as published")] = False
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    positives: Annotated[int, Meta(ge=0, description="positives drawn per anchor; 0: all", title="N+")] = 0
+    negatives: Annotated[int, Meta(ge=0, description="negatives drawn per anchor; 0: all", title="N-")] = 0
+
+    def inactive(self) -> frozenset[str]:
+        return super().inactive() if self.normalize else frozenset({"similarity", "margin"})
+
+
+class Softmax(ObjectiveSettings, frozen=True, kw_only=True):
+    """Classification of the pair has nothing to set."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One objective.
+
+    `needs` lists the row forms that it takes, the preferred first. `loss` and `heads` are `module:function` names.
+    `labels` are the labels that it uses (0 entailment, 1 neutral, 2 contradiction): other rows are dropped.
+    `grouped` keeps the rows of one anchor in one batch.
+    """
+
+    name: str
+    settings: type[ObjectiveSettings]
+    needs: tuple[Form, ...]
+    loss: str
+    paper: str
+    heads: str = ""
+    labels: tuple[int, ...] = ()
+    grouped: bool = False
+
+    GROUP: ClassVar[str] = "contrast.objectives"
+
+    def describe(self) -> dict[str, Setting]:
+        """Its settings by name."""
+        return describe("objective", self.settings)
+
+
+_CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
+_INFONCE = "contrastcli.objectives.infonce:infonce"
+
+BUILT_IN: tuple[Spec, ...] = (
+    Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021, Eq. 1 and 5"),
+    Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9"),
+    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE), Eq. 5"),
+    Spec(
+        "pairsupcon",
+        PairSupCon,
+        ("labelled",),
+        "contrastcli.objectives.pairsupcon:pairsupcon",
+        "Zhang et al. 2021, Eq. 2-5",
+        heads="contrastcli.objectives.pairsupcon:heads",
+        labels=(0, 2),
+    ),
+    Spec(
+        "supcon",
+        SupCon,
+        ("labelled",),
+        "contrastcli.objectives.supcon:supcon",
+        "Liao 2021, Eq. 1-3",
+        heads="contrastcli.objectives.supcon:heads",
+        labels=(0, 1, 2),
+        grouped=True,
+    ),
+    Spec(
+        "softmax",
+        Softmax,
+        ("labelled",),
+        "contrastcli.objectives.softmax:softmax",
+        "Reimers and Gurevych 2019 (SBERT)",
+        heads="contrastcli.objectives.softmax:heads",
+        labels=(0, 1, 2),
+    ),
+)
+
+
+def find(name: str) -> Spec:
+    """The objective of that name; other packages are asked only for a name that is not built in."""
+    for spec in BUILT_IN:
+        if spec.name == name:
+            return spec
+    for spec in every():
+        if spec.name == name:
+            return spec
+    raise UsageError(f"there is no objective '{name}'", nearest(name, [s.name for s in every()]))
+
+
+def every() -> tuple[Spec, ...]:
+    """All objectives, those of other packages last."""
+    return BUILT_IN + tuple(entry.load() for entry in entry_points(group=Spec.GROUP))

@@ -1,0 +1,63 @@
+"""One error type, what went wrong and how to mend it, and the exit codes.
+
+ContrastError            1  failed: not writable, locked by another writer, disk full
+├── UsageError           2  a bad value, key, preset or combination
+├── DataError            3  data, model or run missing, malformed or unsuitable
+├── DivergedError        4  the loss or a gradient is not a number
+└── InterruptedEarly   130  interrupted before anything was saved
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class ContrastError(Exception):
+    """An error that a user can act on.
+
+    `what` says what is wrong in one line, `hint` the remedy in one line; the command line prints just these two.
+    """
+
+    code: ClassVar[int] = 1
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+class RunError(ContrastError):
+    """A run directory cannot be used: not writable, locked by another writer, disk full."""
+
+
+class UsageError(ContrastError):
+    """A value, key, preset or combination that makes no sense."""
+
+    code = 2
+
+
+class DataError(ContrastError):
+    """Data, a model or a run is missing, malformed or unsuitable."""
+
+    code = 3
+
+
+class DivergedError(ContrastError):
+    """The loss or a gradient became infinite or not a number."""
+
+    code = 4
+
+
+class InterruptedEarly(ContrastError):
+    """The user interrupted before anything was saved."""
+
+    code = 130
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A clause that names the nearest known word, for unknown keys and names."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
