@@ -1,0 +1,76 @@
+"""What the losses share: precision, masks, means over nothing, blocks of anchors, the classifier's features."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+BLOCK = 256
+"""Anchors whose similarities to the whole batch are held in memory at once."""
+
+NOTHING = -1e30
+"""The logit of what takes no part. Finite, so that a row in which nothing takes part has a gradient: zero."""
+
+
+def promoted(x: Tensor) -> Tensor:
+    """`x` in the precision that losses are computed in: float32, or float64 where it is that already."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+@contextmanager
+def full_precision(views: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """The views in full precision, and autocast off: it would run the matrix products in bfloat16 again."""
+    device = next(iter(views.values())).device
+    with torch.autocast(device.type, enabled=False):
+        yield {name: promoted(view) for name, view in views.items()}
+
+
+def among(columns: Tensor, texts: Tensor) -> Tensor:
+    """Where a column's text is one of a row's own texts: (M,) and (n, k) text ids → (n, M) bool."""
+    return (texts[:, :, None] == columns).any(dim=1)
+
+
+def masked(logits: Tensor, keep: Tensor) -> Tensor:
+    """`logits` with what is not kept out of every log-sum-exp: both (n, M)."""
+    return logits.masked_fill(~keep, NOTHING)
+
+
+def discrimination(positive: Tensor, negatives: Tensor) -> Tensor:
+    """−log( e^p / (e^p + e^n) ) of logits p and n, where n is the negatives' log-sum-exp: (n,).
+
+    As log(1 + e^(n−p)), so that a small loss keeps its digits.
+    """
+    return -nn.functional.logsigmoid(positive - negatives)
+
+
+def mean(values: Tensor) -> Tensor:
+    """The mean of (n,) values; of none, a zero that keeps the graph."""
+    return values.sum() / max(values.numel(), 1)
+
+
+def by_blocks(term: Callable[[Tensor], Tensor], anchors: Tensor) -> Tensor:
+    """`term(anchors)`, (n,) indices → (n,) values, in memory that grows with the batch and not with its square.
+
+    `term` must give each anchor's value on its own and draw nothing at random: it is run on blocks of anchors, and
+    again in the backward pass, so that one block's (BLOCK, M) matrices are alive at a time.
+    """
+    if len(anchors) <= BLOCK:
+        return term(anchors)
+    blocks = torch.split(anchors, BLOCK)
+    return torch.cat([checkpoint(term, block, use_reentrant=False, preserve_rng_state=False) for block in blocks])
+
+
+def pair_features(u: Tensor, v: Tensor) -> Tensor:
+    """[u, v, |u − v|], what SBERT-style classifiers see of a pair: two (N, d) → (N, 3d)."""
+    return torch.cat([u, v, (u - v).abs()], dim=-1)
+
+
+def fresh_linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
+    """A linear layer initialised as BERT does: weights N(0, 0.02), bias 0."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.normal_(layer.weight, std=0.02)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer

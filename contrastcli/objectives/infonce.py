@@ -1,0 +1,52 @@
+"""InfoNCE, the loss of SimCSE, ArcCon and SimACE: tell a row's positive from the rest of the batch.
+
+SimCSE: Gao et al., 2021, https://arxiv.org/abs/2104.08821, Eq. 1 and 5. ArcCon: Zhang et al., 2022 (ArcCSE).
+SimACE: Eq. 9. They differ in similarity, margin and temperature only.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.objectives.functional import among, by_blocks, discrimination, full_precision, masked, mean
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.similarity import Similarity, paired, pairwise
+
+
+def infonce(
+    views: Mapping[str, Tensor],
+    rows: Rows,
+    heads: nn.ModuleDict,
+    *,
+    similarity: Similarity,
+    margin: float,
+    tau: float,
+    hard_negative_weight: float = 0.0,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """mean_i −log( e^(s'(a_i, p_i)/τ) / (e^(s'(a_i, p_i)/τ) + Σ_j e^(s(a_i, c_j)/τ)) ), anchors to columns only.
+
+    Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, where there is a view
+    "negative", every row's hard negative. The margin, in the unit of `similarity`, is s' − s: the positive's alone.
+    It has no heads. `hard_negative_weight` is added to the logit, already divided by τ, of a row's own hard negative.
+    Parts: contrast.
+    """
+    with full_precision(views) as full:
+        anchor, positive = full["anchor"], full["positive"]  # (N, d)
+        rows, size = rows.to(anchor.device), len(anchor)
+        names = [name for name in ("positive", "negative") if name in full]
+        columns = torch.cat([full[name] for name in names])  # (M, d), M is N or 2N
+        places = torch.arange(len(columns), device=anchor.device)  # (M,)
+
+        def term(i: Tensor) -> Tensor:  # (n,) anchors → (n,) losses
+            logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
+            logits = logits + hard_negative_weight * (places == size + i[:, None])
+            keep = places != i[:, None]
+            if rows.mask_duplicates:
+                own = torch.stack([rows.ids["anchor"][i], rows.ids["positive"][i]], dim=1)  # (n, 2)
+                keep &= ~among(torch.cat([rows.ids[name] for name in names]), own)
+            own_positive = paired(anchor[i], positive[i], similarity, margin) / tau  # (n,)
+            return discrimination(own_positive, masked(logits, keep).logsumexp(dim=1))
+
+        loss = mean(by_blocks(term, places[:size]))
+    return loss, {"contrast": loss.detach()}

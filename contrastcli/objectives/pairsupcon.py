@@ -1,0 +1,120 @@
+"""PairSupCon: tell entailment from contradiction, and each entailed pair from the rest of the batch.
+
+Zhang et al., 2021, "Pairwise Supervised Contrastive Learning of Sentence Representations", Eq. 1-5. Where the paper
+and its released code differ, the code's conventions are kept: both directions and the cross-entropy are averaged.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.objectives.functional import (
+    among,
+    by_blocks,
+    discrimination,
+    fresh_linear,
+    full_precision,
+    masked,
+    mean,
+    pair_features,
+)
+from contrastcli.objectives.rows import ENTAILMENT, Rows
+from contrastcli.objectives.similarity import Similarity, paired, pairwise
+
+HardNegatives = Literal["importance", "exponent", "uniform"]
+
+PROJECTION_WIDTH = 128
+
+
+def heads(width: int) -> nn.ModuleDict:
+    """The pair classifier f and the projection h that instances are told apart in, all without biases."""
+    projection = nn.Sequential(
+        fresh_linear(width, width, bias=False),
+        nn.ReLU(),
+        fresh_linear(width, PROJECTION_WIDTH, bias=False),
+    )
+    return nn.ModuleDict({"classifier": fresh_linear(3 * width, 2, bias=False), "projection": projection})
+
+
+def pairsupcon(
+    views: Mapping[str, Tensor],
+    rows: Rows,
+    heads: nn.ModuleDict,
+    *,
+    similarity: Similarity,
+    margin: float,
+    tau: float,
+    beta: float,
+    hard_negatives: HardNegatives,
+    classification: bool,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """CE(f([u, u', |u − u'|]), y) + β · L_ID (Eq. 5); without `classification`, L_ID alone and no β.
+
+    Views: anchor (premise) and positive (hypothesis), (N, d). Labels: entailment (y = 1) or contradiction (y = 0);
+    neutral rows must have been dropped. The margin, in the unit of `similarity`, belongs to the positive.
+    L_ID takes both sentences of every entailed pair as anchors in turn and averages over the anchors; the negatives
+    are all sentences but the pair's own. Without an entailed pair it is 0. `hard_negatives` says how a negative is
+    weighed: see `negative_mass`.
+    Parts: contrast (L_ID) and, with `classification`, classification.
+    """
+    with full_precision(views) as full:
+        contrast = _instance_discrimination(full, rows, heads["projection"], similarity, margin, tau, hard_negatives)
+        if not classification:
+            return contrast, {"contrast": contrast.detach()}
+        y = (rows.labels() == ENTAILMENT).long().to(contrast.device)  # (N,)
+        logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 2)
+        cross_entropy = nn.functional.cross_entropy(logits, y)
+    loss = cross_entropy + beta * contrast
+    return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
+
+
+def negative_mass(logits: Tensor, keep: Tensor, hard_negatives: HardNegatives) -> Tensor:
+    """The log of what the negatives weigh together, for each anchor: (n, M) s/τ, (n, M) kept → (n,).
+
+    With α_j = e^(s_j/τ) / mean_k e^(s_k/τ), the importance of a negative among an anchor's K negatives:
+
+    - importance: log Σ α_j e^(s_j/τ) = LSE(2s/τ) − LSE(s/τ) + log K, as the released code has it;
+    - exponent:   log Σ e^(α_j s_j/τ), as Eq. 3 prints it;
+    - uniform:    log Σ e^(s_j/τ), Eq. 1.
+
+    The gradient goes through α. Raises ValueError for a weighing that does not exist.
+    """
+    kept = masked(logits, keep)
+    total, count = kept.logsumexp(dim=1), keep.sum(dim=1, dtype=logits.dtype)  # (n,) both
+    if hard_negatives == "uniform":
+        return total
+    if hard_negatives == "importance":
+        return (2 * kept).logsumexp(dim=1) - total + count.clamp_min(1).log()
+    if hard_negatives == "exponent":
+        importance = count[:, None] * (kept - total[:, None]).exp()  # (n, M)
+        return masked(importance * logits, keep).logsumexp(dim=1)
+    raise ValueError(f"no weighing is called {hard_negatives!r}: there are importance, exponent and uniform")
+
+
+def _instance_discrimination(
+    views: Mapping[str, Tensor],
+    rows: Rows,
+    projection: nn.Module,
+    similarity: Similarity,
+    margin: float,
+    tau: float,
+    hard_negatives: HardNegatives,
+) -> Tensor:
+    z = projection(torch.cat([views["anchor"], views["positive"]]))  # (2N, 128): sentence j + N is j's partner
+    entailed, size = rows.entailed().to(z.device), len(z) // 2
+    rows = rows.to(z.device)
+    places = torch.arange(len(z), device=z.device)  # (2N,)
+
+    def term(anchors: Tensor) -> Tensor:  # (n,) → (n,)
+        partners = (anchors + size) % len(z)
+        logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
+        keep = (places - anchors[:, None]) % size != 0
+        if rows.mask_duplicates:
+            texts = torch.cat([rows.ids["anchor"], rows.ids["positive"]])  # (2N,)
+            keep &= ~among(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
+        positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
+        return discrimination(positive, negative_mass(logits, keep, hard_negatives))
+
+    return mean(by_blocks(term, torch.cat([entailed, entailed + size])))

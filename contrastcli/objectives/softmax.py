@@ -1,0 +1,27 @@
+"""SBERT's classification objective: the label of a pair from [u, v, |u − v|].
+
+Reimers and Gurevych, 2019, https://arxiv.org/abs/1908.10084, Section 3.
+"""
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from contrastcli.objectives.functional import fresh_linear, full_precision, pair_features
+from contrastcli.objectives.rows import Rows
+
+
+def heads(width: int) -> nn.ModuleDict:
+    """The classifier of three labels, one linear layer."""
+    return nn.ModuleDict({"classifier": fresh_linear(3 * width, 3, bias=True)})
+
+
+def softmax(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
+    """CE(f([u, v, |u − v|]), label), mean over the rows.
+
+    Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. Parts: classification.
+    """
+    with full_precision(views) as full:
+        logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 3)
+        loss = nn.functional.cross_entropy(logits, rows.labels().to(logits.device))
+    return loss, {"classification": loss.detach()}

@@ -1,0 +1,151 @@
+"""What every objective must survive: degenerate batches, low precision, any order of rows, any size of batch."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastcli.objectives import functional, pairsupcon, softmax, supcon
+from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.rows import Rows
+
+WIDTH = 6
+Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[str, Tensor]]]
+
+PAIRSUPCON = partial(pairsupcon.pairsupcon, similarity="cosine", margin=0.0, tau=0.05, beta=1.0)
+SUPCON = partial(supcon.supcon, lambda_=0.3, tau=1.0, positives=0, negatives=0, margin=10.0)
+OBJECTIVES: dict[str, tuple[Loss, Callable[[int], nn.ModuleDict]]] = {
+    "simcse": (partial(infonce, similarity="cosine", margin=0.0, tau=0.05), lambda width: nn.ModuleDict()),
+    "simace": (partial(infonce, similarity="angle", margin=10.0, tau=0.06), lambda width: nn.ModuleDict()),
+    "arccon": (partial(infonce, similarity="arc", margin=10.0, tau=0.05), lambda width: nn.ModuleDict()),
+    "rbf": (partial(infonce, similarity="rbf", margin=0.0, tau=0.05), lambda width: nn.ModuleDict()),
+    "pairsupcon": (partial(PAIRSUPCON, hard_negatives="importance", classification=True), pairsupcon.heads),
+    "exponent": (partial(PAIRSUPCON, hard_negatives="exponent", classification=True), pairsupcon.heads),
+    "instancedisc": (partial(PAIRSUPCON, hard_negatives="uniform", classification=False), pairsupcon.heads),
+    "supcon": (partial(SUPCON, normalize=False, similarity="cosine"), supcon.heads),
+    "supcon-angle": (partial(SUPCON, normalize=True, similarity="angle"), supcon.heads),
+    "softmax": (softmax.softmax, softmax.heads),
+}
+every_objective = pytest.mark.parametrize("name", OBJECTIVES)
+
+
+def random_rows(size: int, seed: int = 0) -> tuple[dict[str, Tensor], Rows]:
+    """Embeddings that the (N, WIDTH) views of real rows could be, labels 0 and 2, and some repeated texts."""
+    generator = torch.Generator().manual_seed(seed)
+    views = {name: torch.randn(size, WIDTH, generator=generator) for name in ("anchor", "positive")}
+    ids = {
+        "anchor": torch.randint(0, size, (size,), generator=generator),
+        "positive": torch.randint(size // 2, 2 * size, (size,), generator=generator),
+    }
+    return views, Rows(ids, 2 * torch.randint(0, 2, (size,), generator=generator), mask_duplicates=True)
+
+
+def measure(
+    name: str,
+    views: Mapping[str, Tensor],
+    rows: Rows,
+    dtype: torch.dtype = torch.float32,
+    autocast: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
+    """The loss, and its gradients in the views and then in the heads, the heads always the same."""
+    loss_of, make_heads = OBJECTIVES[name]
+    torch.manual_seed(0)
+    heads = make_heads(WIDTH).to(torch.float64 if dtype == torch.float64 else torch.float32)
+    leaves = {view: x.detach().to(dtype).requires_grad_() for view, x in views.items()}
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        loss, _ = loss_of(leaves, rows, heads)
+    loss.backward()
+    return loss.detach(), [x.grad for x in (*leaves.values(), *heads.parameters()) if x.grad is not None]
+
+
+def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
+    """The batches on which a careless loss divides by zero."""
+    x, y = (torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    same = x[:1].expand(4, WIDTH)
+    ids = {"anchor": torch.arange(4), "positive": torch.arange(4, 8)}
+    one = {view: texts[:1] for view, texts in ids.items()}
+    equal = {view: torch.zeros(4, dtype=torch.long) for view in ids}
+    label = torch.tensor([0, 2, 0, 2])
+    return {
+        "one row": ({"anchor": x[:1], "positive": y[:1]}, Rows(one, label[:1])),
+        "one row without a positive": ({"anchor": x[:1], "positive": y[:1]}, Rows(one, label[1:2])),
+        "identical sentences": ({"anchor": same, "positive": same}, Rows(ids, label)),
+        "opposite sentences": ({"anchor": x, "positive": -x}, Rows(ids, label)),
+        "no positive": ({"anchor": x, "positive": y}, Rows(ids, torch.full((4,), 2))),
+        "no negative": ({"anchor": x, "positive": y}, Rows(equal, torch.zeros(4, dtype=torch.long), True)),
+        "zero vectors": ({"anchor": x * 0, "positive": y * 0}, Rows(ids, label)),
+        "vast vectors": ({"anchor": x * 1e6, "positive": y * 1e6}, Rows(ids, label)),
+    }
+
+
+@every_objective
+@pytest.mark.parametrize("which", degenerate())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name, which, dtype):
+    loss, gradients = measure(name, *degenerate()[which], dtype)
+    assert loss.isfinite() and loss >= 0
+    assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("name", ["simcse", "simace", "arccon", "rbf", "instancedisc"])
+@pytest.mark.parametrize("which", ["one row", "no negative"])
+def test_without_negatives_a_contrast_is_zero_and_pulls_nothing(name, which):
+    loss, gradients = measure(name, *degenerate()[which])
+    assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("which", ["one row without a positive", "no positive"])
+def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_graph(which):
+    loss, gradients = measure("instancedisc", *degenerate()[which])
+    assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
+
+
+@every_objective
+def test_the_order_of_the_rows_changes_nothing(name):
+    views, rows = random_rows(9)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    shuffled = Rows({view: x[order] for view, x in rows.ids.items()}, rows.labels()[order], rows.mask_duplicates)
+    loss, gradients = measure(name, views, rows, torch.float64)
+    again, permuted = measure(name, {view: x[order] for view, x in views.items()}, shuffled, torch.float64)
+    torch.testing.assert_close(again, loss)
+    torch.testing.assert_close(permuted[:2], [gradient[order] for gradient in gradients[:2]])
+
+
+@every_objective
+def test_float32_gives_the_loss_and_gradient_of_float64(name):
+    views, rows = random_rows(12)
+    exact, exact_gradients = measure(name, views, rows, torch.float64)
+    loss, gradients = measure(name, views, rows)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    for found, expected in zip(gradients, exact_gradients, strict=True):
+        torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
+
+
+@every_objective
+def test_bfloat16_embeddings_are_compared_in_float32(name):
+    views, rows = random_rows(12)
+    rounded = {view: x.bfloat16() for view, x in views.items()}
+    loss, _ = measure(name, rounded, rows, torch.bfloat16)
+    assert loss == measure(name, rounded, rows)[0] and loss.dtype == torch.float32
+
+
+@every_objective
+def test_autocast_around_the_loss_does_not_touch_it(name):
+    views, rows = random_rows(12)
+    loss, gradients = measure(name, views, rows)
+    under_autocast, their_gradients = measure(name, views, rows, autocast=True)
+    assert torch.equal(under_autocast, loss)
+    assert all(torch.equal(a, b) for a, b in zip(gradients, their_gradients, strict=True))
+
+
+@every_objective
+def test_blocks_of_anchors_give_what_the_whole_batch_gives(name, monkeypatch):
+    views, rows = random_rows(11)
+    loss, gradients = measure(name, views, rows, torch.float64)
+    monkeypatch.setattr(functional, "BLOCK", 2)
+    blocked, their_gradients = measure(name, views, rows, torch.float64)
+    torch.testing.assert_close(blocked, loss)
+    torch.testing.assert_close(their_gradients, gradients)

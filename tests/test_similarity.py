@@ -1,0 +1,124 @@
+"""Similarities against trigonometry: vectors on the unit circle, whose angles are known."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives.similarity import COSINE_LIMIT, degrees, from_cosine, paired, pairwise, pairwise_degrees
+
+ANGLES = [1.0, 30.0, 45.0, 90.0, 120.0, 179.0]
+KINDS = ["cosine", "angle", "arc", "rbf"]
+
+
+def at(angle: float, length: float = 1.0) -> Tensor:
+    """(1, 2): a vector at `angle` degrees from the first axis."""
+    radians = math.radians(angle)
+    return torch.tensor([[length * math.cos(radians), length * math.sin(radians)]], dtype=torch.float64)
+
+
+def gradient_length(kind: str, angle: float, length: float) -> float:
+    """The length of the similarity's gradient at an embedding of `length`, `angle` degrees from its partner."""
+    a = at(0.0, length).requires_grad_()
+    paired(a, at(angle), kind).sum().backward()
+    return float(a.grad.norm())
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+def test_each_similarity_is_the_formula_of_its_angle_whatever_the_lengths(angle):
+    theta = math.radians(angle)
+    expected = {
+        "cosine": math.cos(theta),
+        "angle": math.pi / 2 - theta,
+        "arc": math.cos(theta),
+        "rbf": math.exp(-((2 * math.sin(theta / 2)) ** 2) / 2),  # the chord of two unit vectors
+    }
+    for kind, value in expected.items():
+        assert paired(at(20, 3.0), at(20 + angle, 0.2), kind).item() == pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+@pytest.mark.parametrize("margin", [-10.0, 10.0])
+def test_the_margin_shifts_the_positive_in_its_own_unit(angle, margin):
+    theta, m = math.radians(angle), math.radians(margin)
+    expected = {
+        "cosine": math.cos(theta) - margin,
+        "angle": math.pi / 2 - theta - m,
+        "arc": math.cos(min(max(theta + m, 0.0), math.pi)),
+        "rbf": math.exp(math.cos(theta) - 1),
+    }
+    for kind, value in expected.items():
+        assert paired(at(0), at(angle), kind, margin).item() == pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairwise_holds_every_row_with_every_row(kind):
+    a, b = torch.cat([at(0), at(50)]), torch.cat([at(10, 2.0), at(75), at(140, 0.5)])
+    matrix = pairwise(a, b, kind)
+    assert matrix.shape == (2, 3)
+    for i in range(2):
+        for j in range(3):
+            assert matrix[i, j].item() == pytest.approx(paired(a[i : i + 1], b[j : j + 1], kind).item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+def test_seen_from_the_embedding_the_angle_pulls_equally_everywhere_and_the_cosine_with_its_sine(angle):
+    assert gradient_length("angle", angle, length=4.0) == pytest.approx(1 / 4, rel=1e-9)
+    assert gradient_length("cosine", angle, length=4.0) == pytest.approx(math.sin(math.radians(angle)) / 4, rel=1e-9)
+
+
+def test_angle_without_margin_orders_as_cosine_at_every_angle():
+    others = torch.cat([at(angle) for angle in range(1, 180)])
+    by_angle, by_cosine = pairwise(at(0), others, "angle")[0], pairwise(at(0), others, "cosine")[0]
+    assert by_angle.argsort().tolist() == by_cosine.argsort().tolist() == list(range(178, -1, -1))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("kind", ["angle", "arc"])
+def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind, sign):
+    """The steepest place before the clamp: float32 still tells 1 − 1e-6 from 1."""
+    edge = torch.tensor(sign * COSINE_LIMIT, dtype=torch.float32, requires_grad=True)
+    from_cosine(edge, "angle").backward()
+    assert 690 < edge.grad.item() < 715
+
+    at_one = torch.tensor(sign, dtype=torch.float32, requires_grad=True)
+    value = from_cosine(at_one, kind, 10.0)
+    value.backward()
+    assert value.isfinite() and abs(at_one.grad.item()) < 715
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind, dtype):
+    a = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=dtype, requires_grad=True)
+    b = torch.tensor([[1.0, 1.0], [2.0, 1.0]], dtype=dtype)
+    matrix = pairwise(a, b, kind)
+    matrix.sum().backward()
+    assert matrix.isfinite().all() and a.grad.isfinite().all()
+    assert matrix[0, 0] == matrix[0, 1]
+    assert a.grad[0].tolist() == [0.0, 0.0] and a.grad[1].norm() > 0
+
+
+def test_a_nan_is_not_hidden():
+    assert paired(torch.tensor([[math.nan, 1.0]]), torch.ones(1, 2), "angle").isnan().all()
+
+
+def test_an_unknown_similarity_is_named():
+    with pytest.raises(ValueError, match=r"'euclid'.*cosine, angle, arc and rbf"):
+        pairwise(at(0), at(1), "euclid")
+
+
+@pytest.mark.parametrize("length", [1.0, 1e-3, 37.0])
+def test_shown_angles_of_equal_vectors_are_exactly_zero_and_of_opposite_ones_180(length):
+    x = length * torch.randn(40, 384, generator=torch.Generator().manual_seed(1))
+    assert degrees(x, x).tolist() == [0.0] * 40
+    assert pairwise_degrees(x, x).diagonal().tolist() == [0.0] * 40
+    assert degrees(x, -x).tolist() == pytest.approx([180.0] * 40)
+
+
+@pytest.mark.parametrize("angle", [0.001, 0.5, 10.0, 90.0, 179.5])
+def test_shown_angles_keep_their_digits_in_float32(angle):
+    a, b = at(0, 2.0).float(), at(angle, 5.0).float()
+    assert degrees(a, b).item() == pytest.approx(angle, rel=1e-5)
+    assert pairwise_degrees(a, b).item() == pytest.approx(angle, rel=1e-5)
