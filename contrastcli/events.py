@@ -167,12 +167,13 @@ def _current(events: Iterator[AnyEvent]) -> list[AnyEvent]:
 
 
 def follow(path: Path, interval: float = 0.1) -> Iterator[AnyEvent | None]:
-    """Events as they are written, from the first on; None whenever nothing is new, after waiting `interval` seconds."""
+    """Events as they are written, from the first on; None whenever nothing is new, after waiting `interval` seconds.
+
+    The file may be yet to come: a run exists a moment before its first event.
+    """
     position = 0  # counts whole lines only: a torn last line may still be completed, or cut
     while True:
-        with open(path, "rb") as file:
-            file.seek(position)
-            data = file.read()
+        data = _from(path, position)
         whole = data[: data.rfind(b"\n") + 1]
         position += len(whole)
         for line in whole.splitlines():
@@ -181,3 +182,12 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[AnyEvent | None]:
         if not whole:
             yield None
             time.sleep(interval)
+
+
+def _from(path: Path, position: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(position)
+            return file.read()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,81 @@
+"""Writing files so that a reader, a crash or a full disk never leaves half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from contrastcli.errors import RunError
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Replace a file's contents at once: readers see the old bytes or the new ones. Raises OSError."""
+    # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(draft, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    fsync_dir(path.parent)
+
+
+def fsync_dir(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can; Windows and some shared disks cannot."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Raises RunError, in the system's own words, where the body cannot write below `path`."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "make room, for instance with `contrast runs prune`," if full else "mend the permissions there,"
+        place = error.filename or path
+        raise RunError(
+            f"cannot write {place}: {error.strerror or error}",
+            f"{remedy} or choose another place with --runs-dir",
+        ) from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, taken: RunError) -> Iterator[None]:
+    """Hold a lock file, which the system frees should the process die. Raises `taken` while another process has it."""
+    import filelock
+
+    lock = filelock.FileLock(path)
+    with writing_to(path.parent):
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:
+            raise taken from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def flush_tree(folder: Path) -> None:
+    """Make everything below a folder durable."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        else:
+            fsync_dir(path)
+    fsync_dir(folder)
