@@ -6,10 +6,10 @@ entry point group `contrast.objectives`, each naming a `Spec`. Nothing here impo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -137,13 +137,26 @@ class Softmax(ObjectiveSettings, frozen=True, kw_only=True):
     """Classification of the pair has nothing to set."""
 
 
+def _in_batch(rows: int, hard: bool) -> int:
+    return 2 * rows - 1 if hard else rows - 1
+
+
+def _none(rows: int, hard: bool) -> int:
+    return 0
+
+
 @dataclass(frozen=True)
 class Spec:
     """One objective.
 
-    `needs` lists the row forms that it takes, the preferred first. `loss` and `heads` are `module:function` names.
-    `labels` are the labels that it uses (0 entailment, 1 neutral, 2 contradiction): other rows are dropped.
-    `grouped` keeps the rows of one anchor in one batch.
+    `needs` lists the row forms that it takes, the preferred first. `loss` and `heads` are `module:function` names:
+
+        loss(views, rows, heads, *, <its settings>) -> (loss, parts)
+        heads(width) -> ModuleDict of what only the loss uses
+
+    `labels` are the labels that it uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
+    `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives from the batch's
+    rows and whether they bring hard negatives.
     """
 
     name: str
@@ -154,8 +167,7 @@ class Spec:
     heads: str = ""
     labels: tuple[int, ...] = ()
     grouped: bool = False
-
-    GROUP: ClassVar[str] = "contrast.objectives"
+    negatives: Callable[[int, bool], int] = _in_batch
 
     def describe(self) -> dict[str, Setting]:
         """Its settings by name."""
@@ -166,17 +178,18 @@ _CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"
 
 BUILT_IN: tuple[Spec, ...] = (
-    Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021, Eq. 1 and 5"),
+    Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5"),
     Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9"),
-    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE), Eq. 5"),
+    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)"),
     Spec(
         "pairsupcon",
         PairSupCon,
         ("labelled",),
         "contrastcli.objectives.pairsupcon:pairsupcon",
-        "Zhang et al. 2021, Eq. 2-5",
+        "Zhang et al. 2021 (PairSupCon), Eq. 2-5",
         heads="contrastcli.objectives.pairsupcon:heads",
         labels=(0, 2),
+        negatives=lambda rows, hard: 2 * rows - 2,
     ),
     Spec(
         "supcon",
@@ -196,8 +209,11 @@ BUILT_IN: tuple[Spec, ...] = (
         "Reimers and Gurevych 2019 (SBERT)",
         heads="contrastcli.objectives.softmax:heads",
         labels=(0, 1, 2),
+        negatives=_none,
     ),
 )
+
+ENTRY_POINTS = "contrast.objectives"
 
 
 def find(name: str) -> Spec:
@@ -213,4 +229,4 @@ def find(name: str) -> Spec:
 
 def every() -> tuple[Spec, ...]:
     """All objectives, those of other packages last."""
-    return BUILT_IN + tuple(entry.load() for entry in entry_points(group=Spec.GROUP))
+    return BUILT_IN + tuple(entry.load() for entry in entry_points(group=ENTRY_POINTS))

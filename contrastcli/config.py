@@ -26,14 +26,14 @@ from contrastcli.settings import Section, Setting, Value, describe, values
 FOLDER_FILE = "contrast.toml"
 
 
+Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean"]
+
+
 class Model(Section, frozen=True, kw_only=True):
     """The encoder: backbone, pooling and head."""
 
     backbone: Annotated[str, Meta(description="hub name, folder, run, or 'starter'")] = "bert-base-uncased"
-    pooling: Annotated[
-        Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean"],
-        Meta(description="how token vectors become a sentence vector"),
-    ] = "mean"
+    pooling: Annotated[Pooling, Meta(description="how token vectors become a sentence vector")] = "mean"
     head: Annotated[
         Literal["none", "train-only", "keep"],
         Meta(description="Linear+Tanh on the pooled vector: none, dropped after training, or kept in the model"),
@@ -76,7 +76,7 @@ class Train(Section, frozen=True, kw_only=True):
     token_budget: Annotated[int, Meta(ge=0, description="tokens in the encoder at once; 0: by device")] = 0
     log_every: Annotated[int, Meta(ge=1, description="steps between logged steps", extra={"unit": "steps"})] = 10
     save_every: Annotated[int, Meta(ge=0, description="steps between checkpoints; 0: at evaluations")] = 0
-    seed: Annotated[int, Meta(ge=0, lt=2**63, description="seed of weights, order and dropout")] = 42
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1, description="seed of weights, order and dropout")] = 42
     device: Annotated[str, Meta(description="auto, cpu, cuda, cuda:1 or mps")] = "auto"
 
 

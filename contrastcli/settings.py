@@ -73,7 +73,7 @@ class Setting:
             value = float(value)
         if type(value) is not self.kind or not self._allowed(value):
             raise UsageError(f"{self.key} is {value!r}", f"{self.key} ({self.help}) must be {self.expected}")
-        return cast(Value, value)
+        return value
 
     def parse(self, text: str) -> Value:
         """The value that a flag or an environment variable spells. Raises UsageError."""

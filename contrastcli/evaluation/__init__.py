@@ -1,0 +1,1 @@
+"""Evaluation: one file per suite."""

@@ -1,0 +1,144 @@
+"""The sentence encoder: backbone, pooling, an optional dense layer and normalisation; texts → (N, d)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from contrastcli.config import Pooling
+from contrastcli.data.batching import Indices, chunks
+from contrastcli.data.tokens import Tokenizer, TokenTable
+from contrastcli.model.backbone import Backbone
+from contrastcli.model.pooling import pool
+
+Precision = Literal["fp32", "bf16"]
+ENCODE_BUDGET = 16_384  # tokens at once without a graph: large enough to fill a device, small beside the weights
+
+_ROUND = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
+
+
+class Dense(nn.Module):
+    """Linear with an activation: SimCSE's head is Linear(d, d) + Tanh, fresh, N(0, 0.02) and bias 0."""
+
+    def __init__(self, width: int, out: int, bias: bool = True, activation: nn.Module | None = None) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, out, bias=bias)
+        self.activation = activation or nn.Tanh()
+        nn.init.normal_(self.linear.weight, std=0.02)
+        if bias:
+            nn.init.zeros_(self.linear.bias)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """(N, d) → (N, out)."""
+        vectors: Tensor = self.activation(self.linear(pooled))
+        return vectors
+
+
+class SentenceEncoder(nn.Module):
+    """A model folder in memory. What the folder says of pooling, head and normalisation is what `encode` does."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        tokenizer: Tokenizer,
+        pooling: Pooling,
+        *,
+        dense: Dense | None = None,
+        normalize: bool = False,
+        prompt: str = "",
+        max_length: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.tokenizer = tokenizer
+        self.pooling: Pooling = pooling
+        self.dense = dense
+        self.normalize = normalize
+        self.prompt = prompt
+        self.max_length = min(max_length or backbone.max_length, backbone.max_length)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def width(self) -> int:
+        """d of the vectors that `encode` returns."""
+        return self.dense.linear.out_features if self.dense is not None else self.backbone.width
+
+    def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:
+        """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation."""
+        ids, mask = pad(table, texts, self.tokenizer.pad_id, self.device)
+        with autocast(self.device, precision):
+            hidden = self.backbone(ids, mask)
+        return pool(hidden, mask, self.pooling)
+
+    def finish(self, pooled: Tensor) -> Tensor:
+        """Dense layer and normalisation: (B, d) → (B, width)."""
+        vectors = self.dense(pooled) if self.dense is not None else pooled
+        return nn.functional.normalize(vectors, dim=1) if self.normalize else vectors
+
+    @torch.inference_mode()
+    def encode_table(
+        self,
+        table: TokenTable,
+        *,
+        precision: Precision = "fp32",
+        token_budget: int = ENCODE_BUDGET,
+        on_chunk: Callable[[int], None] | None = None,
+    ) -> Tensor:
+        """Embeddings (N, width) of a whole table, in its order, on the CPU."""
+        was_training = self.training
+        self.eval()
+        vectors = torch.empty(len(table), self.width)
+        for chunk in chunks(table.lengths, token_budget):
+            vectors[torch.from_numpy(chunk)] = self.finish(self.pooled(table, chunk, precision)).cpu()
+            if on_chunk:
+                on_chunk(len(chunk))
+        self.train(was_training)
+        return vectors
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        precision: Precision = "fp32",
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> NDArray[np.float32]:
+        """Embeddings (N, d) of texts, in their order; as long as the model makes them, unit length only if it says so."""
+        vectors = np.empty((len(texts), self.width), dtype=np.float32)
+        done = 0
+
+        def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
+            if on_progress:
+                on_progress(done, len(texts))
+
+        for start in range(0, len(texts), _ROUND):
+            some = [self.prompt + text for text in texts[start : start + _ROUND]]
+            table = TokenTable.of(self.tokenizer.encode(some, self.max_length))
+            vectors[start : start + len(some)] = self.encode_table(table, precision=precision, on_chunk=advance).numpy()
+        return vectors
+
+
+def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Token ids and the mask of real tokens, both (B, T), padded on the right to the longest text."""
+    lengths = table.lengths[texts]
+    real = np.arange(int(lengths.max(initial=1)))[None, :] < lengths[:, None]  # (B, T)
+    ids = np.full(real.shape, pad_id, dtype=np.int64)
+    ids[real] = np.concatenate([table[int(i)] for i in texts])
+    return torch.from_numpy(ids).to(device, non_blocking=True), torch.from_numpy(real).to(device, non_blocking=True)
+
+
+def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
+    """bf16 autocast where it was asked for."""
+    if precision == "fp32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -1,0 +1,35 @@
+"""Token vectors → one sentence vector."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from contrastcli.config import Pooling
+from contrastcli.model.backbone import Hidden
+
+
+def pool(hidden: Hidden, mask: Tensor, pooling: Pooling) -> Tensor:
+    """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens.
+
+    - `cls`: the first token (SimCSE, SimACE).
+    - `mean`: all real tokens, CLS and SEP included (SBERT, PairSupCon).
+    - `mean-no-cls`: real tokens but the first, SEP included (Liao).
+    - `first-last`: mean of the embedding layer and the last layer (the untrained baseline of SimACE's Table 1).
+    - `last-mean`: mean of the last two layers.
+    """
+    if pooling == "cls":
+        return hidden.last[:, 0].float()
+    if pooling == "first-last":
+        return (_mean(hidden.first, mask) + _mean(hidden.last, mask)) / 2
+    if pooling == "last-mean":
+        return (_mean(hidden.penultimate, mask) + _mean(hidden.last, mask)) / 2
+    if pooling == "mean-no-cls":
+        mask = mask.clone()
+        mask[:, 0] = False
+    return _mean(hidden.last, mask)
+
+
+def _mean(states: Tensor, mask: Tensor) -> Tensor:
+    weights = mask.float()  # (B, T)
+    weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1)
+    return (weights.unsqueeze(1) @ states.float()).squeeze(1)  # (B, d)

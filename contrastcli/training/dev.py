@@ -1,0 +1,61 @@
+"""The dev set while training: Spearman of cosine and score, alignment and uniformity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from contrastcli.data.batching import Indices
+from contrastcli.data.examples import ScoredPairs
+from contrastcli.data.tokens import TokenTable
+from contrastcli.evaluation.geometry import alignment, uniformity
+from contrastcli.evaluation.sts import spearman
+from contrastcli.events import Evaluated
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.objectives.similarity import unit
+
+COLLAPSE = 0.10
+"""A dev Spearman this far below its best is said as it happens."""
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """Scored pairs, tokenised once: `first` and `second` (P,) index the table of distinct sentences."""
+
+    table: TokenTable
+    first: Indices
+    second: Indices
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, pairs: ScoredPairs, encoder: SentenceEncoder) -> DevSet:
+        """Tokenise without truncating below the encoder's own limit, as evaluation does."""
+        texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
+        number = {text: n for n, text in enumerate(texts)}
+        table = TokenTable.of(encoder.tokenizer.encode(texts, encoder.max_length))
+        first = np.array([number[text] for text in pairs.first])
+        second = np.array([number[text] for text in pairs.second])
+        return cls(table, first, second, np.asarray(pairs.scores, dtype=np.float64))
+
+    def evaluate(self, encoder: SentenceEncoder, step: int) -> Evaluated:
+        """Measure in float32, as `contrast eval` does. Positives of the alignment are pairs above 4/5 of the scale."""
+        vectors = encoder.encode_table(self.table)  # (S, d)
+        first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]  # (P, d)
+        cosine = (unit(first) * unit(second)).sum(dim=1)
+        scale = 5.0 if self.scores.max() > 1 else 1.0
+        positive = torch.from_numpy(self.scores > 0.8 * scale)
+        return Evaluated(
+            step=step,
+            spearman=_finite(spearman(cosine.numpy(), self.scores)),
+            alignment=_finite(alignment(first[positive], second[positive])),
+            uniformity=_finite(uniformity(vectors)),
+            pairs=len(self.scores),
+        )
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None

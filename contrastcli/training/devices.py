@@ -1,0 +1,59 @@
+"""Which device and precision a run uses, and what memory it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import torch
+
+from contrastcli.errors import UsageError
+from contrastcli.model.encoder import Precision
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device of that name; `auto` is CUDA, else MPS, else the CPU. Raises UsageError where there is none."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise UsageError(
+            f"train.device is '{wanted}': {str(error).splitlines()[0]}", "use auto, cpu, cuda, cuda:1 or mps"
+        ) from None
+    return device
+
+
+def choose_precision(wanted: str, device: torch.device) -> Precision:
+    """bf16 where the device is fast at it, else fp32; what was asked for is what is done."""
+    if wanted != "auto":
+        return "bf16" if wanted == "bf16" else "fp32"
+    fast = torch.cuda.is_bf16_supported(including_emulation=False) if device.type == "cuda" else _cpu_has_bf16(device)
+    return "bf16" if fast else "fp32"
+
+
+def _cpu_has_bf16(device: torch.device) -> bool:
+    info = Path("/proc/cpuinfo")
+    if device.type != "cpu" or not info.exists():
+        return False
+    flags = next((line for line in info.read_text().splitlines() if line.startswith("flags")), "").split()
+    return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def default_budget(device: torch.device) -> int:
+    """Tokens whose graph is kept at once: what keeps the device busy while a base-sized encoder fits its memory."""
+    return 65_536 if device.type == "cuda" else 4_096
+
+
+def memory_mb(device: torch.device) -> float:
+    """Peak of the device's memory, or what the process holds on a CPU, in MB."""
+    if device.type == "cuda":
+        return float(torch.cuda.max_memory_allocated(device)) / 1e6
+    return float(psutil.Process().memory_info().rss) / 1e6
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error says that memory ran out, on any device."""
+    words = ("not enough memory", "can't allocate memory", "out of memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)

@@ -1,0 +1,63 @@
+"""Several processes as one: `torchrun` starts them, and the result equals one process with the whole batch.
+
+Each process runs its share of a batch's chunks; the embeddings are gathered, every process takes the same loss over
+the whole batch, and carries the gradient back through its own chunks. Chunk seeds depend on the chunk's number, not
+on the process, so dropout is the same too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes events and checkpoints."""
+        return self.rank == 0
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up the gradients that each process's chunks left."""
+        if self.size > 1:
+            for parameter in parameters:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                dist.all_reduce(parameter.grad)
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        return bool(self.sum(torch.tensor(float(flag))).item()) if self.size > 1 else flag
+
+    def wait(self) -> None:
+        """Until every process is here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+def world() -> World:
+    """The processes that torchrun started, or just this one."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return World()
+    if not dist.is_initialized():
+        # gloo carries what stays on the CPU, nccl what lives on a GPU
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    return World(dist.get_rank(), dist.get_world_size())

@@ -1,0 +1,72 @@
+"""What a run was trained with, kept beside it so that a number can be traced back."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+import contrastcli
+from contrastcli.files import atomic_write, writing_to
+from contrastcli.model.encoder import Precision
+from contrastcli.model.locate import locate, revision
+from contrastcli.training.plan import Plan
+
+_PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
+
+
+def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
+    """Versions, device, revisions and fingerprints as JSON. Raises RunError where it cannot be written."""
+    config = plan.config
+    backbone = locate(config.model.backbone)
+    found = {
+        "contrast": contrastcli.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "device": str(device),
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "processes": processes,
+        "precision": precision,
+        "backbone": {"name": config.model.backbone, "folder": str(backbone), "revision": revision(backbone)},
+        "data": {
+            "train": plan.examples.source,
+            "rows": len(plan.examples),
+            "fingerprint": plan.examples.fingerprint,
+            "dev": plan.dev.source if plan.dev else None,
+            "dev_pairs": len(plan.dev.scores) if plan.dev else 0,
+        },
+        "command": sys.argv,
+    }
+    with writing_to(path):
+        atomic_write(path, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of a checkout that the package is imported from; None for an installed one."""
+    folder = Path(contrastcli.__file__).parent.parent
+    if not (folder / ".git").exists():
+        return None
+    try:
+        asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() or None

@@ -1,0 +1,62 @@
+"""Optimiser and learning rate. The rate is a function of the step, so there is no scheduler state to lose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.config import Train
+
+
+def make_optimizer(settings: Train, encoder: nn.Module, heads: nn.Module) -> torch.optim.Optimizer:
+    """Adam or AdamW with a rate for the encoder and one for heads; vectors (biases, norms) are not decayed."""
+    head_lr = settings.head_lr or settings.lr
+    groups = [
+        group
+        for module, lr in ((encoder, settings.lr), (heads, head_lr))
+        for group in _groups(module.parameters(), lr, settings.weight_decay)
+    ]
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in encoder.parameters()))
+
+
+def _groups(parameters: Iterable[nn.Parameter], lr: float, decay: float) -> list[dict[str, object]]:
+    trained = [p for p in parameters if p.requires_grad]
+    matrices = [p for p in trained if p.ndim > 1]
+    vectors = [p for p in trained if p.ndim <= 1]
+    return [
+        {"params": some, "lr": lr, "peak_lr": lr, "weight_decay": weight_decay}
+        for some, weight_decay in ((matrices, decay), (vectors, 0.0))
+        if some
+    ]
+
+
+def set_rate(optimizer: torch.optim.Optimizer, settings: Train, step: int, steps: int) -> float:
+    """Set every group's rate for a step (from 1) and return the encoder's."""
+    share = rate(settings, step, steps)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak_lr"] * share
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def rate(settings: Train, step: int, steps: int) -> float:
+    """The learning rate of a step (from 1) as a share of its peak: warm-up, then the schedule."""
+    done = step - 1
+    warmup = round(settings.warmup * steps)
+    if done < warmup:
+        return (done + 1) / warmup
+    if settings.schedule == "constant":
+        return 1.0
+    left = (steps - done) / max(1, steps - warmup)
+    return left if settings.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))
+
+
+def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
+    """The norm of all gradients together, which are scaled down to `clip` where it is above 0."""
+    trained = [p for p in parameters if p.grad is not None]
+    if clip:
+        return nn.utils.clip_grad_norm_(trained, clip)
+    return nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])

@@ -1,0 +1,70 @@
+"""What a run will do, worked out from its settings and data before any weights are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from contrastcli.config import Config
+from contrastcli.data.batching import BatchOrder, Corpus, Indices
+from contrastcli.data.examples import Examples, ScoredPairs
+from contrastcli.data.sources import load_dev, load_examples
+from contrastcli.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Data, order and length of a run. Texts are not tokenised yet."""
+
+    config: Config
+    examples: Examples
+    corpus: Corpus
+    dev: ScoredPairs | None
+    order: BatchOrder
+    steps: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return len(self.order)
+
+    @property
+    def sentences_per_step(self) -> int:
+        """Texts through the encoder in a full batch."""
+        return self.order.batch_size * len(self.corpus.views)
+
+    @property
+    def negatives_per_anchor(self) -> int:
+        """Negatives that each anchor of a full batch is contrasted with, before duplicates are masked."""
+        return self.config.spec.negatives(self.order.batch_size, "negative" in self.corpus.views)
+
+    def batches(self, start: int) -> Iterator[tuple[int, float, Indices]]:
+        """Step number (from 1), epochs done after it, and row indices of each batch after `start` steps."""
+        step, epoch = 0, 0
+        while step < self.steps:
+            batches = self.order.epoch(epoch)
+            for number, rows in enumerate(batches[: self.steps - step], 1):
+                if step + number > start:
+                    yield step + number, epoch + number / len(batches), rows
+            step += len(batches)
+            epoch += 1
+
+
+def make_plan(config: Config) -> Plan:
+    """Read the data and lay out the run. Raises DataError and UsageError."""
+    if not config.data.train:
+        raise UsageError("there is nothing to train on: data.train is not set", "use --data FILE, or --preset starter")
+    examples = load_examples(config.data, config.spec.needs, config.spec.labels)
+    examples, dev = load_dev(config.dev.data, examples, config.train.seed)
+    corpus = Corpus.of(examples)
+    groups = corpus.views["anchor"] if config.spec.grouped else None
+    order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups)
+    return Plan(config, examples, corpus, dev, order, _steps(config, order))
+
+
+def _steps(config: Config, order: BatchOrder) -> int:
+    if config.train.max_steps and order.groups is None:
+        return min(config.train.max_steps, config.train.epochs * len(order))
+    total = len(order) * config.train.epochs
+    if order.groups is not None and config.train.epochs > 1:
+        total = sum(len(order.epoch(number)) for number in range(config.train.epochs))
+    return min(total, config.train.max_steps or total)

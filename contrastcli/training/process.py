@@ -1,0 +1,141 @@
+"""The process that trains: lock and heartbeat, signals, the first and the last event."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import torch
+
+from contrastcli import control
+from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly
+from contrastcli.events import AnyEvent, Done, EventWriter, Note, Started
+from contrastcli.files import writing_to
+from contrastcli.runs import Run
+from contrastcli.status import Writer
+from contrastcli.training import checkpoint
+from contrastcli.training.devices import choose_device, choose_precision
+from contrastcli.training.distributed import World
+from contrastcli.training.environment import write_environment
+from contrastcli.training.plan import Plan
+from contrastcli.training.setup import make_trainer
+
+Watch = Callable[[AnyEvent, bytes], None]
+"""Called with each event and its line as written."""
+
+
+class Interrupts:
+    """The first Ctrl-C or SIGTERM asks the loop to end its step; before the loop, and the second time, it interrupts.
+
+    SIGHUP does not end training, so that a lost connection kills nothing.
+    """
+
+    def __init__(self) -> None:
+        self.in_loop = False
+        self.asked = False
+
+    def install(self) -> None:
+        """Take over the signals; only a main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        signal.signal(signal.SIGINT, self._handle)
+        signal.signal(signal.SIGTERM, self._handle)
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked or not self.in_loop:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
+    """Train a run to its end, or from its last checkpoint on, and return the last event.
+
+    Raises ContrastError after saying so in the events.
+    """
+    if not world.leads:
+        return _train(run, plan, lambda event: None, world, None)
+    with control.writing(run) as me:
+        with writing_to(run.events_path):
+            writer = EventWriter(run.events_path)
+
+        def emit(event: AnyEvent) -> None:
+            with writing_to(run.events_path):
+                line = writer(event)
+            watch(event, line)
+
+        try:
+            return _told(run, plan, emit, world, me)
+        finally:
+            writer.close()
+
+
+def _told(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, me: Writer) -> Done:
+    """Train, and let the last event say how it ended, whatever happened."""
+    step = 0
+
+    def emit_step(event: AnyEvent) -> None:
+        nonlocal step
+        step = event.step
+        emit(event)
+
+    try:
+        return _train(run, plan, emit_step, world, me)
+    except KeyboardInterrupt:
+        saved = checkpoint.pointers(run.path)
+        error: ContrastError = InterruptedEarly("interrupted", "nothing was lost: no step had been saved yet")
+        if saved:
+            error = ContrastError("interrupted while a step was under way", f"contrast train --resume {run.name}")
+        emit(Done(step=step, status="stopped", code=error.code, message=error.what, hint=error.hint))
+        raise error from None
+    except ContrastError as error:
+        status = "diverged" if isinstance(error, DivergedError) else "failed"
+        emit(Done(step=step, status=status, code=error.code, message=error.what, hint=error.hint))
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no further word'}"
+        emit(Done(step=step, status="failed", code=1, message=what, hint=f"contrast train --resume {run.name} --debug"))
+        raise
+
+
+def _train(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, me: Writer | None) -> Done:
+    interrupts = Interrupts()
+    interrupts.install()
+    device = choose_device(plan.config.train.device)
+    last = checkpoint.pointers(run.path).get("last")
+    resumed_from = int(last) if last else 0 if run.events() else None
+    if me is not None:
+        emit(_started(plan, device, me, resumed_from))
+        precision = choose_precision(plan.config.train.precision, device)
+        write_environment(run.environment_path, plan, device, precision, world.size)
+        for text in (*plan.config.notes, *plan.examples.notes):
+            emit(Note(step=resumed_from or 0, text=text))
+    trainer = make_trainer(run.path, plan, device, emit, lambda: interrupts.asked or control.stop_requested(run), world)
+    interrupts.in_loop = True
+    status = trainer.train()
+    done = Done(step=trainer.position.step, status=status, code=0)
+    emit(done)
+    return done
+
+
+def _started(plan: Plan, device: torch.device, me: Writer, resumed_from: int | None) -> Started:
+    config = plan.config
+    return Started(
+        step=resumed_from or 0,
+        host=me.host,
+        pid=me.pid,
+        process_start=me.process_start,
+        steps=plan.steps,
+        steps_per_epoch=plan.steps_per_epoch,
+        batch_size=plan.order.batch_size,
+        sentences_per_step=plan.sentences_per_step,
+        negatives_per_anchor=plan.negatives_per_anchor,
+        objective=config.spec.name,
+        backbone=config.model.backbone,
+        device=str(device),
+        precision=choose_precision(config.train.precision, device),
+        resumed_from=resumed_from,
+    )

@@ -1,0 +1,123 @@
+"""One step's gradient: the loss over a whole contrastive batch, whatever of it fits into memory at once.
+
+The batch is cut into chunks of texts under a token budget. If all of their graphs fit, they are kept; else the
+embeddings are first computed without a graph, and each chunk is run again to carry its gradient (GradCache: Gao et
+al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"). Either way the loss sees leaf
+embeddings, and their gradient is handed to the chunks, so that both ways differ in nothing but memory and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.data.batching import Corpus, Indices, chunks
+from contrastcli.data.tokens import TokenTable
+from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.objectives.rows import Rows
+from contrastcli.training.distributed import World
+from contrastcli.training.mlm import MaskedLanguageModel
+from contrastcli.training.objective import Loss
+from contrastcli.training.seeds import LOSS, set_seed
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The texts of one step: `texts` (V·N,) indexes the table, view after view."""
+
+    step: int
+    texts: Indices
+    views: Sequence[str]
+    rows: Rows
+
+    @classmethod
+    def of(cls, corpus: Corpus, rows: Indices, step: int, mask_duplicates: bool) -> Batch:
+        """Some rows of the corpus, (N,)."""
+        views = {view: torch.from_numpy(texts[rows]) for view, texts in corpus.views.items()}
+        label = None if corpus.labels is None else torch.from_numpy(corpus.labels[rows])
+        texts: Indices = torch.cat(list(views.values())).numpy()
+        return cls(step, texts, list(views), Rows(views, label, mask_duplicates))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step found: loss and its parts (scalars) and the views that the loss saw, all detached."""
+
+    loss: Tensor
+    parts: dict[str, Tensor]
+    views: dict[str, Tensor]
+
+
+@dataclass
+class Stepper:
+    """Computes the gradient of one batch after another."""
+
+    encoder: SentenceEncoder
+    table: TokenTable
+    loss: Loss
+    heads: nn.ModuleDict
+    projection: nn.Module
+    mlm: MaskedLanguageModel | None
+    precision: Precision
+    run_seed: int
+    token_budget: int
+    world: World
+
+    def backward(self, batch: Batch) -> Outcome:
+        """Leave the gradient of the batch's loss in every parameter."""
+        pieces, keep = self.cut(batch)
+        return self.backward_in(batch, pieces, keep)
+
+    def cut(self, batch: Batch) -> tuple[list[Indices], bool]:
+        """The chunks of a batch, and whether all of their graphs fit into the budget.
+
+        Small chunks waste less on padding, so a batch that fits is cut finer than it must be.
+        """
+        lengths = self.table.lengths[batch.texts]
+        fine = chunks(lengths, self.token_budget // 4)
+        padded = sum(len(chunk) * int(lengths[chunk[0]]) for chunk in fine)
+        return (fine, True) if padded <= self.token_budget else (chunks(lengths, self.token_budget), False)
+
+    def backward_in(self, batch: Batch, pieces: Sequence[Indices], keep_graph: bool) -> Outcome:
+        """`backward` over given chunks, with their graphs kept or computed again."""
+        own = [(n, piece) for n, piece in enumerate(pieces) if n % self.world.size == self.world.rank]
+        kept: dict[int, Tensor] = {}
+        leaf = torch.zeros(len(batch.texts), self.encoder.backbone.width, device=self.encoder.device)  # (V·N, d)
+        with torch.set_grad_enabled(keep_graph):
+            for number, piece in own:
+                pooled = self._embed(batch, number, piece)
+                leaf[torch.from_numpy(piece)] = pooled.detach()
+                if keep_graph:
+                    kept[number] = pooled
+        self.world.sum(leaf)
+        outcome, gradient = self._loss(batch, leaf)
+        masks = self.mlm.draw(self.table, batch.texts, pieces, self.run_seed, batch.step) if self.mlm else None
+        for number, piece in own:
+            pooled = kept.pop(number) if keep_graph else self._embed(batch, number, piece)
+            torch.autograd.backward(pooled, gradient[torch.from_numpy(piece)])
+            if self.mlm and masks:
+                self.mlm.backward(self.encoder, masks, number, self.precision)
+        if self.mlm and masks:
+            outcome.parts["mlm"] = self.world.sum(masks.loss)
+            outcome = Outcome(outcome.loss + self.mlm.weight * masks.loss, outcome.parts, outcome.views)
+        self.world.sum_gradients(self.encoder.backbone.parameters())
+        if self.mlm:
+            self.world.sum_gradients(self.mlm.parameters())
+        return outcome
+
+    def _embed(self, batch: Batch, number: int, piece: Indices) -> Tensor:
+        set_seed(self.run_seed, batch.step, number)  # the same dropout in both passes over a chunk
+        return self.encoder.pooled(self.table, batch.texts[piece], self.precision)  # (chunk, d)
+
+    def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
+        """Loss over the whole batch, and its gradient by the pooled embeddings (V·N, d); heads get theirs."""
+        leaf.requires_grad_()
+        set_seed(self.run_seed, batch.step, LOSS)
+        views = dict(zip(batch.views, self.projection(leaf).chunk(len(batch.views)), strict=True))  # (N, d) each
+        loss, parts = self.loss(views, batch.rows, self.heads)
+        torch.autograd.backward(loss)
+        gradient = leaf.grad if leaf.grad is not None else torch.zeros_like(leaf)
+        return Outcome(loss.detach(), parts, {name: z.detach() for name, z in views.items()}), gradient
