@@ -51,12 +51,13 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
     def inactive(self) -> frozenset[str]:
         """Settings that have no effect beside the values of the others."""
-        return frozenset({"margin"}) if getattr(self, "similarity", None) == "rbf" else frozenset()
+        margin = self.bounds().get("margin")
+        return frozenset({"margin"}) if margin and margin.low == margin.high else frozenset()
 
     def bounds(self) -> dict[str, Bounds]:
         """Limits and units that depend on the values of other settings."""
         similarity = getattr(self, "similarity", None)
-        return {"margin": _MARGINS[similarity][0]} if similarity else {}
+        return {"margin": _MARGINS[similarity][0]} if hasattr(self, "margin") and similarity in _MARGINS else {}
 
     @classmethod
     def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,6 +80,13 @@ class Train(Section, frozen=True, kw_only=True):
     device: Annotated[str, Meta(description="auto, cpu, cuda, cuda:1 or mps")] = "auto"
 
 
+class _Name(Section, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="what is trained for: see contrast presets and the README")] = "simcse"
+
+
+OBJECTIVE = describe("objective", _Name)["name"]
+"""The setting that chooses the objective, which has the others."""
+
 SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train}
 
 RESUMABLE = frozenset(
@@ -162,8 +169,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
             sources[key] = layer.sources[key]
     config = _build(spec, chosen, sources)
     _check_bounds(config)
-    inactive = sorted(name for name in config.objective.inactive() if f"objective.{name}" in chosen)
-    notes += [_without_effect(name, config, layers) for name in inactive]
+    notes += _without_effect(config, layers)
     return replace(config, notes=tuple(notes))
 
 
@@ -189,6 +195,7 @@ def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and for keys that nothing has."""
     known = all_settings()
     if key not in known:
+        known |= {OBJECTIVE.key: OBJECTIVE}
         raise UsageError(f"there is no setting '{key}' ({layer.sources[key]})", nearest(key, known))
     if layer.strict:
         raise UsageError(
@@ -198,13 +205,22 @@ def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
     return f"{key} is not used: '{spec.name}' has no such setting ({layer.sources[key]})"
 
 
-def _without_effect(name: str, config: Config, layers: Sequence[Layer]) -> str:
-    """A note that other values switch this setting off. Raises UsageError where it was a flag."""
-    key = f"objective.{name}"
-    what = f"{key} has no effect beside the other settings of '{config.spec.name}' ({config.sources[key]})"
-    if any(layer.strict and key in layer.values for layer in layers):
-        raise UsageError(what, "leave it out, or change the setting that switches it off (see --dry-run)")
-    return what
+def _without_effect(config: Config, layers: Sequence[Layer]) -> list[str]:
+    """Notes of the values that others switch off. Raises UsageError where one is a flag.
+
+    A file may spell out a default, as the config.toml of every run does.
+    """
+    standing = values(config.objective)
+    defaults = config.spec.settings.defaults(standing)
+    notes = []
+    for name in sorted(config.objective.inactive()):
+        key = f"objective.{name}"
+        what = f"{key} has no effect beside the other settings of '{config.spec.name}' ({config.sources[key]})"
+        if any(layer.strict and key in layer.values for layer in layers):
+            raise UsageError(what, "leave it out, or change the setting that switches it off (see --dry-run)")
+        if standing[name] != defaults[name]:
+            notes.append(what)
+    return notes
 
 
 def _build(spec: catalogue.Spec, chosen: Mapping[str, Value], sources: Mapping[str, str]) -> Config:
@@ -220,7 +236,10 @@ def _build(spec: catalogue.Spec, chosen: Mapping[str, Value], sources: Mapping[s
 
 def _check_bounds(config: Config) -> None:
     """Limits that depend on other values, such as a margin's, which has the similarity's unit."""
+    inactive = config.objective.inactive()
     for name, bounds in config.objective.bounds().items():
+        if name in inactive:
+            continue
         value = values(config.objective)[name]
         if not (isinstance(value, float) and bounds.low <= value <= bounds.high):
             raise UsageError(
@@ -230,12 +249,13 @@ def _check_bounds(config: Config) -> None:
 
 
 def file_layer(path: Path, label: str = "") -> Layer:
-    """The settings of a TOML file. Raises DataError if it is missing, UsageError if it is not TOML."""
+    """The settings of a TOML file. Raises DataError if it cannot be read, UsageError if it is not TOML."""
     label = label or str(path)
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}", "give the path of a TOML file, or use --preset") from None
+    except OSError as error:
+        what = f"{path} cannot be read: {error.strerror}"
+        raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}", "see contrast presets show starter for the form") from None
     named: dict[str, object] = {}

@@ -117,6 +117,11 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _encoder = msgspec.json.Encoder()
 
 
+def encode(event: AnyEvent) -> bytes:
+    """An event as its line."""
+    return _encoder.encode(event) + b"\n"
+
+
 def decode(line: bytes) -> AnyEvent | None:
     """One line as an event; None for an event that this version does not know or a torn line."""
     try:
@@ -135,7 +140,7 @@ class EventWriter:
     def __call__(self, event: AnyEvent) -> bytes:
         """Write the event, stamped with the time if it has none, and return the line as written."""
         stamped = event if event.time else msgspec.structs.replace(event, time=round(time.time(), 3))
-        line = _encoder.encode(stamped) + b"\n"
+        line = encode(stamped)
         self._file.write(line)
         return line
 

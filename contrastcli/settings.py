@@ -6,6 +6,7 @@ the error messages are all made from the `Setting` that this module derives from
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,7 +71,8 @@ class Setting:
     def check(self, value: object) -> Value:
         """The value with its right type. Raises UsageError."""
         if self.kind is float and type(value) is int:
-            value = float(value)
+            with suppress(OverflowError):
+                value = float(value)
         if type(value) is not self.kind or not self._allowed(value):
             raise UsageError(f"{self.key} is {value!r}", f"{self.key} ({self.help}) must be {self.expected}")
         return value

@@ -113,15 +113,12 @@ class Digest:
             case Done() if self.started is None:
                 self.done = self.done or event
 
-    def wants(self, data: bytes) -> bool:
-        """Whether these lines may hold something that is missing; far quicker than decoding them."""
-        missing = {
-            b'"started"': self.started,
-            b'"step"': self.step,
-            b'"angles"': self.angles,
-            b'"evaluated"': self.best,
-        }
-        return self.last is None or any(word in data for word, found in missing.items() if found is None)
+    def missing(self) -> list[bytes]:
+        """What a line that still matters holds, as bytes: looking for these is far quicker than decoding every line."""
+        if self.last is None:
+            return [b"{"]
+        names = {b"started": self.started, b"step": self.step, b"angles": self.angles, b"evaluated": self.best}
+        return [b'"%b"' % name for name, found in names.items() if found is None]
 
     @property
     def writer(self) -> Writer | None:
@@ -134,17 +131,17 @@ def digest(path: Path) -> Digest:
     """The end of a file of events, and as much of the rest as it takes."""
     found = Digest()
     if path.exists():
-        for line in _backwards(path, found.wants):
+        for line in _backwards(path, found.missing):
             if (event := decode(line)) is not None:
                 found.take(event)
     return found
 
 
-def _backwards(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[bytes]:
-    """The wanted lines from the last to the first, without a torn last one; other blocks are not even split."""
+def _backwards(path: Path, words: Callable[[], list[bytes]]) -> Iterator[bytes]:
+    """The lines that hold one of the words, asked for anew each time, from the last line on."""
     with open(path, "rb") as file:
         position = file.seek(0, os.SEEK_END)
-        head = b""  # of the line that a block begins in the middle of
+        head = b""  # of a line that goes on in the block after
         while position:
             size = min(_BLOCK, position)
             position -= size
@@ -152,8 +149,15 @@ def _backwards(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[bytes]:
             data = file.read(size) + head
             cut = data.find(b"\n") + 1 if position else 0
             head, body = (data[:cut], data[cut:]) if cut or not position else (data, b"")
-            if wanted(body):
-                yield from (line for line in reversed(body.splitlines(True)) if line.endswith(b"\n") and wanted(line))
+            yield from _lines_with(words, body)
+
+
+def _lines_with(words: Callable[[], list[bytes]], data: bytes) -> Iterator[bytes]:
+    end = data.rfind(b"\n") + 1  # before a torn last line
+    while (at := max((data.rfind(word, 0, end) for word in words()), default=-1)) >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        yield data[start : data.find(b"\n", at)]
+        end = start
 
 
 def read(events: Path, alive: Path, config: Path) -> Status:

@@ -1,0 +1,521 @@
+"""The command line: words into calls. What a command does is in the module that it calls.
+
+stdout is the result, stderr is narration; an error is two lines on stderr. Heavy modules are imported by the command
+that needs them, so that `contrast --help` is instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from contrastcli import __version__, config, console, render, runs, start
+from contrastcli.errors import ContrastError, DataError, InterruptedEarly, UsageError, nearest
+from contrastcli.settings import Setting
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
+"""Options of `train` that are not called as their setting is."""
+
+as_json = click.option("--json", is_flag=True, help="Print JSON.")
+model_option = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
+
+
+class Group(click.Group):
+    """A group whose unknown commands name the nearest known one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise UsageError(f"there is no command '{args[0]}'", nearest(args[0], self.commands))
+        return super().resolve_command(ctx, args)
+
+
+class SettingsCommand(click.Command):
+    """A command with an option for each setting of a run, made from the settings' own descriptions when first asked."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if not any(isinstance(p, SettingOption) for p in self.params):
+            settings = config.all_settings()
+            named = {"objective.name", "data.train", "dev.data"}
+            wanted = [s for key, s in settings.items() if key in named or s.section in ("objective", "model", "train")]
+            self.params += [SettingOption(config.OBJECTIVE), *(SettingOption(setting) for setting in wanted)]
+        return super().get_params(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                section = param.setting.section if isinstance(param, SettingOption) else "options"
+                sections.setdefault(section, []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section.capitalize()):
+                formatter.write_dl(records)
+
+
+class SettingOption(click.Option):
+    """The option of one setting. Its text is parsed by the setting, so that every way in gives the same errors."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
+        symbol = f"{setting.symbol}: " if setting.symbol else ""
+        super().__init__([FLAGS.get(setting.key, setting.flag), setting.key.replace(".", "__")], metavar=metavar)
+        self.help = f"{symbol}{setting.help}"
+
+
+@click.group(cls=Group, context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="contrast")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are; else CONTRAST_RUNS, else ./runs.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
+    """Train sentence embeddings with contrastive objectives, and see what it does to the angles between sentences.
+
+    \b
+    contrast train --preset starter --no-ui
+    contrast query "a dog runs" "a puppy sprints"
+    """
+    ctx.obj = runs.runs_dir(runs_dir)
+
+
+@cli.command(cls=SettingsCommand)
+@click.option("--preset", metavar="NAME", help="A published setting: see contrast presets.")
+@click.option(
+    "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50.")
+@click.option("--name", metavar="NAME", help="Name of the run directory.")
+@click.option("--resume", metavar="RUN", help="Go on from a run's last checkpoint.")
+@click.option("--no-ui", is_flag=True, help="Plain progress in this terminal.")
+@click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights.")
+@as_json
+@click.pass_context
+def train(
+    ctx: click.Context,
+    preset: str | None,
+    config_file: Path | None,
+    assignments: Sequence[str],
+    name: str | None,
+    resume: str | None,
+    no_ui: bool,
+    detach: bool,
+    dry_run: bool,
+    json: bool,
+    **flags: str | None,
+) -> None:
+    """Train a sentence encoder.
+
+    \b
+    contrast train --preset starter --no-ui
+    contrast train --preset simace-bert-base --data sentences.txt --dev sts-dev.csv --margin 15 --detach
+    contrast train --objective pairsupcon --data nli.jsonl --set dev.every=50 --dry-run
+    contrast train --resume last --max-steps 2000
+    """
+    layer = _flag_layer(assignments, flags)
+    if resume:
+        run = runs.find(resume, ctx.obj)
+        chosen = start.changed(run, layer)
+    else:
+        run, chosen = None, config.resolve([*_layers(preset, config_file), layer])
+    if dry_run:
+        _print(render.dry_run(start.preview(chosen), json))
+        return
+    sys.exit(start.start(chosen, run, ctx.obj, name, detach=detach, json=json))
+
+
+def _flag_layer(assignments: Sequence[str], flags: dict[str, str | None]) -> config.Layer:
+    """What was typed: options, and `--set key=value`."""
+    typed = {key.replace("__", "."): value for key, value in flags.items() if value is not None}
+    found = {key: (value, FLAGS.get(key) or "--" + key.split(".")[1].replace("_", "-")) for key, value in typed.items()}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise UsageError(f"--set {assignment} has no value", "write --set section.key=value")
+        found[key.strip()] = (value.strip(), f"--set {key.strip()}")
+    return config.text_layer(found, strict=True)
+
+
+def _layers(preset: str | None, file: Path | None) -> list[config.Layer]:
+    """Every layer below the flags."""
+    if preset and file:
+        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
+    named = [config.file_layer(config.preset_path(preset), f"preset {preset}")] if preset else []
+    named += [config.file_layer(file)] if file else []
+    return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
+
+
+@cli.group(name="runs", cls=Group, invoke_without_command=True)
+@click.pass_context
+def runs_group(ctx: click.Context) -> None:
+    """List, show and remove runs.
+
+    \b
+    contrast runs
+    contrast runs show last --json
+    contrast runs prune
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@runs_group.command("list")
+@as_json
+@click.pass_obj
+def list_(directory: Path, json: bool) -> None:
+    """All runs, the newest first.
+
+    \b
+    contrast runs list
+    contrast runs list --json
+    """
+    _print(render.run_list(runs.list_runs(directory), directory, json))
+
+
+@runs_group.command()
+@click.argument("run", default="last")
+@as_json
+@click.pass_obj
+def show(directory: Path, run: str, json: bool) -> None:
+    """Status, scores, checkpoints and settings of a run.
+
+    \b
+    contrast runs show last
+    contrast runs show simace --json
+    """
+    _print(render.run_details(runs.find(run, directory), json))
+
+
+@runs_group.command()
+@click.argument("run", default="last")
+@click.pass_obj
+def path(directory: Path, run: str) -> None:
+    """The directory of a run.
+
+    \b
+    contrast runs path last
+    tail -f "$(contrast runs path last)/events.jsonl"
+    """
+    click.echo(runs.find(run, directory).path)
+
+
+@runs_group.command()
+@click.argument("names", nargs=-1, required=True, metavar="RUN...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def rm(directory: Path, names: Sequence[str], yes: bool) -> None:
+    """Delete runs.
+
+    \b
+    contrast runs rm 2026-11-20-1432-simace-bert-base-7f3a
+    contrast runs rm last --yes
+    """
+    for run in [runs.find(name, directory) for name in names]:
+        if yes or click.confirm(f"Delete {run.path}?", err=True):
+            runs.remove(run)
+            click.echo(f"deleted {run.path}", err=True)
+
+
+@runs_group.command()
+@click.argument("names", nargs=-1, metavar="[RUN...]")
+@click.pass_obj
+def prune(directory: Path, names: Sequence[str]) -> None:
+    """Delete what only a resume needs (optimiser states) from runs that have ended; all of them, or those named.
+
+    \b
+    contrast runs prune
+    contrast runs prune last
+    """
+    chosen = [runs.find(name, directory) for name in names] or runs.list_runs(directory)
+    click.echo(f"freed {render.size(runs.prune(chosen))}", err=True)
+
+
+@cli.command()
+@click.argument("run", default="last")
+@as_json
+@click.pass_obj
+def watch(directory: Path, run: str, json: bool) -> None:
+    """Follow a run, here or on a shared disk, and end with its exit code.
+
+    \b
+    contrast watch last
+    contrast watch simace --json | jq .loss
+    """
+    sys.exit(start.watch(runs.find(run, directory), json))
+
+
+@cli.command()
+@click.argument("run", default="last")
+@click.option(
+    "--wait", type=click.FloatRange(min=0), default=60, show_default=True, help="Seconds to wait for its end."
+)
+@click.pass_obj
+def stop(directory: Path, run: str, wait: float) -> None:
+    """Ask a run to end its step, save and stop.
+
+    \b
+    contrast stop last
+    contrast stop simace --wait 0
+    """
+    from contrastcli import control
+
+    found = runs.find(run, directory)
+    control.request_stop(found)
+    status = control.wait(found, wait)
+    click.echo(f"{found.name}: {status.state} at step {status.step:,}", err=True)
+
+
+@cli.command()
+@click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
+@as_json
+@click.pass_obj
+def compare(directory: Path, names: Sequence[str], json: bool) -> None:
+    """The settings that differ between runs, and what came of them.
+
+    \b
+    contrast compare simcse simace
+    contrast compare last 2026-11-20-1432-simace-bert-base-7f3a --json
+    """
+    if len(names) < 2:
+        raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
+    _print(render.comparison(runs.compare([runs.find(name, directory) for name in names]), json))
+
+
+@cli.command("eval")
+@click.argument("model", required=False, metavar="[RUN|MODEL]")
+@click.option("--suite", default="sts", show_default=True, metavar="NAME", help="What to measure: sts.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub.")
+@click.option("--pooling", metavar="POOLING", help="Another pooling than the model's own, as of an untrained backbone.")
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), help="Also write the scores as JSON into this folder."
+)
+@as_json
+@click.pass_obj
+def evaluate(
+    directory: Path,
+    model: str | None,
+    suite: str,
+    data_dir: Path | None,
+    pooling: str | None,
+    folder: Path | None,
+    json: bool,
+) -> None:
+    """Measure a run, a model folder or a hub encoder on the seven STS tasks.
+
+    \b
+    contrast eval last --data-dir SentEval/data/downstream
+    contrast eval bert-base-uncased --pooling first-last --json
+    """
+    from contrastcli.evaluation import suites
+
+    scores = suites.evaluate(model, directory, suite, data_dir, pooling, folder, console.progress())
+    _print(render.scores(scores, json))
+    if scores.problems:
+        raise DataError(f"not measured: {'; '.join(scores.problems)}", scores.remedy)
+
+
+@cli.command()
+@click.argument("source", metavar="FILE|-")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help=".npy, .safetensors or .parquet.")
+@model_option
+@click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True)
+@click.pass_obj
+def encode(directory: Path, source: str, output: Path, model: str | None, precision: str) -> None:
+    """Embed the sentences of a file, one vector a sentence, in their order.
+
+    \b
+    contrast encode sentences.txt -o vectors.npy
+    zcat corpus.txt.gz | contrast encode - -o vectors.safetensors --model last --precision bf16
+    """
+    from contrastcli import encode as encoding
+
+    rows, width = encoding.encode_file(source, output, model, directory, precision, console.progress())
+    click.echo(f"wrote {output}: {rows:,} vectors of {width}", err=True)
+
+
+@cli.command()
+@click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
+@model_option
+@click.option("--corpus", type=click.Path(path_type=Path), help="Find the nearest sentences of this file.")
+@click.option("-k", "count", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
+@as_json
+@click.pass_obj
+def query(
+    directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, count: int, json: bool
+) -> None:
+    """Cosine and angle of two sentences; or the nearest sentences of a corpus; or of TAB-separated pairs on stdin.
+
+    \b
+    contrast query "a dog runs" "a puppy sprints"
+    contrast query "how do I reset my password" --corpus questions.txt -k 10
+    contrast query - --model last --json < pairs.tsv
+    """
+    from contrastcli import query as asking
+
+    encoder = asking.load_model(asking.resolve_model(model, directory, os.environ))
+    if texts == ("-",):
+        for some in asking.read_pairs(sys.stdin):
+            _print(render.similarities(asking.similarity(encoder, some), encoder.name, json))
+    elif corpus is not None and len(texts) == 1:
+        found = asking.nearest(encoder, texts[0], corpus, count, console.progress("encoding"))
+        _print(render.neighbours(found, encoder.name, json))
+    elif corpus is None and len(texts) == 2:
+        _print(render.similarities(asking.similarity(encoder, [(texts[0], texts[1])]), encoder.name, json))
+    else:
+        raise UsageError(f"{len(texts)} texts were given", "give two sentences, one and --corpus FILE, or -")
+
+
+@cli.command()
+@click.argument("model", metavar="RUN|MODEL")
+@click.argument("dest", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers")
+@click.option("--overwrite", is_flag=True, help="Replace what is in DEST.")
+@click.pass_obj
+def export(directory: Path, model: str, dest: Path, kind: str, overwrite: bool) -> None:
+    """Write a folder that sentence-transformers loads, with a model card; or ONNX.
+
+    \b
+    contrast export last ./my-encoder
+    contrast export simace ./my-onnx --format onnx
+    """
+    from contrastcli import export as exporting
+    from contrastcli import query as asking
+
+    click.echo(exporting.export_model(asking.source(model, directory), dest, kind, overwrite=overwrite))
+    click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
+
+
+@cli.group(cls=Group, invoke_without_command=True)
+@click.pass_context
+def presets(ctx: click.Context) -> None:
+    """The published settings that come with contrast.
+
+    \b
+    contrast presets
+    contrast presets show simace-bert-base
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_presets)
+
+
+@presets.command("list")
+@as_json
+def list_presets(json: bool = False) -> None:
+    """All presets.
+
+    \b
+    contrast presets list
+    contrast presets list --json
+    """
+    _print(render.presets(config.preset_names(), json))
+
+
+@presets.command("show")
+@click.argument("name")
+def show_preset(name: str) -> None:
+    """The file of a preset, to read or to copy.
+
+    \b
+    contrast presets show starter
+    contrast presets show simace-bert-base > mine.toml
+    """
+    click.echo(config.preset_path(name).read_text(encoding="utf-8"), nl=False)
+
+
+@cli.group("config", cls=Group)
+def config_group() -> None:
+    """What a run would use, and from where.
+
+    \b
+    contrast config show --preset starter
+    contrast config path
+    """
+
+
+@config_group.command("show", cls=SettingsCommand)
+@click.option("--preset", metavar="NAME", help="A published setting.")
+@click.option("--config", "config_file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting.")
+@as_json
+def show_config(
+    preset: str | None, config_file: Path | None, assignments: Sequence[str], json: bool, **flags: str | None
+) -> None:
+    """Each setting with its value and where that came from.
+
+    \b
+    contrast config show --preset simace-bert-base --tau 0.07
+    contrast config show --json
+    """
+    found = config.resolve([*_layers(preset, config_file), _flag_layer(assignments, flags)])
+    _print(render.settings_json(found) if json else render.settings(found))
+
+
+@config_group.command("path")
+def config_path() -> None:
+    """Your own settings file, which need not exist.
+
+    \b
+    contrast config path
+    $EDITOR "$(contrast config path)"
+    """
+    click.echo(config.user_file())
+
+
+@cli.command()
+@as_json
+@click.pass_obj
+def doctor(directory: Path, json: bool) -> None:
+    """What this machine offers: versions, device, precision, folders and extras.
+
+    \b
+    contrast doctor
+    contrast doctor --json
+    """
+    from contrastcli.doctor import examine
+
+    _print(render.facts(examine(directory), json))
+
+
+def main() -> int:
+    """Run the command line; returns the exit code. Errors become two lines on stderr."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        cli.main(standalone_mode=False)
+        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone, as of `| head`
+        return 0
+    except BaseException as error:
+        if debug:
+            traceback.print_exc()
+        what, hint, code = _explain(error)
+        click.echo(f"contrast: error: {what}\nhint: {hint}", err=True)
+        return code
+
+
+def _explain(error: BaseException) -> tuple[str, str, int]:
+    """What is wrong, the remedy, and the exit code."""
+    if isinstance(error, ContrastError):
+        return error.what, error.hint, error.code
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "contrast"
+        return error.format_message().rstrip("."), f"see {command} --help", UsageError.code
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "interrupted", "nothing was changed", InterruptedEarly.code
+    words = str(error).splitlines()
+    return f"{type(error).__name__}: {words[0] if words else 'no further word'}", "contrast --debug shows where", 1
+
+
+def _print(text: str) -> None:
+    if text:
+        click.echo(text)

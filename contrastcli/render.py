@@ -1,0 +1,219 @@
+"""Results as text for people or as JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from contrastcli import config as configs
+from contrastcli.console import duration
+from contrastcli.runs import Comparison, Run
+from contrastcli.start import Preview
+from contrastcli.status import Status
+
+
+def as_json(value: object) -> str:
+    """A result as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns padded to their widest cell; numbers to the right."""
+    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    right = [all(_is_number(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))]
+    lines = [
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text == "–" or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that suits them."""
+    number = float(count)
+    units = ["B", "KB", "MB", "GB", "TB"]
+    while number >= 1000 and len(units) > 1:
+        number /= 1000
+        units.pop(0)
+    return f"{number:.0f} B" if units[0] == "B" else f"{number:.1f} {units[0]}"
+
+
+def score(spearman: float | None) -> str | None:
+    """A correlation × 100."""
+    return None if spearman is None else f"{100 * spearman:.2f}"
+
+
+def dry_run(found: Preview, to_json: bool) -> str:
+    """Every setting with its source, the first rows, and what the run would take."""
+    flat = found.config.flat()
+    if to_json:
+        settings = {key: {"value": value, "source": found.config.sources[key]} for key, value in flat.items()}
+        facts = {name: getattr(found, name) for name in _FACTS}
+        return as_json({"settings": settings, "rows": found.rows, "notes": found.notes, **facts})
+    rows = "\n".join(f"  {role:<9} {text}" for row in found.rows for role, text in [*row.items(), ("", "")])
+    notes = "".join(f"note: {note}\n" for note in found.notes)
+    return f"{settings(found.config)}\n\n{rows.rstrip()}\n\n{notes}{_facts(found)}"
+
+
+_FACTS = ("count", "steps", "steps_per_epoch", "sentences_per_step", "negatives_per_anchor", "dev_pairs", "disk")
+
+
+def _facts(found: Preview) -> str:
+    disk = size(found.disk) if found.disk is not None else "known once the backbone is here"
+    lines = [
+        ("rows", f"{found.count:,}"),
+        ("steps", f"{found.steps:,} ({found.steps_per_epoch:,} an epoch)"),
+        ("sentences per step", f"{found.sentences_per_step:,}"),
+        ("negatives per anchor", f"{found.negatives_per_anchor:,}"),
+        ("dev pairs", f"{found.dev_pairs:,}" if found.dev_pairs else "none: the last checkpoint is the best"),
+        ("disk for checkpoints", f"about {disk}"),
+    ]
+    return "\n".join(f"{name:<21} {value}" for name, value in lines)
+
+
+def settings(config: configs.Config) -> str:
+    """Every setting, its value and where that came from."""
+    known = {"objective.name": configs.OBJECTIVE, **configs.settings_of(config.spec)}
+    rows = [
+        (key, _value(value), config.sources[key], known[key].symbol or known[key].unit)
+        for key, value in config.flat().items()
+    ]
+    return table(("setting", "value", "from", ""), rows)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value) or '""'
+
+
+def settings_json(config: configs.Config) -> str:
+    """The same as JSON."""
+    found = {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
+    return as_json({"settings": found, "notes": config.notes})
+
+
+def run_list(found: Sequence[Run], directory: Path, to_json: bool) -> str:
+    """Runs, the newest first."""
+    statuses = [(run, run.status()) for run in found]
+    if to_json:
+        return as_json([{"name": run.name, "path": str(run.path), **_status(status)} for run, status in statuses])
+    if not found:
+        return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
+    rows = [
+        (run.name, s.state, f"{s.step:,}/{s.steps:,}", score(s.best), _ago(s.updated), size(run.size_bytes()))
+        for run, s in statuses
+    ]
+    return table(("run", "state", "step", "best dev", "updated", "size"), rows)
+
+
+def _status(status: Status) -> dict[str, Any]:
+    return {
+        "state": status.state,
+        "step": status.step,
+        "steps": status.steps,
+        "loss": status.loss,
+        "best": status.best,
+        "best_step": status.best_step,
+        "message": status.message,
+        "hint": status.hint,
+        "code": status.code,
+        "created": status.created,
+        "updated": status.updated,
+    }
+
+
+def _ago(moment: float) -> str:
+    return f"{duration(max(0.0, time.time() - moment))} ago"
+
+
+def run_details(run: Run, to_json: bool) -> str:
+    """One run: status, checkpoints, scores and settings."""
+    status, checkpoints, config = run.status(), run.checkpoints(), run.config()
+    paths = {which: str(run.checkpoints_dir / name) for which, name in checkpoints.items()}
+    if to_json:
+        found = {"name": run.name, "path": str(run.path), **_status(status), "checkpoints": paths}
+        return as_json(found | {"settings": config.flat(), "scores": run.scores()})
+    best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
+    facts = [
+        ("run", run.path),
+        ("state", status.state + (f": {status.message}" if status.message else "")),
+        ("step", f"{status.step:,} of {status.steps:,}"),
+        ("loss", None if status.loss is None else f"{status.loss:.4f}"),
+        ("best dev Spearman", best),
+        *((f"{which} checkpoint", path) for which, path in paths.items()),
+        ("size", size(run.size_bytes())),
+    ]
+    lines = "\n".join(f"{name:<18} {_cell(value)}" for name, value in facts)
+    flat = table(("setting", "value"), [(key, _value(value)) for key, value in config.flat().items()])
+    return f"{lines}\n\n{flat}"
+
+
+def comparison(found: Comparison, to_json: bool) -> str:
+    """The settings that differ, and the results, one column a run."""
+    if to_json:
+        return as_json(_comparison(found))
+    header = ("", *(result.name for result in found.results))
+    rows: list[tuple[object, ...]] = [(key, *map(_maybe, column)) for key, column in found.settings.items()]
+    rows += [
+        ("state", *(r.status.state for r in found.results)),
+        ("step", *(r.status.step for r in found.results)),
+        ("best dev", *(score(r.status.best) for r in found.results)),
+        ("last dev", *(score(r.dev.spearman) if r.dev else None for r in found.results)),
+        ("alignment", *(_rounded(r.dev.alignment) if r.dev else None for r in found.results)),
+        ("uniformity", *(_rounded(r.dev.uniformity) if r.dev else None for r in found.results)),
+        ("positive angle", *(_rounded(r.angles.positive) if r.angles else None for r in found.results)),
+        ("negative angle", *(_rounded(r.angles.negative) if r.angles else None for r in found.results)),
+        ("hardest angle", *(_rounded(r.angles.hardest) if r.angles else None for r in found.results)),
+    ]
+    return table(header, rows)
+
+
+def _comparison(found: Comparison) -> dict[str, Any]:
+    results = [
+        {
+            "name": r.name,
+            **_status(r.status),
+            "dev": r.dev.spearman if r.dev else None,
+            "alignment": r.dev.alignment if r.dev else None,
+            "uniformity": r.dev.uniformity if r.dev else None,
+            "angles": {n: getattr(r.angles, n) for n in ("positive", "negative", "hardest")} if r.angles else None,
+            "scores": r.scores,
+        }
+        for r in found.results
+    ]
+    return {"settings": found.settings, "results": results}
+
+
+def _maybe(value: object) -> str | None:
+    return None if value is None else _value(value)
+
+
+def _rounded(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"
+
+
+def presets(names: Sequence[str], to_json: bool) -> str:
+    """Presets with the first line of their header."""
+    first = {name: configs.preset_header(configs.preset_path(name))[0] for name in names}
+    return as_json(first) if to_json else table(("preset", "what"), first.items())
+
+
+def facts(found: dict[str, Any], to_json: bool) -> str:
+    """Names and values."""
+    if to_json:
+        return as_json(found)
+    width = max(map(len, found))
+    return "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in found.items())

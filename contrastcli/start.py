@@ -1,0 +1,151 @@
+"""From settings to a run: dry, in this process, in the background, or again from a checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contrastcli import config as configs
+from contrastcli import console, control, events, runs
+from contrastcli.config import Config, Layer
+from contrastcli.errors import UsageError
+from contrastcli.events import Evaluated
+from contrastcli.files import atomic_write, writing_to
+from contrastcli.runs import Run
+
+if TYPE_CHECKING:
+    from contrastcli.training.plan import Plan
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would do, worked out without loading weights; `disk` in bytes, None while the backbone is not here."""
+
+    config: Config
+    rows: list[dict[str, str]]
+    notes: tuple[str, ...]
+    count: int
+    steps: int
+    steps_per_epoch: int
+    sentences_per_step: int
+    negatives_per_anchor: int
+    dev_pairs: int
+    disk: int | None
+
+
+def preview(config: Config) -> Preview:
+    """Read the data and lay out the run. Raises DataError and UsageError."""
+    from contrastcli.data.examples import preview as first_rows
+    from contrastcli.model.locate import here
+    from contrastcli.training.checkpoint import disk_bytes
+    from contrastcli.training.plan import make_plan
+
+    plan = make_plan(config)
+    backbone = here(config.model.backbone)
+    return Preview(
+        config=config,
+        rows=first_rows(plan.examples),
+        notes=(*config.notes, *plan.examples.notes),
+        count=len(plan.examples),
+        steps=plan.steps,
+        steps_per_epoch=plan.steps_per_epoch,
+        sentences_per_step=plan.sentences_per_step,
+        negatives_per_anchor=plan.negatives_per_anchor,
+        dev_pairs=len(plan.dev) if plan.dev else 0,
+        disk=disk_bytes(backbone, plan.dev is not None) if backbone else None,
+    )
+
+
+def changed(run: Run, flags: Layer) -> Config:
+    """A run's settings with what a resume may change. Raises UsageError for anything else."""
+    stored = configs.file_layer(run.config_path, f"run {run.name}")
+    before, after = configs.resolve([stored]), configs.resolve([stored, flags])
+    old, new = before.flat(), after.flat()
+    frozen = [key for key in new if new[key] != old.get(key) and key not in configs.RESUMABLE]
+    if frozen:
+        raise UsageError(
+            f"a resumed run cannot change {', '.join(frozen)}",
+            f"only {', '.join(sorted(configs.RESUMABLE))}; for the rest start a new run: --config {run.config_path}",
+        )
+    return after
+
+
+def start(config: Config, run: Run | None, directory: Path, name: str | None, *, detach: bool, json: bool) -> int:
+    """Train a new run or go on with one; returns the exit code. Raises ContrastError."""
+    from contrastcli.training.distributed import world
+    from contrastcli.training.plan import make_plan
+
+    everyone = world()
+    plan = make_plan(config)
+    if run is not None and _has_finished(run, plan):
+        _say(f"{run.name} has finished its {plan.steps:,} steps; to extend it: --max-steps N or --epochs N")
+        return 0
+    if everyone.leads:
+        run = _prepare(config, run, directory, name)
+    run = Run(Path(everyone.share(str(run.path) if run else "")))
+    if everyone.leads and not json:
+        print(run.path, flush=True)
+    if detach:
+        control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+        _say(f"training in the background: contrast watch {run.name}")
+        return 0
+    return _train(run, plan, json)
+
+
+def _has_finished(run: Run, plan: Plan) -> bool:
+    status = run.status()
+    return status.state == "finished" and status.steps == plan.steps
+
+
+def _prepare(config: Config, run: Run | None, directory: Path, name: str | None) -> Run:
+    if run is None:
+        return runs.create(config, directory, name)
+    with run.locked(), writing_to(run.path):  # refuses before it changes anything
+        atomic_write(run.config_path, config.to_toml().encode())
+    return run
+
+
+def _train(run: Run, plan: Plan, json: bool) -> int:
+    from contrastcli.training import process
+    from contrastcli.training.distributed import world
+
+    shown = console.Forgiving(console.console(json))
+    try:
+        done = process.train(run, plan, shown, world())
+    finally:
+        shown.close()
+    if world().leads:
+        _conclude(run)
+    return done.code
+
+
+def _conclude(run: Run) -> None:
+    """Say what training did to the dev score, and what to do next."""
+    scores = [e for e in run.events() if isinstance(e, Evaluated) and e.spearman is not None]
+    best = max((e for e in scores if e.best), key=lambda e: e.step, default=None)
+    if best and scores[0].step == 0:
+        before, after = (f"{100 * (e.spearman or 0):.2f}" for e in (scores[0], best))
+        _say(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
+    if run.status().state == "stopped":
+        _say(f"go on with: contrast train --resume {run.name}")
+    _say('next: contrast query "a dog runs" "a puppy sprints"')
+
+
+def watch(run: Run, json: bool) -> int:
+    """Show a run's events as they come, and return the exit code that it ends with."""
+    shown = console.console(json)
+    try:
+        for event in events.follow(run.events_path):
+            if event is not None:
+                shown(event, events.encode(event))
+            elif (status := run.status()).ended:
+                break
+    finally:
+        shown.close()
+    return status.code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
