@@ -142,6 +142,12 @@ def test_a_resume_makes_later_events_and_the_earlier_end_void(tmp_path: Path) ->
     assert kept == [(0, "started"), (100, "first"), (120, "first"), (120, "started"), (130, "second")]
 
 
+def test_a_run_that_goes_on_where_it_stopped_has_not_ended(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, started(), Done(step=120, status="stopped", code=0), started(step=120, resumed_from=120))
+    assert [type(event) for event in read(path)] == [Started, Started]
+
+
 def test_a_run_without_events_reads_as_none(tmp_path: Path) -> None:
     assert read(tmp_path / "events.jsonl") == []
 
