@@ -76,11 +76,19 @@ def request_stop(run: Run) -> None:
 
 
 def wait(run: Run, timeout: float) -> Status:
-    """The status once the run has ended, or after `timeout` seconds."""
+    """The status once the run has ended and its process has let go of it, or after `timeout` seconds."""
     deadline = time.monotonic() + timeout
-    while not (found := run.status()).ended and time.monotonic() < deadline:
+    while not _is_over(run, found := run.status()) and time.monotonic() < deadline:
         time.sleep(_POLL)
     return found
+
+
+def _is_over(run: Run, found: Status) -> bool:
+    if not found.ended or found.state == "killed":
+        return found.ended
+    with contextlib.suppress(FileNotFoundError):  # its last word is said a moment before it leaves
+        return time.time() - run.alive_path.stat().st_mtime > status.SILENT_AFTER
+    return True
 
 
 def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAST) -> int:

@@ -117,8 +117,14 @@ class Digest:
         """What a line that still matters holds, as bytes: looking for these is far quicker than decoding every line."""
         if self.last is None:
             return [b"{"]
-        names = {b"started": self.started, b"step": self.step, b"angles": self.angles, b"evaluated": self.best}
-        return [b'"%b"' % name for name, found in names.items() if found is None]
+        wanted = {
+            b'"started"': self.started,
+            b'"done"': self.done or self.started,
+            b'"step"': self.step,
+            b'"angles"': self.angles,
+            b'"evaluated"': self.best,
+        }
+        return [word for word, found in wanted.items() if found is None]
 
     @property
     def writer(self) -> Writer | None:

@@ -24,6 +24,7 @@ from contrastcli.events import (
     Saved,
     Started,
     Step,
+    encode,
     follow,
 )
 
@@ -93,7 +94,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def show(events: Iterable[AnyEvent], shown: Console) -> None:
     for event in events:
-        shown(event, msgspec.json.encode(event) + b"\n")
+        shown(event, encode(event))
 
 
 def last_bar(terminal: io.StringIO) -> str:

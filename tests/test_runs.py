@@ -346,6 +346,12 @@ def test_an_ended_run_whose_resume_failed_at_once_has_still_ended(run: Run) -> N
     assert run.status().state == "stopped"
 
 
+def test_what_is_said_after_an_end_does_not_undo_it(run: Run) -> None:
+    say(run, started(ELSEWHERE), step_at(10), Done(step=10, status="stopped", code=0))
+    say(run, Angles(step=10, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0), Note(step=10, text="resuming"))
+    assert run.status().state == "stopped"
+
+
 def test_the_best_of_steps_that_a_resume_made_void_does_not_count(run: Run) -> None:
     say(run, started(ELSEWHERE), evaluated(100, 0.6, True), step_at(120, 1.0), evaluated(130, 0.9, True))
     say(run, step_at(130, 0.1), started(ELSEWHERE, step=120, resumed_from=120))
@@ -461,6 +467,24 @@ def test_a_stop_asked_for_while_the_process_still_loads_is_heard(run: Run) -> No
     run.stop_path.touch()
     with writing(run):
         assert stop_requested(run)
+
+
+def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> None:
+    program = (
+        "import pathlib, sys, time\n"
+        "from contrastcli.control import writing\n"
+        "from contrastcli.runs import Run\n"
+        "with writing(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(0.3)\n"
+    )
+    command = [sys.executable, "-c", program, str(run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"in\n"
+        writer = Writer(socket.gethostname(), process.pid, time.time())
+        say(run, started(writer), Done(step=1, status="stopped", code=0))
+        assert run.status().state == "stopped"
+        assert wait(run, timeout=30.0).state == "stopped"
+        with writing(run):
+            pass
 
 
 def test_waiting_for_an_end_gives_up_after_its_time(run: Run) -> None:
