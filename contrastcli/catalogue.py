@@ -56,7 +56,7 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
     def bounds(self) -> dict[str, Bounds]:
         """Limits and units that depend on the values of other settings."""
-        similarity = getattr(self, "similarity", None)
+        similarity = getattr(self, "similarity", "")
         return {"margin": _MARGINS[similarity][0]} if hasattr(self, "margin") and similarity in _MARGINS else {}
 
     @classmethod

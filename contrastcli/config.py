@@ -165,12 +165,20 @@ def resolve(layers: Sequence[Layer]) -> Config:
             if key not in settings:
                 notes.append(_unused(key, spec, layer))
                 continue
-            chosen[key] = settings[key].parse(str(value)) if layer.text else settings[key].check(value)
+            chosen[key] = _checked(settings[key], value, layer)
             sources[key] = layer.sources[key]
     config = _build(spec, chosen, sources)
     _check_bounds(config)
     notes += _without_effect(config, layers)
     return replace(config, notes=tuple(notes))
+
+
+def _checked(setting: Setting, value: object, layer: Layer) -> Value:
+    """The layer's value with its right type. Raises UsageError, which names the place."""
+    try:
+        return setting.parse(str(value)) if layer.text else setting.check(value)
+    except UsageError as error:
+        raise UsageError(f"{error.what} ({layer.sources[setting.key]})", error.hint) from None
 
 
 def _choose_objective(layers: Sequence[Layer]) -> tuple[catalogue.Spec, str, list[Layer]]:
@@ -236,14 +244,13 @@ def _build(spec: catalogue.Spec, chosen: Mapping[str, Value], sources: Mapping[s
 
 def _check_bounds(config: Config) -> None:
     """Limits that depend on other values, such as a margin's, which has the similarity's unit."""
-    inactive = config.objective.inactive()
+    standing = values(config.objective)
     for name, bounds in config.objective.bounds().items():
-        if name in inactive:
-            continue
-        value = values(config.objective)[name]
-        if not (isinstance(value, float) and bounds.low <= value <= bounds.high):
+        value, key = standing[name], f"objective.{name}"
+        fits = isinstance(value, int | float) and bounds.low <= value <= bounds.high
+        if not fits and name not in config.objective.inactive():
             raise UsageError(
-                f"objective.{name} is {value:g}" if isinstance(value, float) else f"objective.{name} is {value}",
+                f"{key} is {value} ({config.sources[key]})",
                 f"with these settings it must be within {bounds.low:g} and {bounds.high:g} {bounds.unit}".rstrip(),
             )
 

@@ -1,0 +1,244 @@
+"""Presets against the papers' tables, which are written down here a second time."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from contrastcli import config
+from contrastcli.data import hub
+
+WIKI = "hf:princeton-nlp/datasets-for-simcse/wiki1m_for_simcse.txt"
+NLI = "hf:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv"
+
+# preset, backbone, batch, lr, tau, margin in degrees, published scores
+SIMCSE = """
+simcse-bert-base        bert-base-uncased   64   3e-5  0.05  -   76.25  75.97±0.69
+simcse-bert-large       bert-large-uncased  64   1e-5  0.05  -   78.41  77.62±0.58
+simcse-roberta-base     roberta-base        512  1e-5  0.05  -   76.57  76.77±0.18
+simcse-roberta-large    roberta-large       512  3e-5  0.05  -   78.90  78.29±0.32
+simace-bert-base        bert-base-uncased   64   3e-5  0.06  10  78.20  77.46±0.47
+simace-bert-large       bert-large-uncased  32   1e-5  0.06  10  79.32  79.02±0.26
+simace-roberta-base     roberta-base        128  1e-5  0.05  10  78.39  77.87±0.44
+simace-roberta-large    roberta-large       128  1e-5  0.05  10  79.35  79.14±0.15
+arccon-bert-base        bert-base-uncased   64   3e-5  0.05  10  77.76  76.76±0.76
+arccon-bert-large       bert-large-uncased  64   1e-5  0.05  10  78.93  78.66±0.21
+arccon-roberta-base     roberta-base        64   3e-5  0.05  10  76.53  76.27±0.75
+arccon-roberta-large    roberta-large       64   1e-5  0.05  10  77.78
+simcse-bert-base-mlm    bert-base-uncased   64   3e-5  0.05  -   85.94
+simace-bert-base-mlm    bert-base-uncased   64   3e-5  0.06  10  86.98
+simcse-sup-bert-base    bert-base-uncased   512  5e-5  0.05  -   81.57
+simcse-sup-bert-large   bert-large-uncased  512  1e-5  0.05  -   82.21
+simcse-sup-roberta-base roberta-base        512  5e-5  0.05  -   82.52
+simcse-sup-roberta-large roberta-large      512  1e-5  0.05  -   83.76
+"""
+SIMCSE_ROWS = [line.split() for line in SIMCSE.strip().splitlines()]
+
+PAIRSUPCON = {  # the preset's backbone and published scores
+    "pairsupcon-distil": ("distilbert-base-uncased", "80.3", "62.9", "86.1"),
+    "pairsupcon-base": ("bert-base-uncased", "80.8", "63.7", "86.8"),
+    "pairsupcon-large": ("bert-large-uncased", "81.5", "64.7", "88.5"),
+    "pairsupcon-distil-stsb-dev": ("distilbert-base-uncased", "80.2"),
+    "pairsupcon-base-stsb-dev": ("bert-base-uncased", "80.8"),
+    "pairsupcon-large-stsb-dev": ("bert-large-uncased", "81.3"),
+}
+SUPCON = {"supcon-medium": (0.3, "70.44", "67.61"), "supcon-medium-transfer": (0.1, "69.18", "not comparable")}
+PUBLISHED = [*(row[0] for row in SIMCSE_ROWS), *PAIRSUPCON, *SUPCON, "sbert-nli"]
+
+SHAPES = {  # vocabulary, positions, token types, layers, width
+    "bert-base-uncased": (30522, 512, 2, 12, 768),
+    "bert-large-uncased": (30522, 512, 2, 24, 1024),
+    "roberta-base": (50265, 514, 1, 12, 768),
+    "roberta-large": (50265, 514, 1, 24, 1024),
+    "distilbert-base-uncased": (30522, 512, 0, 6, 768),
+    "google/bert_uncased_L-8_H-512_A-8": (30522, 512, 2, 8, 512),
+}
+RECIPE = {
+    *("objective.name", "model.backbone", "model.pooling", "model.head", "model.max_length"),
+    *("data.train", "data.mask_duplicates", "dev.data", "train.batch_size", "train.epochs", "train.lr"),
+    *("train.optimizer", "train.schedule", "train.warmup", "train.weight_decay", "train.clip", "train.seed"),
+}
+
+MEMORY = (
+    r"about (\d+) GB \(estimated\): ([\d.]+) GB for weights, gradients and Adam .*?, "
+    r"at most ([\d.]+) GB of activations \(([\d,]+) tokens"
+)
+
+
+def written(name):
+    """What the file itself says, by key."""
+    return config.file_layer(config.preset_path(name)).values
+
+
+def run_of(name):
+    """The whole run that the preset alone describes, by key."""
+    return config.resolve([config.file_layer(config.preset_path(name))]).flat()
+
+
+def header(name):
+    return " ".join(config.preset_header(config.preset_path(name)))
+
+
+def assert_holds(found, **sections):
+    for section, wanted in sections.items():
+        assert {key: found[f"{section}.{key}"] for key in wanted} == wanted
+
+
+def parameters(backbone):
+    """Weights of an encoder without its pooler, from its sizes."""
+    vocabulary, positions, types, layers, d = SHAPES[backbone]
+    embeddings = (vocabulary + positions + types + 2) * d
+    return embeddings + layers * (12 * d * d + 13 * d)
+
+
+def test_every_published_setting_has_a_preset():
+    assert set(config.preset_names()) - {"starter"} == set(PUBLISHED)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_is_a_run_without_reservations(name):
+    resolved = config.resolve([config.file_layer(config.preset_path(name))])
+    assert resolved.notes == ()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_spells_its_recipe_out(name):
+    assert set(written(name)) >= RECIPE
+    assert written(name)["data.mask_duplicates"] is False
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_spells_out_every_active_setting_of_its_objective(name):
+    resolved = config.resolve([config.file_layer(config.preset_path(name))])
+    active = set(resolved.spec.describe()) - resolved.objective.inactive()
+    left_out = {key for key in active if f"objective.{key}" not in written(name)}
+    assert {key: resolved.flat()[f"objective.{key}"] for key in left_out} == dict.fromkeys(left_out, 0.0)
+
+
+@pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
+def test_simcse_and_its_kin_are_the_table(row):
+    name, backbone, batch, lr, tau, margin, *_ = row
+    supervised, objective = "-sup-" in name, name.split("-")[0]
+    similarity = {"simcse": "cosine", "simace": "angle", "arccon": "arc"}[objective]
+    assert_holds(
+        run_of(name),
+        objective={
+            "name": objective,
+            "similarity": similarity,
+            "tau": float(tau),
+            "margin": 0.0 if margin == "-" else float(margin),
+            "mlm_weight": 0.1 if name.endswith("-mlm") else 0.0,
+            "mlm_probability": 0.15,
+            "hard_negative_weight": 0.0,
+        },
+        model={
+            "backbone": backbone,
+            "pooling": "cls",
+            "head": "keep" if supervised else "train-only",
+            "max_length": 32,
+        },
+        data={"train": NLI if supervised else WIKI, "limit": 0},
+        dev={"data": "stsb", "every": 125, "patience": 0},
+        train={"batch_size": int(batch), "lr": float(lr), "epochs": 3 if supervised else 1, "max_steps": 0},
+    )
+    assert_holds(
+        run_of(name),
+        train={"optimizer": "adamw", "schedule": "linear", "warmup": 0.0, "weight_decay": 0.0, "clip": 1.0},
+    )
+
+
+@pytest.mark.parametrize("name", PAIRSUPCON)
+def test_pairsupcon_is_the_paper_and_its_code(name):
+    assert_holds(
+        run_of(name),
+        objective={"name": "pairsupcon", "similarity": "cosine", "margin": 0.0, "tau": 0.05, "beta": 1.0},
+        model={"backbone": PAIRSUPCON[name][0], "pooling": "mean", "head": "none", "max_length": 32},
+        data={"train": NLI},
+        dev={"data": "stsb" if name.endswith("-stsb-dev") else "none"},
+        train={"batch_size": 1024, "epochs": 3, "lr": 5e-6, "head_lr": 5e-4, "seed": 0},
+    )
+    assert_holds(
+        run_of(name),
+        objective={"hard_negatives": "importance", "classification": True},
+        train={"optimizer": "adam", "schedule": "constant", "warmup": 0.0, "weight_decay": 0.0, "clip": 0.0},
+    )
+
+
+@pytest.mark.parametrize("name", SUPCON)
+def test_supcon_is_the_paper(name):
+    assert_holds(
+        run_of(name),
+        objective={"name": "supcon", "lambda": SUPCON[name][0], "normalize": False, "positives": 0, "negatives": 0},
+        model={"backbone": "google/bert_uncased_L-8_H-512_A-8", "pooling": "mean-no-cls", "head": "none"},
+        data={"train": "hf:stanfordnlp/snli?split=train"},
+        train={"batch_size": 64, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "weight_decay": 0.0},
+    )
+    assert_holds(run_of(name), train={"schedule": "linear", "warmup": 0.1})
+    assert "padded length" in header(name)
+
+
+def test_sbert_is_the_paper():
+    assert_holds(
+        run_of("sbert-nli"),
+        objective={"name": "softmax"},
+        model={"backbone": "bert-base-uncased", "pooling": "mean", "head": "none"},
+        train={"batch_size": 16, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "schedule": "linear", "warmup": 0.1},
+    )
+    assert hub.parse(str(written("sbert-nli")["data.train"])) == hub.Reference(
+        "sentence-transformers/all-nli", config="pair-class", split="train"
+    )
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_training_data_is_a_name_that_the_hub_reader_understands(name):
+    reference = hub.parse(str(written(name)["data.train"]))
+    assert reference.repo and (reference.file or reference.split)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_header_names_paper_score_and_hardware(name):
+    starts = [line.split(":")[0] for line in config.preset_header(config.preset_path(name))]
+    assert starts.index("Paper") < starts.index("Published") < starts.index("Hardware")
+    assert re.search(r"Paper: .*(Tables? \d|released models)", header(name))
+    assert "estimated" in header(name)
+
+
+@pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
+def test_the_header_marks_the_published_scores_of_the_table(row):
+    name, one, five = row[0], row[6], row[7:]
+    assert f"{one} (one seed)" in header(name)
+    if five:
+        mean, deviation = five[0].split("±")
+        assert f"{mean} ± {deviation} (mean of five seeds" in header(name)
+    else:
+        assert "mean of five seeds" not in header(name)
+
+
+@pytest.mark.parametrize("name", [*PAIRSUPCON, *SUPCON])
+def test_the_header_has_the_published_scores_of_labelled_pairs(name):
+    scores = PAIRSUPCON.get(name, SUPCON.get(name, ()))[1:]
+    assert [score for score in scores if score not in header(name)] == []
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_memory_estimate_follows_from_the_sizes(name):
+    found, views = run_of(name), 3 if "-sup-" in name else 2
+    _, _, _, layers, width = SHAPES[found["model.backbone"]]
+    said = re.search(MEMORY, header(name))
+    assert said, header(name)
+    whole, fixed, activations = float(said[1]), float(said[2]), float(said[3])
+    tokens = found["train.batch_size"] * views * found["model.max_length"]
+    assert int(said[4].replace(",", "")) == tokens
+    assert fixed == pytest.approx(16 * parameters(found["model.backbone"]) / 1e9, abs=0.06)
+    # 28 activations of the width in each layer, two bytes each
+    assert activations == pytest.approx(tokens * layers * 28 * width * 2 / 1e9, abs=0.06)
+    assert 0.4 < whole - fixed - activations < 2.5  # CUDA, bf16 copies of the weights, rounding up
+
+
+def test_the_wheel_ships_the_presets():
+    root = Path(__file__).parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert shipped == {"presets": "contrastcli/presets"}
+    assert config.presets_dir() in (root / "presets", Path(config.__file__).parent / "presets")
