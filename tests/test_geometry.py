@@ -1,0 +1,60 @@
+"""Alignment and uniformity, recomputed pair by pair."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.evaluation.geometry import alignment, uniformity
+
+
+@pytest.fixture
+def vectors() -> Tensor:
+    return torch.randn(7, 3, generator=torch.Generator().manual_seed(0)) * 5  # (N, d)
+
+
+def unit(vector: Tensor) -> list[float]:
+    row: list[float] = vector.double().tolist()
+    length = math.hypot(*row)
+    return [x / length for x in row]
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_alignment_is_the_mean_power_of_the_distance_between_unit_positives(vectors: Tensor, alpha: float) -> None:
+    positives = vectors.flip(0)
+    distances = [math.dist(unit(a), unit(b)) for a, b in zip(vectors, positives, strict=True)]
+    expected = sum(distance**alpha for distance in distances) / len(distances)
+    assert alignment(vectors, positives, alpha) == pytest.approx(expected, rel=1e-5)
+
+
+def test_alignment_of_equal_vectors_is_zero_and_of_opposite_ones_four(vectors: Tensor) -> None:
+    assert alignment(vectors, 3 * vectors) == pytest.approx(0.0, abs=1e-12)
+    assert alignment(vectors, -vectors) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("t", [1.0, 2.0])
+def test_uniformity_is_the_log_mean_kernel_over_pairs_of_different_rows(vectors: Tensor, t: float) -> None:
+    rows = [unit(vector) for vector in vectors]
+    kernel = [
+        math.exp(-t * math.dist(rows[i], rows[j]) ** 2) for i in range(len(rows)) for j in range(len(rows)) if i != j
+    ]
+    assert uniformity(vectors, t) == pytest.approx(math.log(sum(kernel) / len(kernel)), rel=1e-5)
+
+
+def test_uniformity_of_many_rows_is_that_of_all_their_pairs_at_once() -> None:
+    many = torch.randn(1500, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)  # beyond one block
+    distances = torch.pdist(torch.nn.functional.normalize(many, dim=1))
+    expected = torch.exp(-2 * distances.square()).mean().log().item()
+    assert uniformity(many) == pytest.approx(expected, rel=1e-5)
+
+
+def test_uniformity_of_a_collapsed_encoder_is_zero() -> None:
+    assert uniformity(torch.ones(5, 3)) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_without_pairs_there_is_no_number() -> None:
+    assert math.isnan(alignment(torch.empty(0, 3), torch.empty(0, 3)))
+    assert math.isnan(uniformity(torch.ones(1, 3)))
