@@ -11,6 +11,7 @@ then older ones are removed. A kill at any moment leaves the folders that checkp
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -84,6 +86,13 @@ def pointers(run: Path) -> dict[str, str]:
     """`last` and `best`, as far as there are any."""
     path = run / "checkpoints.json"
     return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def disk_bytes(backbone: Path, with_best: bool) -> int:
+    """What a run's checkpoints will take: weights and two moments in `last`, weights in `best`, all in float32."""
+    with safe_open(backbone / "model.safetensors", framework="pt") as file:
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
+    return 4 * sum(math.prod(shape) for shape in shapes) * (4 if with_best else 3)
 
 
 def prune(run: Path) -> None:

@@ -46,6 +46,13 @@ class World:
         """Whether any process says so."""
         return bool(self.sum(torch.tensor(float(flag))).item()) if self.size > 1 else flag
 
+    def share(self, word: str) -> str:
+        """The leader's word, on every process."""
+        words = [word]
+        if self.size > 1:
+            dist.broadcast_object_list(words)
+        return words[0]
+
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:

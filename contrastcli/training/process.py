@@ -97,7 +97,7 @@ def _told(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, 
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no further word'}"
-        emit(Done(step=step, status="failed", code=1, message=what, hint=f"contrast train --resume {run.name} --debug"))
+        emit(Done(step=step, status="failed", code=1, message=what, hint=f"contrast --debug train --resume {run.name}"))
         raise
 
 
