@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -292,7 +293,7 @@ def compare(directory: Path, names: Sequence[str], json: bool) -> None:
 @click.argument("model", required=False, metavar="[RUN|MODEL]")
 @click.option("--suite", default="sts", show_default=True, metavar="NAME", help="What to measure: sts.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub.")
-@click.option("--pooling", metavar="POOLING", help="Another pooling than the model's own, as of an untrained backbone.")
+@click.option("--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own, as of an untrained backbone.")
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), help="Also write the scores as JSON into this folder."
 )
@@ -313,12 +314,20 @@ def evaluate(
     contrast eval last --data-dir SentEval/data/downstream
     contrast eval bert-base-uncased --pooling first-last --json
     """
+    from contrastcli import query as asking
     from contrastcli.evaluation import suites
 
-    scores = suites.evaluate(model, directory, suite, data_dir, pooling, folder, console.progress())
+    suites.check_suites(suite)
+    name = asking.resolve_model(model, directory, os.environ)
+    with console.progress("encoding") as advance:
+        scores = suites.evaluate(name, data_dir, pooling, advance)
+    if (Path(name) / "checkpoints.json").is_file() and pooling is None:
+        suites.store(scores, Path(name) / "scores.json")
+    if folder:
+        suites.store(scores, folder / "scores.json")
     _print(render.scores(scores, json))
-    if scores.problems:
-        raise DataError(f"not measured: {'; '.join(scores.problems)}", scores.remedy)
+    if gaps := scores.sts.missing:
+        raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
 
 
 @cli.command()

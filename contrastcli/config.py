@@ -182,21 +182,25 @@ def _checked(setting: Setting, value: object, layer: Layer) -> Value:
 
 
 def _choose_objective(layers: Sequence[Layer]) -> tuple[catalogue.Spec, str, list[Layer]]:
-    """The objective, and the layers without what a layer below set for another objective."""
-    name, source = "simcse", "default"
+    """The objective, and the layers without what a layer below set for another objective or similarity."""
+    name, source, similarity = "simcse", "default", None
     kept: list[Layer] = []
     for layer in layers:
         wanted = layer.values.get("objective.name", name)
+        compared = layer.values.get("objective.similarity", similarity)
         if wanted != name:
-            kept = [replace(lower, values=_without_objective(lower.values)) for lower in kept]
+            kept = [_without(lower, "objective.") for lower in kept]
+        elif compared != similarity:  # a margin has the unit of the similarity that it was set for
+            kept = [_without(lower, "objective.margin") for lower in kept]
         if "objective.name" in layer.values:
             name, source = str(wanted), layer.sources["objective.name"]
+        similarity = compared
         kept.append(layer)
     return catalogue.find(name), source, kept
 
 
-def _without_objective(named: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in named.items() if not key.startswith("objective.")}
+def _without(layer: Layer, prefix: str) -> Layer:
+    return replace(layer, values={key: v for key, v in layer.values.items() if not key.startswith(prefix)})
 
 
 def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
 from contrastcli.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step
@@ -42,6 +44,16 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
     stream = stream or sys.stderr
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return Lines(stream) if plain else Bars(stream)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show long work that is no training on stderr: call what is yielded with what is done and the total."""
+    shown = console()
+    try:
+        yield lambda done, total: shown(Progress(step=0, what=what, done=done, total=total), b"")
+    finally:
+        shown.close()
 
 
 class Forgiving:

@@ -6,13 +6,16 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contrastcli import config as configs
 from contrastcli.console import duration
 from contrastcli.runs import Comparison, Run
 from contrastcli.start import Preview
 from contrastcli.status import Status
+
+if TYPE_CHECKING:
+    from contrastcli.evaluation.suites import Scores
 
 
 def as_json(value: object) -> str:
@@ -209,6 +212,15 @@ def presets(names: Sequence[str], to_json: bool) -> str:
     """Presets with the first line of their header."""
     first = {name: configs.preset_header(configs.preset_path(name))[0] for name in names}
     return as_json(first) if to_json else table(("preset", "what"), first.items())
+
+
+def scores(found: Scores, to_json: bool) -> str:
+    """What evaluation measured, with its protocol."""
+    if to_json:
+        return as_json(found.to_json())
+    from contrastcli.evaluation.sts import COLUMNS, format_table
+
+    return f"{found.model}\n\n{table(COLUMNS, format_table(found.sts))}\n\n{found.sts.protocol}"
 
 
 def facts(found: dict[str, Any], to_json: bool) -> str:

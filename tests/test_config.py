@@ -230,11 +230,13 @@ def test_the_margins_default_limits_and_unit_are_the_similaritys(similarity, def
         assert "-2 and 2 cosine" in hint
 
 
-def test_degrees_of_a_preset_do_not_pass_for_a_cosine():
-    preset = file("[objective]\nname = 'simace'\nmargin = 10")
-    what, hint = complaint(preset, flags(objective__similarity="cosine"))
-    assert what == "objective.margin is 10.0 (run.toml)"
-    assert "cosine" in hint
+def test_a_preset_s_margin_in_degrees_does_not_pass_for_a_cosine():
+    preset = file("[objective]\nname = 'simace'\nsimilarity = 'angle'\nmargin = 1.5")
+    assert config.resolve([preset, flags(objective__similarity="cosine")]).objective.margin == 0.0
+    assert config.resolve([preset, flags(objective__similarity="angle")]).objective.margin == 1.5
+    assert config.resolve([preset, flags(objective__tau="0.1")]).objective.margin == 1.5
+    typed = flags(objective__similarity="cosine", objective__margin="0.3")
+    assert config.resolve([preset, typed]).objective.margin == 0.3
 
 
 # Settings without effect
@@ -253,7 +255,6 @@ def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment
 
 
 SWITCHED_OFF = [
-    ("simcse", {"similarity": "rbf"}, "margin", 1.0),
     ("simcse", {}, "mlm_probability", 0.3),
     ("pairsupcon", {"classification": "false"}, "beta", 2.0),
     ("supcon", {}, "margin", 10.0),
