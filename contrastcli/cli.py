@@ -98,9 +98,9 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 @click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights.")
 @as_json
-@click.pass_context
+@click.pass_obj
 def train(
-    ctx: click.Context,
+    directory: Path,
     preset: str | None,
     config_file: Path | None,
     assignments: Sequence[str],
@@ -122,14 +122,14 @@ def train(
     """
     layer = _flag_layer(assignments, flags)
     if resume:
-        run = runs.find(resume, ctx.obj)
+        run = runs.find(resume, directory)
         chosen = start.changed(run, layer)
     else:
         run, chosen = None, config.resolve([*_layers(preset, config_file), layer])
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))
         return
-    sys.exit(start.start(chosen, run, ctx.obj, name, detach=detach, json=json))
+    sys.exit(start.start(chosen, run, directory, name, detach=detach, json=json))
 
 
 def _flag_layer(assignments: Sequence[str], flags: dict[str, str | None]) -> config.Layer:
