@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +133,7 @@ class TokenTable:
     def __getitem__(self, index: int) -> Ids:
         return self.flat[self.starts[index] : self.starts[index + 1]]
 
-    @property
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each text: (N,)."""
         return np.diff(self.starts)
@@ -150,11 +152,10 @@ def tokenise(
 ) -> TokenTable:
     """All texts as one table, from the cache where the same texts met the same tokenizer and length before."""
     path = cache_dir() / "tokens" / f"{_key(texts, tokenizer, max_length)}.npz"
-    if path.is_file():
-        with np.load(path) as stored:
-            return TokenTable(stored["flat"], stored["starts"])
-    table = _tokenise(texts, tokenizer, max_length, on_progress)
-    _store(path, table)
+    table = _stored(path, len(texts))
+    if table is None:
+        table = _tokenise(texts, tokenizer, max_length, on_progress)
+        _store(path, table)
     return table
 
 
@@ -172,11 +173,21 @@ def _tokenise(
 
 
 def _key(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> str:
-    digest = hashlib.sha256(f"1 {tokenizer.fingerprint} {max_length}\n".encode())
+    digest = hashlib.sha256(f"2 {tokenizer.fingerprint} {max_length}\n".encode())
     for text in texts:
-        digest.update(text.encode())
-        digest.update(b"\n")
+        data = text.encode()
+        digest.update(b"%d " % len(data) + data)  # with its length: a text may hold any character
     return digest.hexdigest()
+
+
+def _stored(path: Path, count: int) -> TokenTable | None:
+    """The table of that many texts in a cache file; None where there is none, or none that is whole."""
+    try:
+        with np.load(path) as stored:
+            table = TokenTable(stored["flat"], stored["starts"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    return table if len(table) == count and table.starts[-1] == len(table.flat) else None
 
 
 def _store(path: Path, table: TokenTable) -> None:
@@ -184,8 +195,11 @@ def _store(path: Path, table: TokenTable) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        with open(temporary, "wb") as file:
-            np.savez(file, flat=table.flat, starts=table.starts)
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                np.savez(file, flat=table.flat, starts=table.starts)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError:
         return

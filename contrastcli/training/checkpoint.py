@@ -98,7 +98,7 @@ def disk_bytes(backbone: Path, with_best: bool) -> int:
 def prune(run: Path) -> None:
     """Remove what checkpoints.json does not name, such as what a killed process had begun."""
     named = pointers(run)
-    for folder in (run / "checkpoints").iterdir():
+    for folder in (run / "checkpoints").glob("*"):
         if folder.name not in named.values():
             shutil.rmtree(folder)
         elif folder.name != named["last"]:

@@ -7,6 +7,7 @@ on the process, so dropout is the same too.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,12 +36,15 @@ class World:
         return tensor
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up the gradients that each process's chunks left."""
-        if self.size > 1:
-            for parameter in parameters:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                dist.all_reduce(parameter.grad)
+        """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none."""
+        if self.size == 1:
+            return
+        every = list(parameters)
+        used = self.sum(torch.tensor([float(parameter.grad is not None) for parameter in every]))
+        for parameter in itertools.compress(every, used.tolist()):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
@@ -64,6 +68,8 @@ def world() -> World:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" then means this process's own
     if not dist.is_initialized():
         # gloo carries what stays on the CPU, nccl what lives on a GPU
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")

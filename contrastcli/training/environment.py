@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 import contrastcli
+from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.encoder import Precision
 from contrastcli.model.locate import locate, revision
@@ -51,6 +52,15 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
     }
     with writing_to(path):
         atomic_write(path, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def check_data(path: Path, plan: Plan) -> None:
+    """Raises DataError where a run would go on with other rows than those that it began with."""
+    if path.is_file() and json.loads(path.read_text())["data"]["fingerprint"] != plan.examples.fingerprint:
+        raise DataError(
+            f"the rows of {plan.examples.source} are not those that the run began with",
+            f"restore them, or begin anew: contrast train --config {path.with_name('config.toml')}",
+        )
 
 
 def _version(name: str) -> str | None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.config import Config
 from contrastcli.data.batching import Indices
-from contrastcli.errors import DivergedError
+from contrastcli.errors import DivergedError, RunError
 from contrastcli.events import AnyEvent, Note, Saved, Step
 from contrastcli.files import atomic_write
 from contrastcli.model.encoder import SentenceEncoder
@@ -60,6 +60,10 @@ class Trainer:
         self.encoder.train()
         clock = Clock()
         for step, epoch, rows in self.plan.batches(self.position.step):
+            if self._out_of_patience():
+                text = f"stopped early: {self.config.dev.patience} evaluations without a best"
+                self.emit(Note(step=self.position.step, text=text))
+                return "finished"
             lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
             batch = Batch.of(self.plan.corpus, rows, step, self.config.data.mask_duplicates)
             outcome, norm = self._update(batch)
@@ -73,9 +77,6 @@ class Trainer:
                 self._check()
                 self._evaluate_and_save(last)
                 clock.restart()
-            if self._out_of_patience():
-                self.emit(Note(step=step, text=f"stopped early: {self.config.dev.patience} evaluations without a best"))
-                return "finished"
             if not last and self.world.any(self.should_stop()):
                 self._check()
                 self._save(best=False)
@@ -88,7 +89,7 @@ class Trainer:
         try:
             outcome = self.stepper.backward(batch)
         except RuntimeError as error:
-            if not is_out_of_memory(error) or self.stepper.token_budget < SMALLEST_BUDGET * 2:
+            if not is_out_of_memory(error):
                 raise
             outcome = None
         if outcome is None:  # outside the handler, whose traceback would keep the failed step's tensors alive
@@ -101,11 +102,17 @@ class Trainer:
         return outcome, norm
 
     def _shrink(self, step: int) -> None:
-        self.stepper.token_budget //= 2
+        """Halve the token budget. Raises RunError at the smallest one, and where other processes cannot follow."""
+        budget = self.stepper.token_budget // 2
+        if self.world.size > 1:
+            hint = f"go on with less: contrast train --resume {self.run.name} --token-budget {budget}"
+            raise RunError(f"memory ran out with {2 * budget} tokens at once", hint)
+        if budget < SMALLEST_BUDGET:
+            raise RunError(f"memory ran out with {2 * budget} tokens at once", "use a smaller batch or backbone")
+        self.stepper.token_budget = budget
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        text = f"memory ran out: the step starts again with at most {self.stepper.token_budget} tokens at once"
-        self.emit(Note(step=step, text=text))
+        self.emit(Note(step=step, text=f"memory ran out: the step starts again with at most {budget} tokens at once"))
 
     def _watch(self, step: int, loss: Tensor, norm: Tensor) -> None:
         """Remember the first step whose loss or gradient is not finite, without waiting for the device."""
@@ -159,10 +166,10 @@ class Trainer:
         return step % (self.config.train.save_every or self.config.dev.every) == 0
 
     def _evaluate_and_save(self, last: bool) -> None:
-        """Evaluate if it is time, save if it is time or a new best was found."""
+        """Evaluate if it is time, save if it is time, a new best was found or training ends here."""
         step = self.position.step
         best = self.dev is not None and (last or step % self.config.dev.every == 0) and self._evaluate(self.dev)
-        if best or last or self._save_is_due(step):
+        if best or last or self._save_is_due(step) or self._out_of_patience():
             self._save(best=best)
 
     def _evaluate_untrained(self) -> None:

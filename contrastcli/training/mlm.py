@@ -39,7 +39,10 @@ def load_mlm(folder: Path, encoder: SentenceEncoder, objective: ObjectiveSetting
 
 @dataclass
 class Masks:
-    """Drawn masks of a batch: per chunk the masked ids, the mask of real tokens and the labels, all (B, T)."""
+    """Drawn masks of a batch: per chunk the masked ids, the mask of real tokens and the labels, all (B, T).
+
+    `loss` grows to the batch's mean as the chunks are worked through.
+    """
 
     chunks: list[tuple[Tensor, Tensor, Tensor]]
     total: int
@@ -67,7 +70,7 @@ class MaskedLanguageModel(nn.Module):
             ids, real = pad(table, texts[piece], self._pad_id, torch.device("cpu"))
             masked, labels = mask_tokens(
                 ids,
-                torch.isin(ids, self._special),
+                torch.isin(ids, self._special) | ~real,
                 probability=self.probability,
                 mask_id=self._mask_id,
                 vocab_size=self._vocab_size,

@@ -9,15 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.config import Train
+from contrastcli.model.encoder import SentenceEncoder
 
 
-def make_optimizer(settings: Train, encoder: nn.Module, heads: nn.Module) -> torch.optim.Optimizer:
-    """Adam or AdamW with a rate for the encoder and one for heads; vectors (biases, norms) are not decayed."""
-    head_lr = settings.head_lr or settings.lr
+def make_optimizer(settings: Train, encoder: SentenceEncoder, extras: nn.Module) -> torch.optim.Optimizer:
+    """Adam or AdamW with a rate for the backbone and one for heads, the encoder's own among them.
+
+    Vectors (biases, norms) are not decayed.
+    """
+    heads = [*(encoder.dense.parameters() if encoder.dense is not None else ()), *extras.parameters()]
     groups = [
-        group
-        for module, lr in ((encoder, settings.lr), (heads, head_lr))
-        for group in _groups(module.parameters(), lr, settings.weight_decay)
+        *_groups(encoder.backbone.parameters(), settings.lr, settings.weight_decay),
+        *_groups(heads, settings.head_lr or settings.lr, settings.weight_decay),
     ]
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in encoder.parameters()))
@@ -35,7 +38,7 @@ def _groups(parameters: Iterable[nn.Parameter], lr: float, decay: float) -> list
 
 
 def set_rate(optimizer: torch.optim.Optimizer, settings: Train, step: int, steps: int) -> float:
-    """Set every group's rate for a step (from 1) and return the encoder's."""
+    """Set every group's rate for a step (from 1) and return the backbone's."""
     share = rate(settings, step, steps)
     for group in optimizer.param_groups:
         group["lr"] = group["peak_lr"] * share

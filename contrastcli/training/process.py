@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any, Self
 
 import torch
 
@@ -18,12 +20,16 @@ from contrastcli.status import Writer
 from contrastcli.training import checkpoint
 from contrastcli.training.devices import choose_device, choose_precision
 from contrastcli.training.distributed import World
-from contrastcli.training.environment import write_environment
+from contrastcli.training.environment import check_data, write_environment
+from contrastcli.training.loop import Emit
 from contrastcli.training.plan import Plan
 from contrastcli.training.setup import make_trainer
 
 Watch = Callable[[AnyEvent, bytes], None]
 """Called with each event and its line as written."""
+
+_Handler = Any
+"""What `signal.signal` takes and returns."""
 
 
 class Interrupts:
@@ -35,15 +41,23 @@ class Interrupts:
     def __init__(self) -> None:
         self.in_loop = False
         self.asked = False
+        self._before: dict[int, _Handler] = {}
 
-    def install(self) -> None:
+    def __enter__(self) -> Self:
         """Take over the signals; only a main thread can."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        signal.signal(signal.SIGINT, self._handle)
-        signal.signal(signal.SIGTERM, self._handle)
-        if hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if threading.current_thread() is threading.main_thread():
+            wanted: dict[str, _Handler] = {
+                "SIGINT": self._handle,
+                "SIGTERM": self._handle,
+                "SIGHUP": signal.SIG_IGN,  # unknown on Windows
+            }
+            numbers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
+            self._before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.asked or not self.in_loop:
@@ -56,24 +70,31 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
 
     Raises ContrastError after saying so in the events.
     """
-    if not world.leads:
-        return _train(run, plan, lambda event: None, world, None)
-    with control.writing(run) as me:
+    with Interrupts() as interrupts:
+        if not world.leads:
+            return _train(run, plan, lambda event: None, world, None, interrupts)
+        with control.writing(run) as me, _events(run, watch) as emit:
+            return _told(run, plan, emit, world, me, interrupts)
+
+
+@contextlib.contextmanager
+def _events(run: Run, watch: Watch) -> Iterator[Emit]:
+    """What writes an event to the run and shows it."""
+    with writing_to(run.events_path):
+        writer = EventWriter(run.events_path)
+
+    def emit(event: AnyEvent) -> None:
         with writing_to(run.events_path):
-            writer = EventWriter(run.events_path)
+            line = writer(event)
+        watch(event, line)
 
-        def emit(event: AnyEvent) -> None:
-            with writing_to(run.events_path):
-                line = writer(event)
-            watch(event, line)
-
-        try:
-            return _told(run, plan, emit, world, me)
-        finally:
-            writer.close()
+    try:
+        yield emit
+    finally:
+        writer.close()
 
 
-def _told(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, me: Writer) -> Done:
+def _told(run: Run, plan: Plan, emit: Emit, world: World, me: Writer, interrupts: Interrupts) -> Done:
     """Train, and let the last event say how it ended, whatever happened."""
     step = 0
 
@@ -83,7 +104,7 @@ def _told(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, 
         emit(event)
 
     try:
-        return _train(run, plan, emit_step, world, me)
+        return _train(run, plan, emit_step, world, me, interrupts)
     except KeyboardInterrupt:
         saved = checkpoint.pointers(run.path)
         error: ContrastError = InterruptedEarly("interrupted", "nothing was lost: no step had been saved yet")
@@ -101,15 +122,14 @@ def _told(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, 
         raise
 
 
-def _train(run: Run, plan: Plan, emit: Callable[[AnyEvent], None], world: World, me: Writer | None) -> Done:
-    interrupts = Interrupts()
-    interrupts.install()
+def _train(run: Run, plan: Plan, emit: Emit, world: World, me: Writer | None, interrupts: Interrupts) -> Done:
     device = choose_device(plan.config.train.device)
     last = checkpoint.pointers(run.path).get("last")
     resumed_from = int(last) if last else 0 if run.events() else None
     if me is not None:
         emit(_started(plan, device, me, resumed_from))
         precision = choose_precision(plan.config.train.precision, device)
+        check_data(run.environment_path, plan)
         write_environment(run.environment_path, plan, device, precision, world.size)
         for text in (*plan.config.notes, *plan.examples.notes):
             emit(Note(step=resumed_from or 0, text=text))

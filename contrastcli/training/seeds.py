@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-LOSS, HEADS, MASKS = -1, -2, -3
-"""Streams beside the chunks of a step."""
+CHUNK, LOSS, FRESH, MASKS, MLM = range(5)
+"""Streams of a step: an encoder chunk, the loss, fresh weights, masked tokens, a chunk of the masked-token term."""
 
 
-def seed_of(run_seed: int, step: int, stream: int) -> int:
-    """A seed for one stream of one step: a chunk's number, or one of the names above.
+def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:
+    """A seed for one stream of one step, and of one chunk where the stream is cut into chunks.
 
     Both passes over a chunk draw the same dropout from it, and so does the same chunk on another process.
     """
-    sequence = np.random.SeedSequence([run_seed, step, stream + 8])
+    sequence = np.random.SeedSequence([run_seed, step, stream, chunk])
     return int(sequence.generate_state(1, np.uint64)[0] >> 1)
 
 
-def set_seed(run_seed: int, step: int, stream: int) -> None:
+def set_seed(run_seed: int, step: int, stream: int, chunk: int = 0) -> None:
     """Seed every device's generator for one stream of one step."""
-    torch.manual_seed(seed_of(run_seed, step, stream))
+    torch.manual_seed(seed_of(run_seed, step, stream, chunk))

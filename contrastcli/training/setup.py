@@ -11,6 +11,7 @@ from torch import nn
 from contrastcli.config import Config
 from contrastcli.data.tokens import TokenTable, tokenise
 from contrastcli.events import Note, Progress
+from contrastcli.files import writing_to
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import locate
@@ -24,7 +25,7 @@ from contrastcli.training.mlm import MaskedLanguageModel, load_mlm
 from contrastcli.training.objective import make_heads, make_loss
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
-from contrastcli.training.seeds import HEADS, set_seed
+from contrastcli.training.seeds import FRESH, set_seed
 from contrastcli.training.step import Stepper
 
 
@@ -33,11 +34,10 @@ def make_trainer(
 ) -> Trainer:
     """Load or restore everything that the run needs. Raises DataError and UsageError."""
     config = plan.config
-    last = checkpoint.pointers(run).get("last")
-    folder = run / "checkpoints" / last if last else None
+    folder = _last_checkpoint(run, world)
+    set_seed(config.train.seed, 0, FRESH)
     encoder = _encoder(config, folder).to(device)
     mlm = load_mlm(locate(config.model.backbone), encoder, config.objective)
-    set_seed(config.train.seed, 0, HEADS)
     extras = _extras(config, encoder, mlm).to(device)
     optimizer = make_optimizer(config.train, encoder, extras)
     position = checkpoint.restore(folder, extras, optimizer) if folder else Position()
@@ -57,6 +57,15 @@ def make_trainer(
     return Trainer(run, plan, encoder, extras, optimizer, stepper, dev, emit, should_stop, world, position)
 
 
+def _last_checkpoint(run: Path, world: World) -> Path | None:
+    """Where to go on from; what a killed process had begun beside it is removed."""
+    last = checkpoint.pointers(run).get("last")
+    if world.leads:
+        with writing_to(run):
+            checkpoint.prune(run)
+    return run / "checkpoints" / last if last else None
+
+
 def _encoder(config: Config, checkpoint_folder: Path | None) -> SentenceEncoder:
     """The encoder of the checkpoint, else the backbone with the pooling and head that the settings ask for."""
     if checkpoint_folder:
@@ -65,7 +74,6 @@ def _encoder(config: Config, checkpoint_folder: Path | None) -> SentenceEncoder:
     encoder.dense, encoder.normalize, encoder.prompt = None, False, ""
     encoder.max_length = encoder.backbone.max_length
     if config.model.head == "keep":
-        set_seed(config.train.seed, 0, HEADS)
         encoder.dense = Dense(encoder.backbone.width, encoder.backbone.width)
     return encoder
 

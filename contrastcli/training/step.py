@@ -21,7 +21,7 @@ from contrastcli.objectives.rows import Rows
 from contrastcli.training.distributed import World
 from contrastcli.training.mlm import MaskedLanguageModel
 from contrastcli.training.objective import Loss
-from contrastcli.training.seeds import LOSS, set_seed
+from contrastcli.training.seeds import CHUNK, LOSS, MLM, set_seed
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,7 @@ class Stepper:
             pooled = kept.pop(number) if keep_graph else self._embed(batch, number, piece)
             torch.autograd.backward(pooled, gradient[torch.from_numpy(piece)])
             if self.mlm and masks:
+                set_seed(self.run_seed, batch.step, MLM, number)  # whatever was drawn before this chunk
                 self.mlm.backward(self.encoder, masks, number, self.precision)
         if self.mlm and masks:
             outcome.parts["mlm"] = self.world.sum(masks.loss)
@@ -109,7 +110,7 @@ class Stepper:
         return outcome
 
     def _embed(self, batch: Batch, number: int, piece: Indices) -> Tensor:
-        set_seed(self.run_seed, batch.step, number)  # the same dropout in both passes over a chunk
+        set_seed(self.run_seed, batch.step, CHUNK, number)  # the same dropout in both passes over a chunk
         return self.encoder.pooled(self.table, batch.texts[piece], self.precision)  # (chunk, d)
 
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
