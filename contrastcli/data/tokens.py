@@ -183,7 +183,7 @@ def _key(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> str:
 def _stored(path: Path, count: int) -> TokenTable | None:
     """The table of that many texts in a cache file; None where there is none, or none that is whole."""
     try:
-        with np.load(path) as stored:
+        with open(path, "rb") as file, np.load(file) as stored:
             table = TokenTable(stored["flat"], stored["starts"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None

@@ -1,0 +1,113 @@
+"""Every row once an epoch, groups together, chunks within their budget."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from contrastcli.data.batching import BatchOrder, Corpus, chunks
+from contrastcli.data.examples import Examples
+from contrastcli.errors import UsageError
+
+GROUPS = np.random.default_rng(3).integers(0, 40, size=150)  # 150 rows of at most 40 premises, in no order
+LENGTHS = np.random.default_rng(4).integers(3, 33, size=200)
+
+
+def rows_of(batches: list[np.ndarray]) -> list[int]:
+    return np.concatenate(batches).tolist()
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+@pytest.mark.parametrize("epoch", [0, 7])
+def test_an_epoch_has_every_row_once(groups: np.ndarray | None, epoch: int) -> None:
+    batches = BatchOrder(150, 16, seed=1, groups=groups).epoch(epoch)
+    assert sorted(rows_of(batches)) == list(range(150))
+    assert max(len(batch) for batch in batches) <= 16
+
+
+def test_the_last_batch_holds_the_rest() -> None:
+    order = BatchOrder(150, 16, seed=1)
+    assert [len(batch) for batch in order.epoch(0)] == [16] * 9 + [6]
+    assert len(order) == 10
+    assert [len(batch) for batch in BatchOrder(32, 16, seed=1).epoch(0)] == [16, 16]
+    assert [len(batch) for batch in BatchOrder(16, 16, seed=1).epoch(3)] == [16]
+
+
+@pytest.mark.parametrize("epoch", range(5))
+def test_a_premises_rows_stay_in_one_batch(epoch: int) -> None:
+    batches = BatchOrder(150, 16, seed=1, groups=GROUPS).epoch(epoch)
+    homes = [{number for number, batch in enumerate(batches) if group in GROUPS[batch]} for group in set(GROUPS)]
+    assert all(len(home) == 1 for home in homes)
+    for batch, after in pairwise(batches):
+        next_group = GROUPS == GROUPS[after[0]]
+        assert len(batch) + next_group.sum() > 16, "a batch was closed although the next group had room"
+
+
+def test_a_group_larger_than_a_batch_is_cut_and_nothing_else_is() -> None:
+    groups = np.array([9] * 11 + [1] * 2 + [2] * 3)
+    for epoch in range(20):
+        batches = BatchOrder(16, 4, seed=0, groups=groups).epoch(epoch)
+        assert sorted(rows_of(batches)) == list(range(16))
+        assert all(len(batch) <= 4 for batch in batches)
+        assert sorted((groups[batch] == 9).sum() for batch in batches if 9 in groups[batch]) == [3, 4, 4]
+        assert sum(1 in groups[batch] for batch in batches) == sum(2 in groups[batch] for batch in batches) == 1
+
+
+def test_the_length_of_a_grouped_order_is_that_of_its_first_epoch() -> None:
+    order = BatchOrder(150, 16, seed=1, groups=GROUPS)
+    assert len(order) == len(order.epoch(0))
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+def test_the_order_is_a_function_of_seed_and_epoch_alone(groups: np.ndarray | None) -> None:
+    order = BatchOrder(150, 16, seed=5, groups=groups)
+    wanted = rows_of(order.epoch(3))
+    order.epoch(0)
+    np.random.seed(0)
+    assert rows_of(order.epoch(3)) == wanted == rows_of(BatchOrder(150, 16, seed=5, groups=groups).epoch(3))
+    others = [rows_of(order.epoch(2)), rows_of(BatchOrder(150, 16, seed=6, groups=groups).epoch(3))]
+    assert wanted not in [*others, list(range(150))]
+
+
+def test_a_batch_larger_than_the_data_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="batch_size is 17, but the data has 16 rows") as raised:
+        BatchOrder(16, 17, seed=0)
+    assert "--batch-size 16" in raised.value.hint
+
+
+@pytest.mark.parametrize("budget", [32, 100, 1000, 100_000])
+def test_chunks_hold_each_text_once_within_the_budget_longest_first(budget: int) -> None:
+    found = chunks(LENGTHS, budget)
+    assert sorted(rows_of(found)) == list(range(200))
+    assert all(len(chunk) * LENGTHS[chunk].max() <= budget for chunk in found)
+    assert LENGTHS[np.concatenate(found)].tolist() == sorted(LENGTHS, reverse=True)
+    assert len(found) <= 1 + 2 * LENGTHS.sum() // budget or budget == 32
+
+
+def test_a_text_longer_than_the_budget_is_a_chunk_of_its_own() -> None:
+    assert [chunk.tolist() for chunk in chunks(np.array([5, 90, 5, 80]), 20)] == [[1], [3], [0, 2]]
+
+
+def test_no_texts_make_no_chunks() -> None:
+    assert chunks(np.array([], dtype=np.int64), 100) == []
+
+
+def test_equal_texts_have_equal_numbers_in_every_view() -> None:
+    corpus = Corpus.of(
+        Examples("labelled", {"anchor": ["a", "b", "a"], "positive": ["b", "c", "a"]}, [0, 2, 1], "test")
+    )
+    assert corpus.texts == ["a", "b", "c"]
+    assert {view: texts.tolist() for view, texts in corpus.views.items()} == {
+        "anchor": [0, 1, 0],
+        "positive": [1, 2, 0],
+    }
+    assert corpus.labels is not None and corpus.labels.tolist() == [0, 2, 1]
+    assert len(corpus) == 3
+
+
+def test_sentences_are_their_own_positives() -> None:
+    corpus = Corpus.of(Examples("sentences", {"anchor": ["x", "y", "x"]}, None, "test"))
+    assert corpus.views["positive"].tolist() == corpus.views["anchor"].tolist() == [0, 1, 0]
+    assert corpus.labels is None
