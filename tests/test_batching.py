@@ -41,7 +41,7 @@ def test_a_premises_rows_stay_in_one_batch(epoch: int) -> None:
     homes = [{number for number, batch in enumerate(batches) if group in GROUPS[batch]} for group in set(GROUPS)]
     assert all(len(home) == 1 for home in homes)
     for batch, after in pairwise(batches):
-        next_group = GROUPS == GROUPS[after[0]]
+        next_group = GROUPS[after[0]] == GROUPS
         assert len(batch) + next_group.sum() > 16, "a batch was closed although the next group had room"
 
 

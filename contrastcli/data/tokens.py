@@ -34,7 +34,7 @@ class Tokenizer:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self._files = {path.name: path.read_bytes() for name in _FILES if (path := folder / name).is_file()}
         self._fast = _load(folder)
         self._fast.no_padding()
         self._fast.no_truncation()
@@ -62,11 +62,10 @@ class Tokenizer:
         return [self._fast.id_to_token(i) or "" for i in range(self.vocab_size)]
 
     def save(self, folder: Path) -> None:
-        """Copy the tokenizer's own files, whatever they are, so that other libraries read the same."""
-        for name in _FILES:
-            if (self.folder / name).is_file():
-                (folder / name).write_bytes((self.folder / name).read_bytes())
-        if not (folder / "tokenizer.json").is_file():
+        """Write the tokenizer's own files as they were read, whatever they are: its folder may be gone by now."""
+        for name, data in self._files.items():
+            (folder / name).write_bytes(data)
+        if "tokenizer.json" not in self._files:
             self._fast.no_truncation()
             self._fast.save(str(folder / "tokenizer.json"))
 
