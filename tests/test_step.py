@@ -226,6 +226,15 @@ def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path) -> N
     assert "smaller batch" in raised.value.hint
 
 
+def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path / "one", "simcse", "pairs")
+    trainer.world, trainer.stepper.token_budget = World(rank=0, size=2), 400  # the other cannot follow in mid-step
+    Small(trainer, 0)
+    with pytest.raises(RunError, match="memory ran out with 400 tokens at once") as raised:
+        update(trainer)
+    assert "--resume one --token-budget 200" in raised.value.hint
+
+
 def test_other_errors_of_a_step_are_not_taken_for_a_lack_of_memory(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
 
