@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from contrastcli.events import HISTOGRAM_BINS, Angles
+from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import degrees, unit
 
@@ -20,38 +21,40 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     but for those that it entails, and the hard negatives; texts equal to the anchor or to its positive are none,
     whatever the loss does with them. `hardest` is the mean over anchors of the smallest negative angle.
     """
-    pairs = degrees(views["anchor"], views["positive"]).cpu()  # (N,)
-    is_anchor = _entailed(rows, len(pairs))
-    positive = pairs[is_anchor]  # (P,)
-    angle, is_negative = _negatives(views, rows)  # (N, M) both
-    angle, is_negative = angle[is_anchor], is_negative[is_anchor]
-    hardest = angle.masked_fill(~is_negative, torch.inf).amin(dim=1)  # (P,)
-    beaten = positive + margin_deg < hardest
+    rows = rows.to(torch.device("cpu"))
+    anchors = _anchors(rows)  # (P,)
+    positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
+    total, histogram, hardest = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64), torch.full_like(positive, torch.inf)
+    for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
+        angle, is_negative = _negatives(views, rows, anchors[start : start + BLOCK])  # (n, M)
+        hardest[start : start + BLOCK] = angle.masked_fill(~is_negative, torch.inf).amin(dim=1)
+        total += float(angle[is_negative].double().sum())
+        histogram += _histogram(angle[is_negative])
+    count = float(histogram.sum())
     return Angles(
         step=step,
         positive=_mean(positive),
-        negative=_mean(angle[is_negative]),
+        negative=round(total / count, 4) if count else None,
         hardest=_mean(hardest[hardest.isfinite()]),
-        satisfied=_mean(beaten.float()),
-        positive_histogram=_histogram(positive),
-        negative_histogram=_histogram(angle[is_negative]),
+        satisfied=_mean((positive + margin_deg < hardest).float()),
+        positive_histogram=_histogram(positive).int().tolist(),
+        negative_histogram=histogram.int().tolist(),
     )
 
 
-def _entailed(rows: Rows, count: int) -> Tensor:
-    return torch.ones(count, dtype=torch.bool) if rows.label is None else rows.label.cpu() == ENTAILMENT
+def _anchors(rows: Rows) -> Tensor:
+    return torch.arange(len(rows.ids["anchor"])) if rows.label is None else rows.entailed()
 
 
-def _negatives(views: Mapping[str, Tensor], rows: Rows) -> tuple[Tensor, Tensor]:
-    """Angles (N, M) of every anchor to every other sentence of a column, and whether it is a negative."""
+def _negatives(views: Mapping[str, Tensor], rows: Rows, block: Tensor) -> tuple[Tensor, Tensor]:
+    """Angles (n, M) of some anchors to every sentence of the other columns, and whether it is a negative."""
     columns = [name for name in ("positive", "negative") if name in views]
-    ids = {name: texts.cpu() for name, texts in rows.ids.items()}
-    others = torch.cat([ids[name] for name in columns])  # (M,)
-    anchors, positives = ids["anchor"][:, None], ids["positive"][:, None]
-    allowed = (others != anchors) & (others != positives)  # (N, M)
-    if rows.label is not None:
-        allowed &= ~((anchors == ids["anchor"]) & (rows.label.cpu() == ENTAILMENT))
-    cosine = unit(views["anchor"]) @ torch.cat([unit(views[name]) for name in columns]).T
+    others = torch.cat([rows.ids[name] for name in columns])  # (M,)
+    anchors = rows.ids["anchor"][block, None]
+    allowed = (others != anchors) & (others != rows.ids["positive"][block, None])  # (n, M)
+    if rows.label is not None:  # then there is one column
+        allowed &= ~((anchors == rows.ids["anchor"]) & (rows.label == ENTAILMENT))
+    cosine = unit(views["anchor"][block]) @ torch.cat([unit(views[name]) for name in columns]).T
     return torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu(), allowed
 
 
@@ -59,5 +62,5 @@ def _mean(values: Tensor) -> float | None:
     return round(float(values.mean()), 4) if len(values) else None
 
 
-def _histogram(angles: Tensor) -> list[int]:
-    return torch.histc(angles.float().cpu(), HISTOGRAM_BINS, 0, 180).int().tolist()
+def _histogram(angles: Tensor) -> Tensor:
+    return torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180)

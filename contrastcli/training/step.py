@@ -74,12 +74,13 @@ class Stepper:
     def cut(self, batch: Batch) -> tuple[list[Indices], bool]:
         """The chunks of a batch, and whether all of their graphs fit into the budget.
 
-        Small chunks waste less on padding, so a batch that fits is cut finer than it must be.
+        Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs beside its
+        graph stays small too.
         """
         lengths = self.table.lengths[batch.texts]
-        fine = chunks(lengths, self.token_budget // 4)
-        padded = sum(len(chunk) * int(lengths[chunk[0]]) for chunk in fine)
-        return (fine, True) if padded <= self.token_budget else (chunks(lengths, self.token_budget), False)
+        pieces = chunks(lengths, self.token_budget // 4)
+        padded = sum(len(piece) * int(lengths[piece[0]]) for piece in pieces)
+        return pieces, padded <= self.token_budget
 
     def backward_in(self, batch: Batch, pieces: Sequence[Indices], keep_graph: bool) -> Outcome:
         """`backward` over given chunks, with their graphs kept or computed again."""
