@@ -11,64 +11,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import click
 
 from contrastcli import __version__, config, console, render, runs, start
-from contrastcli.errors import ContrastError, DataError, InterruptedEarly, UsageError, nearest
-from contrastcli.settings import Setting
+from contrastcli.errors import DataError, UsageError
+from contrastcli.options import Group, SettingsCommand, as_json, explain, flag_layer, layers, model_option
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
-"""Options of `train` that are not called as their setting is."""
-
-as_json = click.option("--json", is_flag=True, help="Print JSON.")
-model_option = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
-
-
-class Group(click.Group):
-    """A group whose unknown commands name the nearest known one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise UsageError(f"there is no command '{args[0]}'", nearest(args[0], self.commands))
-        return super().resolve_command(ctx, args)
-
-
-class SettingsCommand(click.Command):
-    """A command with an option for each setting of a run, made from the settings' own descriptions when first asked."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        if not any(isinstance(p, SettingOption) for p in self.params):
-            settings = config.all_settings()
-            named = {"objective.name", "data.train", "dev.data"}
-            wanted = [s for key, s in settings.items() if key in named or s.section in ("objective", "model", "train")]
-            self.params += [SettingOption(config.OBJECTIVE), *(SettingOption(setting) for setting in wanted)]
-        return super().get_params(ctx)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            if (record := param.get_help_record(ctx)) is not None:
-                section = param.setting.section if isinstance(param, SettingOption) else "options"
-                sections.setdefault(section, []).append(record)
-        for section, records in sections.items():
-            with formatter.section(section.capitalize()):
-                formatter.write_dl(records)
-
-
-class SettingOption(click.Option):
-    """The option of one setting. Its text is parsed by the setting, so that every way in gives the same errors."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
-        symbol = f"{setting.symbol}: " if setting.symbol else ""
-        super().__init__([FLAGS.get(setting.key, setting.flag), setting.key.replace(".", "__")], metavar=metavar)
-        self.help = f"{symbol}{setting.help}"
 
 
 @click.group(cls=Group, context_settings=CONTEXT)
@@ -101,6 +52,7 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 @click.pass_obj
 def train(
     directory: Path,
+    /,
     preset: str | None,
     config_file: Path | None,
     assignments: Sequence[str],
@@ -120,37 +72,16 @@ def train(
     contrast train --objective pairsupcon --data nli.jsonl --set dev.every=50 --dry-run
     contrast train --resume last --max-steps 2000
     """
-    layer = _flag_layer(assignments, flags)
+    layer = flag_layer(assignments, flags)
     if resume:
         run = runs.find(resume, directory)
         chosen = start.changed(run, layer)
     else:
-        run, chosen = None, config.resolve([*_layers(preset, config_file), layer])
+        run, chosen = None, config.resolve([*layers(preset, config_file), layer])
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))
         return
     sys.exit(start.start(chosen, run, directory, name, detach=detach, json=json))
-
-
-def _flag_layer(assignments: Sequence[str], flags: dict[str, str | None]) -> config.Layer:
-    """What was typed: options, and `--set key=value`."""
-    typed = {key.replace("__", "."): value for key, value in flags.items() if value is not None}
-    found = {key: (value, FLAGS.get(key) or "--" + key.split(".")[1].replace("_", "-")) for key, value in typed.items()}
-    for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise UsageError(f"--set {assignment} has no value", "write --set section.key=value")
-        found[key.strip()] = (value.strip(), f"--set {key.strip()}")
-    return config.text_layer(found, strict=True)
-
-
-def _layers(preset: str | None, file: Path | None) -> list[config.Layer]:
-    """Every layer below the flags."""
-    if preset and file:
-        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
-    named = [config.file_layer(config.preset_path(preset), f"preset {preset}")] if preset else []
-    named += [config.file_layer(file)] if file else []
-    return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
 
 
 @cli.group(name="runs", cls=Group, invoke_without_command=True)
@@ -293,10 +224,8 @@ def compare(directory: Path, names: Sequence[str], json: bool) -> None:
 @click.argument("model", required=False, metavar="[RUN|MODEL]")
 @click.option("--suite", default="sts", show_default=True, metavar="NAME", help="What to measure: sts.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub.")
-@click.option("--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own, as of an untrained backbone.")
-@click.option(
-    "--out", "folder", type=click.Path(path_type=Path), help="Also write the scores as JSON into this folder."
-)
+@click.option("--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own.")
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores.json into this folder.")
 @as_json
 @click.pass_obj
 def evaluate(
@@ -304,7 +233,7 @@ def evaluate(
     model: str | None,
     suite: str,
     data_dir: Path | None,
-    pooling: str | None,
+    pooling: config.Pooling | None,
     folder: Path | None,
     json: bool,
 ) -> None:
@@ -321,10 +250,7 @@ def evaluate(
     name = asking.resolve_model(model, directory, os.environ)
     with console.progress("encoding") as advance:
         scores = suites.evaluate(name, data_dir, pooling, advance)
-    if (Path(name) / "checkpoints.json").is_file() and pooling is None:
-        suites.store(scores, Path(name) / "scores.json")
-    if folder:
-        suites.store(scores, folder / "scores.json")
+    suites.store(scores, name if pooling is None else None, folder)
     _print(render.scores(scores, json))
     if gaps := scores.sts.missing:
         raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
@@ -336,7 +262,7 @@ def evaluate(
 @model_option
 @click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True)
 @click.pass_obj
-def encode(directory: Path, source: str, output: Path, model: str | None, precision: str) -> None:
+def encode(directory: Path, source: str, output: Path, model: str | None, precision: Literal["fp32", "bf16"]) -> None:
     """Embed the sentences of a file, one vector a sentence, in their order.
 
     \b
@@ -344,9 +270,14 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     zcat corpus.txt.gz | contrast encode - -o vectors.safetensors --model last --precision bf16
     """
     from contrastcli import encode as encoding
+    from contrastcli import query as asking
 
-    rows, width = encoding.encode_file(source, output, model, directory, precision, console.progress())
-    click.echo(f"wrote {output}: {rows:,} vectors of {width}", err=True)
+    encoding.check_output(output)
+    texts = encoding.read_sentences(source)
+    encoder = asking.load_model(asking.resolve_model(model, directory, os.environ))
+    with console.progress("encoding") as advance:
+        encoding.encode_to(encoder, texts, output, precision, advance)
+    click.echo(f"wrote {output}: {len(texts):,} vectors of {encoder.width}", err=True)
 
 
 @cli.command()
@@ -368,17 +299,19 @@ def query(
     """
     from contrastcli import query as asking
 
-    encoder = asking.load_model(asking.resolve_model(model, directory, os.environ))
+    name = asking.resolve_model(model, directory, os.environ)
+    encoder = asking.load_model(name)
     if texts == ("-",):
         for some in asking.read_pairs(sys.stdin):
-            _print(render.similarities(asking.similarity(encoder, some), encoder.name, json))
+            _print(render.similarities(asking.similarity(encoder, some), name, json))
     elif corpus is not None and len(texts) == 1:
-        found = asking.nearest(encoder, texts[0], corpus, count, console.progress("encoding"))
-        _print(render.neighbours(found, encoder.name, json))
+        with console.progress("encoding") as advance:
+            found = asking.nearest(encoder, texts[0], corpus, count, advance)
+        _print(render.neighbours(found, texts[0], name, json))
     elif corpus is None and len(texts) == 2:
-        _print(render.similarities(asking.similarity(encoder, [(texts[0], texts[1])]), encoder.name, json))
+        _print(render.similarities(asking.similarity(encoder, [(texts[0], texts[1])]), name, json))
     else:
-        raise UsageError(f"{len(texts)} texts were given", "give two sentences, one and --corpus FILE, or -")
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
 
 
 @cli.command()
@@ -387,7 +320,9 @@ def query(
 @click.option("--format", "kind", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers")
 @click.option("--overwrite", is_flag=True, help="Replace what is in DEST.")
 @click.pass_obj
-def export(directory: Path, model: str, dest: Path, kind: str, overwrite: bool) -> None:
+def export(
+    directory: Path, model: str, dest: Path, kind: Literal["sentence-transformers", "onnx"], overwrite: bool
+) -> None:
     """Write a folder that sentence-transformers loads, with a model card; or ONNX.
 
     \b
@@ -397,7 +332,7 @@ def export(directory: Path, model: str, dest: Path, kind: str, overwrite: bool) 
     from contrastcli import export as exporting
     from contrastcli import query as asking
 
-    click.echo(exporting.export_model(asking.source(model, directory), dest, kind, overwrite=overwrite))
+    click.echo(exporting.export_model(asking.resolve_model(model, directory, {}), dest, kind, overwrite=overwrite))
     click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
 
@@ -462,7 +397,7 @@ def show_config(
     contrast config show --preset simace-bert-base --tau 0.07
     contrast config show --json
     """
-    found = config.resolve([*_layers(preset, config_file), _flag_layer(assignments, flags)])
+    found = config.resolve([*layers(preset, config_file), flag_layer(assignments, flags)])
     _print(render.settings_json(found) if json else render.settings(found))
 
 
@@ -506,23 +441,9 @@ def main() -> int:
     except BaseException as error:
         if debug:
             traceback.print_exc()
-        what, hint, code = _explain(error)
+        what, hint, code = explain(error)
         click.echo(f"contrast: error: {what}\nhint: {hint}", err=True)
         return code
-
-
-def _explain(error: BaseException) -> tuple[str, str, int]:
-    """What is wrong, the remedy, and the exit code."""
-    if isinstance(error, ContrastError):
-        return error.what, error.hint, error.code
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "contrast"
-        return error.format_message().rstrip("."), f"see {command} --help", UsageError.code
-    if isinstance(error, click.Abort | KeyboardInterrupt):
-        return "interrupted", "nothing was changed", InterruptedEarly.code
-    words = str(error).splitlines()
-    return f"{type(error).__name__}: {words[0] if words else 'no further word'}", "contrast --debug shows where", 1
 
 
 def _print(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from contrastcli.status import Status
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.suites import Scores
+    from contrastcli.query import Neighbour, Similarity
 
 
 def as_json(value: object) -> str:
@@ -60,11 +62,9 @@ def score(spearman: float | None) -> str | None:
 
 def dry_run(found: Preview, to_json: bool) -> str:
     """Every setting with its source, the first rows, and what the run would take."""
-    flat = found.config.flat()
     if to_json:
-        settings = {key: {"value": value, "source": found.config.sources[key]} for key, value in flat.items()}
         facts = {name: getattr(found, name) for name in _FACTS}
-        return as_json({"settings": settings, "rows": found.rows, "notes": found.notes, **facts})
+        return as_json({"settings": _sourced(found.config), "rows": found.rows, "notes": found.notes, **facts})
     rows = "\n".join(f"  {role:<9} {text}" for row in found.rows for role, text in [*row.items(), ("", "")])
     notes = "".join(f"note: {note}\n" for note in found.notes)
     return f"{settings(found.config)}\n\n{rows.rstrip()}\n\n{notes}{_facts(found)}"
@@ -104,8 +104,11 @@ def _value(value: object) -> str:
 
 def settings_json(config: configs.Config) -> str:
     """The same as JSON."""
-    found = {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
-    return as_json({"settings": found, "notes": config.notes})
+    return as_json({"settings": _sourced(config), "notes": config.notes})
+
+
+def _sourced(config: configs.Config) -> dict[str, dict[str, object]]:
+    return {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
 
 
 def run_list(found: Sequence[Run], directory: Path, to_json: bool) -> str:
@@ -221,6 +224,22 @@ def scores(found: Scores, to_json: bool) -> str:
     from contrastcli.evaluation.sts import COLUMNS, format_table
 
     return f"{found.model}\n\n{table(COLUMNS, format_table(found.sts))}\n\n{found.sts.protocol}"
+
+
+def similarities(found: Sequence[Similarity], model: str, to_json: bool) -> str:
+    """One line a pair: full precision as JSON, else cosine to four decimals and degrees to one."""
+    if to_json:
+        lines = ({"a": s.a, "b": s.b, "cosine": s.cosine, "angle_deg": s.angle_deg, "model": model} for s in found)
+        return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in found)
+
+
+def neighbours(found: Sequence[Neighbour], query: str, model: str, to_json: bool) -> str:
+    """One line a neighbour, the nearest first."""
+    if to_json:
+        lines = ({"query": query, **asdict(n), "model": model} for n in found)
+        return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    return "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in found)
 
 
 def facts(found: dict[str, Any], to_json: bool) -> str:

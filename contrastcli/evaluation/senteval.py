@@ -35,7 +35,7 @@ SUBSETS: Mapping[StsTask, tuple[str, ...]] = {
 
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
-_HOW = "unpack senteval.tar of huggingface.co/datasets/princeton-nlp/datasets-for-simcse, and give --data-dir DIR"
+_HOW = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR"
 _ABOVE = ("", "downstream", "data/downstream")  # where SentEval's own checkout keeps the sets
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 

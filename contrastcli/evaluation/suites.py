@@ -46,8 +46,15 @@ def evaluate(
     return Scores(model, evaluate_sts(encode, data_dir, pooling=encoder.pooling))
 
 
-def store(scores: Scores, path: Path) -> None:
-    """Add the suites to a scores.json, keeping what other suites measured there. Raises RunError."""
+def store(scores: Scores, run: str | None, folder: Path | None) -> None:
+    """Keep the scores in a run's directory and in a folder, beside what other suites measured. Raises RunError."""
+    if run and (Path(run) / "checkpoints.json").is_file():
+        _merge(scores, Path(run) / "scores.json")
+    if folder:
+        _merge(scores, folder / "scores.json")
+
+
+def _merge(scores: Scores, path: Path) -> None:
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -111,7 +111,7 @@ class SentenceEncoder(nn.Module):
         precision: Precision = "fp32",
         on_progress: Callable[[int, int], None] | None = None,
     ) -> NDArray[np.float32]:
-        """Embeddings (N, d) of texts, in their order; as long as the model makes them, unit length only if it says so."""
+        """Embeddings (N, d) of texts, in their order; of unit length only if the model says so."""
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
         done = 0
 

@@ -1,11 +1,13 @@
-"""What the losses share: precision, masks, means over nothing, blocks of anchors, the classifier's features."""
+"""What the losses share: precision, masks, means over anchors, the classifier's features."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 BLOCK = 256
 """Anchors whose similarities to the whole batch are held in memory at once."""
@@ -45,21 +47,16 @@ def discrimination(positive: Tensor, negatives: Tensor) -> Tensor:
     return -nn.functional.logsigmoid(positive - negatives)
 
 
-def mean(values: Tensor) -> Tensor:
-    """The mean of (n,) values; of none, a zero that keeps the graph."""
-    return values.sum() / max(values.numel(), 1)
+def mean_over(anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """The mean of `term(anchors, *inputs)`: (n,) indices, embeddings → (n,) values → scalar.
 
-
-def by_blocks(term: Callable[[Tensor], Tensor], anchors: Tensor) -> Tensor:
-    """`term(anchors)`, (n,) indices → (n,) values, in memory that grows with the batch and not with its square.
-
-    `term` must give each anchor's value on its own and draw nothing at random: it is run on blocks of anchors, and
-    again in the backward pass, so that one block's (BLOCK, M) matrices are alive at a time.
+    Without anchors it is a zero that keeps the graph. Memory grows with the batch and not with its square: `term`
+    sees at most BLOCK anchors at a time, whose gradient is taken at once, so that one block's (BLOCK, M) matrices are
+    alive and nothing is computed twice. It must give each anchor's value on its own, and reach what needs a gradient
+    through `inputs` alone.
     """
-    if len(anchors) <= BLOCK:
-        return term(anchors)
-    blocks = torch.split(anchors, BLOCK)
-    return torch.cat([checkpoint(term, block, use_reentrant=False, preserve_rng_state=False) for block in blocks])
+    total: Tensor = _SumOverBlocks.apply(anchors, term, *inputs)  # type: ignore[no-untyped-call]
+    return total / max(len(anchors), 1)
 
 
 def pair_features(u: Tensor, v: Tensor) -> Tensor:
@@ -74,3 +71,26 @@ def fresh_linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
     if bias:
         nn.init.zeros_(layer.bias)
     return layer
+
+
+class _SumOverBlocks(Function):
+    """The sum of a term over anchors, with its gradient taken block by block on the way forward."""
+
+    @staticmethod
+    def forward(ctx: Any, anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        gradients = [torch.zeros_like(x) for x in inputs]
+        total = inputs[0].new_zeros(())
+        for block in torch.split(anchors, BLOCK):
+            with torch.enable_grad():
+                value = term(block, *leaves).sum()
+            total += value.detach()
+            for gradient, part in zip(gradients, torch.autograd.grad(value, leaves), strict=True):
+                gradient += part
+        ctx.save_for_backward(*gradients)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(upstream * gradient for gradient in ctx.saved_tensors)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import among, by_blocks, discrimination, full_precision, masked, mean
+from contrastcli.objectives.functional import among, discrimination, full_precision, masked, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import Similarity, paired, pairwise
 
@@ -32,21 +32,20 @@ def infonce(
     Parts: contrast.
     """
     with full_precision(views) as full:
-        anchor, positive = full["anchor"], full["positive"]  # (N, d)
-        rows, size = rows.to(anchor.device), len(anchor)
+        rows, size = rows.to(full["anchor"].device), len(full["anchor"])
         names = [name for name in ("positive", "negative") if name in full]
-        columns = torch.cat([full[name] for name in names])  # (M, d), M is N or 2N
-        places = torch.arange(len(columns), device=anchor.device)  # (M,)
+        everything = torch.cat([full[name] for name in names])  # (M, d), M is N or 2N, row i's positive is column i
+        places = torch.arange(len(everything), device=everything.device)  # (M,)
 
-        def term(i: Tensor) -> Tensor:  # (n,) anchors → (n,) losses
+        def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
             logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
             logits = logits + hard_negative_weight * (places == size + i[:, None])
             keep = places != i[:, None]
             if rows.mask_duplicates:
                 own = torch.stack([rows.ids["anchor"][i], rows.ids["positive"][i]], dim=1)  # (n, 2)
                 keep &= ~among(torch.cat([rows.ids[name] for name in names]), own)
-            own_positive = paired(anchor[i], positive[i], similarity, margin) / tau  # (n,)
-            return discrimination(own_positive, masked(logits, keep).logsumexp(dim=1))
+            positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
+            return discrimination(positive, masked(logits, keep).logsumexp(dim=1))
 
-        loss = mean(by_blocks(term, places[:size]))
+        loss = mean_over(places[:size], term, full["anchor"], everything)
     return loss, {"contrast": loss.detach()}

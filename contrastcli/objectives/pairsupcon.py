@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from contrastcli.objectives.functional import (
     among,
-    by_blocks,
     discrimination,
     fresh_linear,
     full_precision,
     masked,
-    mean,
+    mean_over,
     pair_features,
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
@@ -107,7 +106,7 @@ def _instance_discrimination(
     rows = rows.to(z.device)
     places = torch.arange(len(z), device=z.device)  # (2N,)
 
-    def term(anchors: Tensor) -> Tensor:  # (n,) → (n,)
+    def term(anchors: Tensor, z: Tensor) -> Tensor:  # (n,), (2N, 128) → (n,)
         partners = (anchors + size) % len(z)
         logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
         keep = (places - anchors[:, None]) % size != 0
@@ -117,4 +116,4 @@ def _instance_discrimination(
         positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
         return discrimination(positive, negative_mass(logits, keep, hard_negatives))
 
-    return mean(by_blocks(term, torch.cat([entailed, entailed + size])))
+    return mean_over(torch.cat([entailed, entailed + size]), term, z)

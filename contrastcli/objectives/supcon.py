@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from contrastcli.objectives.functional import (
     among,
-    by_blocks,
     fresh_linear,
     full_precision,
     masked,
-    mean,
+    mean_over,
     pair_features,
 )
 from contrastcli.objectives.rows import Rows
@@ -62,12 +61,12 @@ def supcon(
         positive, negative = drawn(positive, positives), drawn(negative, negatives)
         kind = similarity if normalize else None
 
-        def term(i: Tensor) -> Tensor:  # (n,) of the A anchors → (n,) losses
-            logits = _products(premises[anchors[i]], hypotheses, positive[i], kind, margin) / tau  # (n, N)
+        def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:  # (n,) of the A anchors, (N, d), (N, d) → (n,)
+            logits = _products(u[anchors[i]], v, positive[i], kind, margin) / tau  # (n, N)
             own = torch.where(positive[i], logits, 0).sum(dim=1) / positive[i].sum(dim=1)  # (n,)
             return masked(logits, positive[i] | negative[i]).logsumexp(dim=1) - own
 
-        contrast = mean(by_blocks(term, torch.arange(len(anchors), device=premises.device)))
+        contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
     loss = (1 - lambda_) * cross_entropy + lambda_ * contrast
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 

@@ -91,7 +91,7 @@ def pointers(run: Path) -> dict[str, str]:
 def disk_bytes(backbone: Path, with_best: bool) -> int:
     """What a run's checkpoints will take: weights and two moments in `last`, weights in `best`, all in float32."""
     with safe_open(backbone / "model.safetensors", framework="pt") as file:
-        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
+        shapes: list[list[int]] = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
     return 4 * sum(math.prod(shape) for shape in shapes) * (4 if with_best else 3)
 
 

@@ -1,0 +1,181 @@
+"""What tells the members of the BERT family apart: published names, config keys, positions and dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """The names that one family of checkpoints gives to what all of them have."""
+
+    prefix: str
+    """Before the encoder's tensors in a file that also holds heads."""
+    keys: Mapping[str, str]
+    """Our word for a config key to theirs."""
+    modules: Mapping[str, tuple[str, ...]]
+    """Our module to theirs; several are rows of one fused matrix. `{}` is the layer's index."""
+    head: Mapping[str, str]
+    """Our part of the masked-language-model head to theirs."""
+    head_activation: str = ""
+    """The head's activation where it is not the encoder's."""
+    count_from_padding: bool = False
+    """Positions start at `padding + 1`, and padding tokens do not count (fairseq's convention)."""
+    dropout_after_attention: bool = True
+
+
+_BERT_LAYER = "encoder.layer.{}."
+_BERT = Family(
+    prefix="bert.",
+    keys={
+        "width": "hidden_size",
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "inner": "intermediate_size",
+        "activation": "hidden_act",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    },
+    modules={
+        "words": ("embeddings.word_embeddings",),
+        "positions": ("embeddings.position_embeddings",),
+        "types": ("embeddings.token_type_embeddings",),
+        "norm": ("embeddings.LayerNorm",),
+        "layers.{}.qkv": tuple(f"{_BERT_LAYER}attention.self.{name}" for name in ("query", "key", "value")),
+        "layers.{}.mix": (f"{_BERT_LAYER}attention.output.dense",),
+        "layers.{}.attention_norm": (f"{_BERT_LAYER}attention.output.LayerNorm",),
+        "layers.{}.expand": (f"{_BERT_LAYER}intermediate.dense",),
+        "layers.{}.contract": (f"{_BERT_LAYER}output.dense",),
+        "layers.{}.norm": (f"{_BERT_LAYER}output.LayerNorm",),
+    },
+    head={
+        "dense": "cls.predictions.transform.dense",
+        "norm": "cls.predictions.transform.LayerNorm",
+        "bias": "cls.predictions.bias",
+    },
+)
+_ROBERTA = Family(
+    prefix="roberta.",
+    keys=_BERT.keys,
+    modules=_BERT.modules,
+    head={"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
+    head_activation="gelu",
+    count_from_padding=True,
+)
+_DISTIL_LAYER = "transformer.layer.{}."
+_DISTILBERT = Family(
+    prefix="distilbert.",
+    keys={
+        "width": "dim",
+        "layers": "n_layers",
+        "heads": "n_heads",
+        "inner": "hidden_dim",
+        "activation": "activation",
+        "dropout": "dropout",
+        "attention_dropout": "attention_dropout",
+    },
+    modules={
+        "words": ("embeddings.word_embeddings",),
+        "positions": ("embeddings.position_embeddings",),
+        "norm": ("embeddings.LayerNorm",),
+        "layers.{}.qkv": tuple(f"{_DISTIL_LAYER}attention.{name}" for name in ("q_lin", "k_lin", "v_lin")),
+        "layers.{}.mix": (f"{_DISTIL_LAYER}attention.out_lin",),
+        "layers.{}.attention_norm": (f"{_DISTIL_LAYER}sa_layer_norm",),
+        "layers.{}.expand": (f"{_DISTIL_LAYER}ffn.lin1",),
+        "layers.{}.contract": (f"{_DISTIL_LAYER}ffn.lin2",),
+        "layers.{}.norm": (f"{_DISTIL_LAYER}output_layer_norm",),
+    },
+    head={"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
+    dropout_after_attention=False,
+)
+FAMILIES: dict[str, Family] = {
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "distilbert": _DISTILBERT,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes and constants of an encoder, read from its config."""
+
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    vocab_size: int
+    positions: int
+    types: int
+    padding: int | None
+    first_position: int
+    epsilon: float
+    activation: str
+    dropout: float
+    attention_dropout: float
+    mix_dropout: float
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Shape:
+        """Raises KeyError where the config lacks a size."""
+        family = FAMILIES[config["model_type"]]
+        keys = family.keys
+        padding = config.get("pad_token_id", 1 if family.count_from_padding else 0)
+        dropout = config.get(keys["dropout"], 0.1)
+        return cls(
+            width=config[keys["width"]],
+            layers=config[keys["layers"]],
+            heads=config[keys["heads"]],
+            inner=config[keys["inner"]],
+            vocab_size=config["vocab_size"],
+            positions=config["max_position_embeddings"],
+            types=config.get("type_vocab_size", 2) if "types" in family.modules else 0,
+            padding=padding,
+            first_position=padding + 1 if family.count_from_padding else 0,
+            epsilon=config.get("layer_norm_eps", 1e-12),
+            activation=config.get(keys["activation"], "gelu"),
+            dropout=dropout,
+            attention_dropout=config.get(keys["attention_dropout"], 0.1),
+            mix_dropout=dropout if family.dropout_after_attention else 0.0,
+        )
+
+
+def fits(config: Mapping[str, Any]) -> bool:
+    """Whether this module computes what the config describes."""
+    family = FAMILIES.get(config.get("model_type", ""))
+    return (
+        family is not None
+        and not config.get("is_decoder", False)
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and config.get(family.keys["activation"], "gelu") in ACTIVATIONS
+    )
+
+
+def canonical(weights: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
+    """Without the family's prefix, TensorFlow's gamma and beta, and the decoder's copy of the head's bias."""
+    spellings = {
+        ".gamma": ".weight",
+        ".beta": ".bias",
+        "predictions.decoder.bias": "predictions.bias",
+        "lm_head.decoder.bias": "lm_head.bias",
+    }
+    named = {}
+    for name, tensor in weights.items():
+        name = name.removeprefix(family.prefix)
+        for old, new in spellings.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        named[name] = tensor
+    return named

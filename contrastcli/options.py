@@ -1,0 +1,98 @@
+"""What the commands share: options made from the settings' descriptions, groups, and errors in two lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from contrastcli import config
+from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
+from contrastcli.settings import Setting
+
+FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
+"""Options of `train` that are not called as their setting is."""
+
+as_json = click.option("--json", is_flag=True, help="Print JSON.")
+model_option = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
+
+
+class Group(click.Group):
+    """A group whose unknown commands name the nearest known one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise UsageError(f"there is no command '{args[0]}'", nearest(args[0], self.commands))
+        return super().resolve_command(ctx, args)
+
+
+class SettingsCommand(click.Command):
+    """A command with an option for each setting of a run, made from the settings' own descriptions when first asked."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if not any(isinstance(p, SettingOption) for p in self.params):
+            settings = config.all_settings()
+            named = {"objective.name", "data.train", "dev.data"}
+            wanted = [s for key, s in settings.items() if key in named or s.section in ("objective", "model", "train")]
+            self.params += [SettingOption(config.OBJECTIVE), *(SettingOption(setting) for setting in wanted)]
+        return super().get_params(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                section = param.setting.section if isinstance(param, SettingOption) else "options"
+                sections.setdefault(section, []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section.capitalize()):
+                formatter.write_dl(records)
+
+
+class SettingOption(click.Option):
+    """The option of one setting. Its text is parsed by the setting, so that every way in gives the same errors."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
+        symbol = f"{setting.symbol}: " if setting.symbol else ""
+        super().__init__([FLAGS.get(setting.key, setting.flag), setting.key.replace(".", "__")], metavar=metavar)
+        self.help = f"{symbol}{setting.help}"
+
+
+def flag_layer(assignments: Sequence[str], flags: Mapping[str, str | None]) -> config.Layer:
+    """What was typed: options, and `--set key=value`."""
+    typed = {key.replace("__", "."): value for key, value in flags.items() if value is not None}
+    found = {key: (value, FLAGS.get(key) or "--" + key.split(".")[1].replace("_", "-")) for key, value in typed.items()}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise UsageError(f"--set {assignment} has no value", "write --set section.key=value")
+        found[key.strip()] = (value.strip(), f"--set {key.strip()}")
+    return config.text_layer(found, strict=True)
+
+
+def layers(preset: str | None, file: Path | None) -> list[config.Layer]:
+    """Every layer below the flags."""
+    if preset and file:
+        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
+    named = [config.file_layer(config.preset_path(preset), f"preset {preset}")] if preset else []
+    named += [config.file_layer(file)] if file else []
+    return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
+
+
+def explain(error: BaseException) -> tuple[str, str, int]:
+    """What is wrong, the remedy, and the exit code."""
+    if isinstance(error, ContrastError):
+        return error.what, error.hint, error.code
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "contrast"
+        return error.format_message().rstrip("."), f"see {command} --help", UsageError.code
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "interrupted", "nothing was changed", InterruptedEarly.code
+    words = str(error).splitlines()
+    return f"{type(error).__name__}: {words[0] if words else 'no further word'}", "contrast --debug shows where", 1

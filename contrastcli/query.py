@@ -1,0 +1,180 @@
+"""Asking a model: which one is meant, how alike two sentences are, what is nearest in a corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from contrastcli import runs
+from contrastcli.config import Pooling, cache_dir
+from contrastcli.errors import DataError
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder
+from contrastcli.model.locate import here, locate
+
+Floats = NDArray[np.floating]
+OnProgress = Callable[[int, int], None]
+
+_PAIRS = 1000  # of stdin, read and answered together
+_ROWS = 65_536  # of a corpus, compared at once
+
+
+def resolve_model(word: str | None, runs_dir: Path, environ: Mapping[str, str]) -> str:
+    """What `load_model` takes for a user's word: `--model`, else CONTRAST_MODEL, else the newest run that has ended.
+
+    A word may be a folder, a run (a name, an unambiguous part of one, or `last`), or a name on the hub. Raises
+    DataError where there is no model, or the word means several runs.
+    """
+    word = word or environ.get("CONTRAST_MODEL")
+    if not word:
+        return _newest(runs_dir)
+    named = [run for run in runs.list_runs(runs_dir) if run.name == word]
+    if named or word == "last":
+        return str(runs.find(word, runs_dir).path)
+    if here(word) is None and any(word in run.name for run in runs.list_runs(runs_dir)):
+        return str(runs.find(word, runs_dir).path)
+    return word
+
+
+def _newest(runs_dir: Path) -> str:
+    for run in runs.list_runs(runs_dir):
+        if run.status().state in ("finished", "stopped") and run.checkpoints():
+            return str(run.path)
+    raise DataError(f"there is no model: no run in {runs_dir} has ended", "contrast train --preset starter --no-ui")
+
+
+def load_model(name: str, *, pooling: Pooling | None = None, device: str = "auto") -> SentenceEncoder:
+    """The model of a run directory (its best checkpoint, else its last), a folder or a hub name.
+
+    A `pooling` given overrides the model's own. Raises DataError and UsageError.
+    """
+    from contrastcli.training.devices import choose_device
+
+    run = runs.Run(Path(name))
+    folder = run.checkpoint() if run.config_path.is_file() else locate(name)
+    return load_encoder(folder, pooling).to(choose_device(device)).eval()
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """How alike two sentences are: cosine in −1..1 and the angle in degrees."""
+
+    a: str
+    b: str
+    cosine: float
+    angle_deg: float
+
+
+def similarity(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
+    """The similarity of each pair, each distinct sentence encoded once. Identical sentences have 1.0 and 0.0°."""
+    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+    vectors = dict(zip(texts, encoder.encode(texts), strict=True))
+    return [Similarity(a, b, *_compare(vectors[a], vectors[b])) for a, b in pairs]
+
+
+def _compare(a: Floats, b: Floats) -> tuple[float, float]:
+    """Cosine and angle in degrees of two vectors, in float64; by half chords, which keep their digits at 0°."""
+    u, v = _unit(a), _unit(b)
+    if np.array_equal(u, v):
+        return 1.0, 0.0
+    angle = 2 * math.atan2(float(np.linalg.norm(u - v)), float(np.linalg.norm(u + v)))
+    return float(u @ v), math.degrees(angle)
+
+
+def _unit(vector: Floats) -> NDArray[np.float64]:
+    wide = vector.astype(np.float64)
+    unit: NDArray[np.float64] = wide / max(float(np.linalg.norm(wide)), 1e-12)
+    return unit
+
+
+def read_pairs(lines: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
+    """TAB-separated pairs, some at a time, in their order. Raises DataError naming the line that is none."""
+    numbered = enumerate(lines, 1)
+    while some := [_pair(number, line) for number, line in islice(numbered, _PAIRS)]:
+        yield some
+
+
+def _pair(number: int, line: str) -> tuple[str, str]:
+    cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
+    if len(cells) != 2 or not all(cells):
+        raise DataError(f"line {number} of stdin is not two sentences and a TAB between them", "write A<TAB>B a line")
+    return cells[0], cells[1]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A sentence of a corpus near to the query; `row` counts the corpus' sentences from 1."""
+
+    row: int
+    text: str
+    cosine: float
+    angle_deg: float
+
+
+def nearest(
+    encoder: SentenceEncoder, query: str, corpus: Path, k: int, on_progress: OnProgress | None = None
+) -> list[Neighbour]:
+    """The k nearest sentences of a corpus file, exactly, nearest first; all where it has fewer.
+
+    The corpus is encoded once and kept in the cache, for each model. Raises DataError where it cannot be read.
+    """
+    from contrastcli.data.sources import load_sentences
+
+    texts = load_sentences(str(corpus))
+    vectors = _cached(encoder, texts, on_progress)  # (N, d)
+    asked = encoder.encode([query])[0]  # (d,)
+    found = []
+    for row in _top(vectors, asked, k):
+        found.append(Neighbour(row + 1, texts[row], *_compare(asked, vectors[row])))
+    return sorted(found, key=lambda n: n.angle_deg)
+
+
+def _top(vectors: Floats, asked: Floats, k: int) -> list[int]:
+    """Rows of the k largest cosines, block by block."""
+    best = torch.empty(0)
+    rows = torch.empty(0, dtype=torch.long)
+    unit = torch.nn.functional.normalize(torch.from_numpy(asked), dim=0)
+    for start in range(0, len(vectors), _ROWS):
+        block = torch.from_numpy(np.array(vectors[start : start + _ROWS]))  # (rows, d), read from disk here
+        cosine = torch.nn.functional.normalize(block, dim=1) @ unit
+        best, rows = torch.cat([best, cosine]), torch.cat([rows, torch.arange(start, start + len(block))])
+        best, chosen = best.topk(min(k, len(best)))
+        rows = rows[chosen]
+    return [int(row) for row in rows]
+
+
+def _cached(encoder: SentenceEncoder, texts: list[str], on_progress: OnProgress | None) -> Floats:
+    """Embeddings of a corpus, mapped from the cache where this model has encoded it before."""
+    path = cache_dir() / "vectors" / f"{_key(encoder, texts)}.npy"
+    if path.is_file():
+        stored: Floats = np.load(path, mmap_mode="r")
+        return stored
+    vectors = encoder.encode(texts, on_progress=on_progress)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.stem}.{os.getpid()}.tmp.npy")
+        np.save(temporary, vectors)
+        os.replace(temporary, path)
+    except OSError:  # a cache that cannot be written costs time, not the answer
+        pass
+    return vectors
+
+
+def _key(encoder: SentenceEncoder, texts: list[str]) -> str:
+    """What the vectors depend on: weights, tokenizer, pooling contract and texts."""
+    contract = (encoder.tokenizer.fingerprint, encoder.pooling, encoder.normalize, encoder.prompt, encoder.max_length)
+    digest = hashlib.sha256(repr(contract).encode())
+    for tensor in encoder.state_dict().values():
+        digest.update(tensor.cpu().contiguous().numpy())
+    for text in texts:
+        digest.update(text.encode() + b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,429 @@
+"""The backbone equals transformers' own models, and says what is wrong with a folder that it cannot read."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from contrastcli.errors import DataError
+from contrastcli.model import bert
+from contrastcli.model.backbone import Backbone, load_backbone, load_language_model_head
+from contrastcli.model.locate import locate, revision
+
+transformers = pytest.importorskip("transformers")
+
+BERT_SIZES = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 24,
+}
+DISTIL_SIZES = {
+    "vocab_size": 60,
+    "dim": 32,
+    "n_layers": 3,
+    "n_heads": 4,
+    "hidden_dim": 48,
+    "max_position_embeddings": 24,
+}
+CONFIGS: dict[str, Callable[[], object]] = {
+    "bert": lambda: transformers.BertConfig(**BERT_SIZES),
+    "bert-gelu-new": lambda: transformers.BertConfig(**BERT_SIZES, hidden_act="gelu_new", layer_norm_eps=1e-3),
+    "roberta": lambda: transformers.RobertaConfig(**BERT_SIZES, type_vocab_size=1),
+    "roberta-relu": lambda: transformers.RobertaConfig(**BERT_SIZES, hidden_act="relu"),
+    "xlm-roberta": lambda: transformers.XLMRobertaConfig(**BERT_SIZES, type_vocab_size=1),
+    "distilbert": lambda: transformers.DistilBertConfig(**DISTIL_SIZES),
+    "distilbert-relu": lambda: transformers.DistilBertConfig(**DISTIL_SIZES, activation="relu"),
+}
+# ELECTRA stands for every encoder that goes through transformers; its positions, like RoBERTa's, are MPNet's business
+OTHERS: dict[str, Callable[[], object]] = {
+    "electra": lambda: transformers.ElectraConfig(**BERT_SIZES, embedding_size=16),
+    "mpnet": lambda: transformers.MPNetConfig(**BERT_SIZES),
+}
+
+
+@pytest.fixture(scope="module", params=list(CONFIGS))
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the hub has them, with the language-model head and sizeable random weights."""
+    return write_model(tmp_path_factory.mktemp(request.param), CONFIGS[request.param]())
+
+
+def write_model(folder: Path, config: object) -> Path:
+    torch.manual_seed(7)
+    model = transformers.AutoModelForMaskedLM.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():  # biases and LayerNorms too, which are 0 and 1 by default
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    return folder
+
+
+def batch(padding: int = 1) -> tuple[Tensor, Tensor]:
+    """Token ids and mask (4, 9), texts of 9, 6, 2 and 1 tokens."""
+    mask = torch.arange(9) < torch.tensor([9, 6, 2, 1])[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(3))
+    return ids.masked_fill(~mask, padding), mask
+
+
+def reference(folder: Path) -> torch.nn.Module:
+    model: torch.nn.Module = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32)
+    return model.eval()
+
+
+def padding_of(backbone: Backbone) -> int:
+    return int(backbone.config.get("pad_token_id") or 0)
+
+
+def assert_equal_on_tokens(ours: Tensor, theirs: Tensor, mask: Tensor) -> None:
+    assert (ours - theirs)[mask].abs().max() < 1e-5
+
+
+def test_hidden_states_equal_transformers(published: Path) -> None:
+    backbone, model = load_backbone(published), reference(published)
+    ids, mask = batch(padding_of(backbone))
+    with torch.no_grad():
+        ours = backbone(ids, mask)
+        theirs = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+    assert_equal_on_tokens(ours.first, theirs.hidden_states[0], mask)
+    assert_equal_on_tokens(ours.penultimate, theirs.hidden_states[-2], mask)
+    assert_equal_on_tokens(ours.last, theirs.last_hidden_state, mask)
+    assert ours.last[mask].std() > 0.1
+
+
+def test_no_mask_means_no_padding(published: Path) -> None:
+    backbone, (ids, _) = load_backbone(published), batch()
+    everything = torch.ones(1, 9, dtype=torch.bool)
+    with torch.no_grad():
+        model = reference(published)
+        theirs = model(input_ids=ids[:1], attention_mask=everything.long()).last_hidden_state
+        assert_equal_on_tokens(backbone(ids[:1], None).last, theirs, everything)
+        assert_equal_on_tokens(backbone(ids[:1], everything).last, theirs, everything)
+
+
+def test_padding_does_not_change_a_text(published: Path) -> None:
+    backbone = load_backbone(published)
+    ids, mask = batch(padding_of(backbone))
+    with torch.no_grad():
+        padded, alone = backbone(ids, mask).last, backbone(ids[1:2, :6], None).last
+    assert (padded[1, :6] - alone[0]).abs().max() < 1e-5
+
+
+def test_gradients_equal_transformers(published: Path) -> None:
+    backbone, model = load_backbone(published), reference(published)
+    ids, mask = batch(padding_of(backbone))
+    weights = torch.randn(4, 9, 32, generator=torch.Generator().manual_seed(1)) * mask[..., None]
+    (backbone(ids, mask).last * weights).sum().backward()
+    (model(input_ids=ids, attention_mask=mask.long()).last_hidden_state * weights).sum().backward()
+    theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    for parameter in backbone.parameters():
+        assert parameter.grad is not None
+        parameter.data = parameter.grad  # published_state then names the gradients as transformers does
+    ours = backbone.published_state()
+    assert theirs.keys() == ours.keys()
+    for name, gradient in theirs.items():
+        assert (ours[name] - gradient).abs().max() < 1e-4 * max(1.0, gradient.abs().max().item()), name
+
+
+def test_a_saved_folder_loads_in_transformers_with_the_same_weights(published: Path, tmp_path: Path) -> None:
+    load_backbone(published).save(tmp_path)
+    before, after = reference(published).state_dict(), reference(tmp_path).state_dict()
+    stored = load_file(tmp_path / "model.safetensors")
+    assert {name for name in before if not name.startswith("pooler.")} == stored.keys()
+    assert all(torch.equal(before[name], after[name]) for name in stored)
+    assert (
+        json.loads((tmp_path / "config.json").read_text())["model_type"]
+        == load_backbone(published).config["model_type"]
+    )
+
+
+def test_language_model_head_equals_transformers(published: Path) -> None:
+    backbone = load_backbone(published)
+    head = load_language_model_head(published, backbone)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(published, dtype=torch.float32).eval()
+    ids, mask = batch(padding_of(backbone))
+    with torch.no_grad():
+        ours = head(backbone(ids, mask).last[mask])  # (M, V)
+        theirs = model(input_ids=ids, attention_mask=mask.long()).logits[mask]
+    assert ours.shape == (18, 60)
+    assert (ours - theirs).abs().max() < 1e-5
+    stored = load_file(published / "model.safetensors")
+    assert all(torch.equal(stored[name], tensor) for name, tensor in head.published_state().items())
+
+
+def test_language_model_head_trains_the_word_embeddings_it_is_tied_to(published: Path) -> None:
+    backbone = load_backbone(published)
+    head = load_language_model_head(published, backbone)
+    head(torch.ones(1, 32)).square().sum().backward()
+    assert [name for name, p in backbone.named_parameters() if p.grad is not None] == ["bert.words.weight"]
+    assert sorted(name for name, _ in head.named_parameters()) == [
+        "bias", "dense.bias", "dense.weight", "norm.bias", "norm.weight",
+    ]  # fmt: skip
+
+
+def test_longest_text_counts_usable_positions_only(published: Path) -> None:
+    backbone = load_backbone(published)
+    assert backbone.max_length == (22 if "roberta" in backbone.config["model_type"] else 24)
+    assert (backbone.width, backbone.layers, backbone.vocab_size) == (32, 3, 60)
+    full = torch.full((1, backbone.max_length), 7)
+    assert backbone(full, None).last.shape == (1, backbone.max_length, 32)
+    with pytest.raises((IndexError, RuntimeError)):
+        backbone(torch.full((1, backbone.max_length + 1), 7), None)
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_other_encoders_go_through_transformers(name: str, tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", OTHERS[name]())
+    backbone, model = load_backbone(folder), reference(folder)
+    ids, mask = batch(padding_of(backbone))
+    with torch.no_grad():
+        ours = backbone(ids, mask)
+        theirs = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+    assert_equal_on_tokens(ours.last, theirs.last_hidden_state, mask)
+    assert_equal_on_tokens(ours.penultimate, theirs.hidden_states[-2], mask)
+    assert (backbone.width, backbone.max_length) == (32, {"electra": 24, "mpnet": 22}[name])
+    backbone.save(tmp_path / "saved")
+    with torch.no_grad():
+        assert torch.equal(load_backbone(tmp_path / "saved")(ids, mask).last, ours.last)
+    with pytest.raises(DataError, match="language-model head"):
+        load_language_model_head(folder, backbone)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "small", CONFIGS["bert"]())
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]]) -> None:
+    weights = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(change(weights), folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_half_precision_weights_become_fp32_and_stay_so_when_saved(small: Path, tmp_path: Path) -> None:
+    rewrite(small, lambda weights: {name: tensor.half() for name, tensor in weights.items()})
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
+    backbone = load_backbone(small)
+    assert {p.dtype for p in backbone.parameters()} == {torch.float32}
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    backbone.save(saved)
+    assert transformers.AutoModel.from_pretrained(saved).dtype == torch.float32
+
+
+def test_old_spellings_of_the_weights_load(small: Path) -> None:
+    before = load_backbone(small).published_state()
+
+    def spell(name: str) -> str:
+        name = name.removeprefix("bert.")
+        return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+    rewrite(small, lambda weights: {spell(name): tensor for name, tensor in weights.items()})
+    after = load_backbone(small).published_state()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_dropout_acts_in_training_only_and_follows_the_seed(published: Path) -> None:
+    backbone = load_backbone(published)
+    ids, mask = batch(padding_of(backbone))
+
+    def last(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        vectors: Tensor = backbone(ids, mask).last[mask]
+        return vectors
+
+    with torch.no_grad():
+        assert torch.equal(last(1), last(2))
+        backbone.train()
+        assert torch.equal(last(1), last(1))
+        assert not torch.equal(last(1), last(2))
+        mean = torch.stack([last(seed) for seed in range(400)]).mean(0)
+        assert (mean - last(1)).abs().mean() < (last(2) - last(1)).abs().mean()
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_zeroes_its_share_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(301, 333, requires_grad=True)  # no multiple of four
+    dropped = bert.dropout(x, p)
+    deviation = math.sqrt(p * (1 - p) / x.numel())
+    assert abs((dropped == 0).float().mean().item() - p) < 5 * deviation
+    assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / (1 - p)), rtol=1e-4)
+    neighbours = (dropped == 0).flatten().float()
+    assert abs((neighbours[1:] * neighbours[:-1]).mean().item() - p * p) < 5 * deviation
+    dropped.sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, dropped.detach())
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-9])
+def test_attention_in_training_equals_attention_in_evaluation(p: float) -> None:
+    """A rate too small to drop anything still takes the path with dropout."""
+    q, k, v = torch.randn(3, 4, 2, 9, 8, generator=torch.Generator().manual_seed(0))
+    mask = batch()[1][:, None, None, :]
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    assert torch.allclose(bert.attend(q, k, v, mask, p), expected, atol=1e-6)
+
+
+def test_a_missing_tensor_is_named(small: Path) -> None:
+    name = "bert.encoder.layer.1.attention.self.key.weight"
+    rewrite(small, lambda weights: {key: tensor for key, tensor in weights.items() if key != name})
+    with pytest.raises(DataError, match=r"model\.safetensors.*encoder\.layer\.1\.attention\.self\.key\.weight"):
+        load_backbone(small)
+
+
+def test_weights_of_another_size_are_refused(small: Path) -> None:
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps(config | {"vocab_size": 61}))
+    with pytest.raises(DataError, match=r"words\.weight.*\[60, 32\].*\[61, 32\]"):
+        load_backbone(small)
+
+
+def test_weights_without_a_language_model_head_say_so(small: Path) -> None:
+    rewrite(small, lambda weights: {key: tensor for key, tensor in weights.items() if key.startswith("bert.")})
+    with pytest.raises(DataError, match="no language-model head"):
+        load_language_model_head(small, load_backbone(small))
+
+
+def test_a_truncated_file_is_named(small: Path) -> None:
+    file = small / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"model\.safetensors is truncated or corrupt"):
+        load_backbone(small)
+
+
+def test_pickled_weights_are_refused_with_the_way_out(small: Path) -> None:
+    (small / "model.safetensors").rename(small / "pytorch_model.bin")
+    with pytest.raises(DataError, match="pickled weights only") as caught:
+        load_backbone(small)
+    assert "safetensors" in caught.value.hint
+
+
+def test_missing_files_are_named(small: Path) -> None:
+    (small / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"has no model\.safetensors"):
+        load_backbone(small)
+    (small / "config.json").unlink()
+    with pytest.raises(DataError, match=r"has no config\.json"):
+        load_backbone(small)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_broken_config_is_named(small: Path, text: str) -> None:
+    (small / "config.json").write_text(text)
+    with pytest.raises(DataError, match=r"config\.json"):
+        load_backbone(small)
+
+
+def test_a_config_without_a_size_is_refused(small: Path) -> None:
+    config = json.loads((small / "config.json").read_text())
+    del config["hidden_size"]
+    (small / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match=r"config\.json lacks 'hidden_size'"):
+        load_backbone(small)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "t5", "is_encoder_decoder": True}, "encoder-decoder"),
+        ({"model_type": "homemade", "auto_map": {"AutoModel": "code.Model"}}, "code of its own"),
+        ({"model_type": "homemade"}, "unknown type, 'homemade'"),
+        ({"model_type": "vit"}, "text encoder"),
+    ],
+)
+def test_models_that_cannot_run_here_are_refused(small: Path, config: dict[str, object], reason: str) -> None:
+    (small / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match=reason):
+        load_backbone(small)
+
+
+def test_the_bert_family_needs_no_transformers(small: Path) -> None:
+    code = (
+        "import sys, pathlib; from contrastcli.model.backbone import load_backbone;"
+        "load_backbone(pathlib.Path(sys.argv[1])); print('transformers' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code, str(small)], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty hub cache, and no network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def cache(hub: Path, repo: str, *files: str) -> Path:
+    """A model in the hub's own layout: refs/main names the snapshot."""
+    model = hub / f"models--{repo.replace('/', '--')}"
+    snapshot = model / "snapshots" / COMMIT
+    for file in files:
+        (snapshot / file).parent.mkdir(parents=True, exist_ok=True)
+        (snapshot / file).write_text("{}")
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text(COMMIT)
+    return snapshot
+
+
+@pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
+def test_a_cached_model_is_found_with_its_commit(hub: Path, repo: str) -> None:
+    snapshot = cache(hub, repo, "config.json", "model.safetensors")
+    for name in (repo, f"{repo}@main", f"{repo}@{COMMIT}"):
+        assert locate(name) == snapshot
+    assert revision(locate(repo)) == COMMIT
+    assert revision(hub) is None
+
+
+@pytest.mark.parametrize("files", [(), ("config.json",)])
+def test_an_unknown_or_incomplete_model_without_network_says_both(hub: Path, files: tuple[str, ...]) -> None:
+    if files:
+        cache(hub, "owner/name", *files)
+    with pytest.raises(DataError, match="'owner/name' is neither a folder nor in the hub cache, and the hub cannot be"):
+        locate("owner/name")
+
+
+def test_offline_mode_is_named(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(DataError, match="HF_HUB_OFFLINE is set"):
+        locate("owner/name")
+
+
+@pytest.mark.parametrize("name", ["./x", "/nowhere/x", "~/x-that-is-not-there", "a/b/c", "", " "])
+def test_a_path_that_does_not_exist_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
+    with pytest.raises(DataError, match="there is no folder"):
+        locate(name)
+
+
+def test_folders_come_before_the_hub(hub: Path, tmp_path: Path) -> None:
+    (tmp_path / "owner" / "name").mkdir(parents=True)
+    assert locate("owner/name") == Path("owner/name")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="is a file"):
+        locate("file")
+
+
+def test_the_starter_is_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "starter").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert locate("starter").parts[-3:] == ("contrastcli", "starter", "backbone")
