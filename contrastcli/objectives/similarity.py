@@ -81,21 +81,9 @@ def degrees(a: Tensor, b: Tensor) -> Tensor:
     return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=-1), (a + b).norm(dim=-1)))
 
 
-@torch.no_grad()
-def pairwise_degrees(a: Tensor, b: Tensor) -> Tensor:
-    """The angle between every row of a and every row of b, to show, as in `degrees`: (N, d), (M, d) → (N, M)."""
-    a, b = unit(a), unit(b)
-    return torch.rad2deg(2 * torch.atan2(_distances(a, b), _distances(a, -b)))
-
-
 def _arccos(cosine: Tensor) -> Tensor:
     return torch.arccos(cosine.clamp(-COSINE_LIMIT, COSINE_LIMIT))
 
 
 def _arc(cosine: Tensor, margin: float) -> Tensor:
     return torch.cos((_arccos(cosine) + margin).clamp(0, math.pi))
-
-
-def _distances(a: Tensor, b: Tensor) -> Tensor:
-    # by differences: the matrix product that cdist prefers gives equal vectors a distance of 1e-3
-    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
