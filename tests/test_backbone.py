@@ -247,7 +247,7 @@ def test_dropout_acts_in_training_only_and_follows_the_seed(published: Path) -> 
         backbone.train()
         assert torch.equal(last(1), last(1))
         assert not torch.equal(last(1), last(2))
-        mean = torch.stack([last(seed) for seed in range(400)]).mean(0)
+        mean = torch.stack([last(seed) for seed in range(40)]).mean(0)
         assert (mean - last(1)).abs().mean() < (last(2) - last(1)).abs().mean()
 
 
@@ -261,7 +261,7 @@ def test_dropout_zeroes_its_share_and_keeps_the_mean(p: float) -> None:
     assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / (1 - p)), rtol=1e-4)
     neighbours = (dropped == 0).flatten().float()
     assert abs((neighbours[1:] * neighbours[:-1]).mean().item() - p * p) < 5 * deviation
-    dropped.sum().backward()
+    dropped.sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None and torch.equal(x.grad, dropped.detach())
 
 
@@ -392,11 +392,14 @@ def test_a_cached_model_is_found_with_its_commit(hub: Path, repo: str) -> None:
     assert revision(hub) is None
 
 
-@pytest.mark.parametrize("files", [(), ("config.json",)])
-def test_an_unknown_or_incomplete_model_without_network_says_both(hub: Path, files: tuple[str, ...]) -> None:
-    if files:
-        cache(hub, "owner/name", *files)
+def test_an_unknown_model_without_network_says_both(hub: Path) -> None:
     with pytest.raises(DataError, match="'owner/name' is neither a folder nor in the hub cache, and the hub cannot be"):
+        locate("owner/name")
+
+
+def test_a_cache_with_part_of_a_model_is_not_taken_for_the_model(hub: Path) -> None:
+    cache(hub, "owner/name", "config.json", "tokenizer.json")
+    with pytest.raises(DataError, match=r"'owner/name' has no config\.json and safetensors weights"):
         locate("owner/name")
 
 

@@ -23,7 +23,7 @@ def locate(name: str) -> Path:
     folder = _local(name)
     if folder is not None:
         return folder
-    if Path(name).expanduser().exists():
+    if Path(name).expanduser().is_file():
         raise DataError(f"'{name}' is a file, and a backbone is a folder", "name the folder that holds config.json")
     match = _HUB_NAME.fullmatch(name)
     if match is None:
@@ -43,7 +43,7 @@ def _local(name: str) -> Path | None:
     folder = Path(name).expanduser()
     if (folder / "checkpoints.json").is_file():
         return _checkpoint(folder)
-    return folder if folder.is_dir() else None
+    return folder if name and folder.is_dir() else None  # Path("") is the working folder
 
 
 def _checkpoint(run: Path) -> Path:
@@ -80,7 +80,7 @@ def _from_hub(name: str, repo: str, wanted: str | None) -> Path:
             "unset HF_HUB_OFFLINE, or use --backbone starter, which needs no network",
         )
     try:
-        return Path(snapshot_download(repo, revision=wanted, allow_patterns=_FILES))
+        folder = Path(snapshot_download(repo, revision=wanted, allow_patterns=_FILES))
     except GatedRepoError:
         raise DataError(f"backbone '{name}' needs its owner's consent", "ask for it on the hub, then log in") from None
     except RevisionNotFoundError:
@@ -94,6 +94,12 @@ def _from_hub(name: str, repo: str, wanted: str | None) -> Path:
             f"backbone '{name}' is neither a folder nor in the hub cache, and the hub cannot be reached",
             "check the network, or use --backbone starter, which needs none",
         ) from None
+    if not _is_whole(folder):  # without a network the hub's client returns what part it has
+        raise DataError(
+            f"backbone '{name}' has no config.json and safetensors weights, in the hub cache or within reach",
+            "check the network; a model published without safetensors must be converted first",
+        )
+    return folder
 
 
 def _cached(repo: str, wanted: str | None) -> Path | None:
@@ -105,5 +111,8 @@ def _cached(repo: str, wanted: str | None) -> Path | None:
         folder = Path(snapshot_download(repo, revision=wanted, local_files_only=True, allow_patterns=_FILES))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    whole = (folder / "config.json").is_file() and any(folder.glob("model*.safetensors"))
-    return folder if whole else None
+    return folder if _is_whole(folder) else None
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and any(folder.glob("model*.safetensors"))
