@@ -41,3 +41,9 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("CONTRAST_TEST_DATA is not set")
     return Path(folder)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where a new run may be."""
+    return tmp_path / "runs" / "one"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -15,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from contrastcli import config as configs
 from contrastcli import runs
 from contrastcli.config import Config
-from contrastcli.events import AnyEvent, Done
+from contrastcli.events import AnyEvent, Done, Step
 from contrastcli.runs import Run
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -151,6 +152,13 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
+E = TypeVar("E", bound=AnyEvent)
+
+
+def told(run: Run, kind: type[E]) -> list[E]:
+    return [event for event in run.events() if isinstance(event, kind)]
+
+
 def train(run: Run, watch: Callable[[AnyEvent], None] = lambda event: None) -> Done:
     """Train a run in this process, or go on with it; `watch` sees each event once it is written."""
     from contrastcli.training import process
@@ -158,6 +166,11 @@ def train(run: Run, watch: Callable[[AnyEvent], None] = lambda event: None) -> D
     from contrastcli.training.plan import make_plan
 
     return process.train(run, make_plan(run.config()), lambda event, line: watch(event), world())
+
+
+def on_step(number: int, act: Callable[[], object]) -> Callable[[AnyEvent], None]:
+    """Something to do as soon as that step is logged."""
+    return lambda event: act() if isinstance(event, Step) and event.step == number else None  # type: ignore[func-returns-value]
 
 
 if __name__ == "__main__":  # what a test runs in another process
