@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,7 +16,7 @@ import click
 
 from contrastcli import __version__, config, console, render, runs, start
 from contrastcli.errors import DataError, UsageError
-from contrastcli.options import Group, SettingsCommand, as_json, explain, flag_layer, layers, model_option
+from contrastcli.options import Group, SettingsCommand, as_json, flag_layer, layers, model_option, report
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -68,25 +67,24 @@ def train(
 
     \b
     contrast train --preset starter --no-ui
-    contrast train --preset simace-bert-base --data sentences.txt --dev sts-dev.csv --margin 15 --detach
-    contrast train --objective pairsupcon --data nli.jsonl --set dev.every=50 --dry-run
+    contrast train --preset simace-bert-base --data texts.txt --margin 15 --dry-run
     contrast train --resume last --max-steps 2000
     """
+    if resume and (preset or config_file or name):
+        raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
+    if detach and json:
+        raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
     layer = flag_layer(assignments, flags)
-    if resume:
-        run = runs.find(resume, directory)
-        chosen = start.changed(run, layer)
-    else:
-        run, chosen = None, config.resolve([*layers(preset, config_file), layer])
+    run = runs.find(resume, directory) if resume else None
+    chosen = start.changed(run, layer) if run else config.resolve([*layers(preset, config_file), layer])
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))
-        return
-    sys.exit(start.start(chosen, run, directory, name, detach=detach, json=json))
+    else:
+        raise click.exceptions.Exit(start.start(chosen, run, directory, name, detach=detach, json=json))
 
 
-@cli.group(name="runs", cls=Group, invoke_without_command=True)
-@click.pass_context
-def runs_group(ctx: click.Context) -> None:
+@cli.group("runs")
+def runs_group() -> None:
     """List, show and remove runs.
 
     \b
@@ -94,8 +92,6 @@ def runs_group(ctx: click.Context) -> None:
     contrast runs show last --json
     contrast runs prune
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
 
 
 @runs_group.command("list")
@@ -159,7 +155,9 @@ def rm(directory: Path, names: Sequence[str], yes: bool) -> None:
 @click.argument("names", nargs=-1, metavar="[RUN...]")
 @click.pass_obj
 def prune(directory: Path, names: Sequence[str]) -> None:
-    """Delete what only a resume needs (optimiser states) from runs that have ended; all of them, or those named.
+    """Delete what only a resume needs from runs that have ended.
+
+    That is the optimiser's state, most of a checkpoint. Of all runs, or of those named.
 
     \b
     contrast runs prune
@@ -174,13 +172,13 @@ def prune(directory: Path, names: Sequence[str]) -> None:
 @as_json
 @click.pass_obj
 def watch(directory: Path, run: str, json: bool) -> None:
-    """Follow a run, here or on a shared disk, and end with its exit code.
+    """Follow a run and end with its exit code.
 
     \b
     contrast watch last
     contrast watch simace --json | jq .loss
     """
-    sys.exit(start.watch(runs.find(run, directory), json))
+    raise click.exceptions.Exit(start.watch(runs.find(run, directory), json))
 
 
 @cli.command()
@@ -237,7 +235,7 @@ def evaluate(
     folder: Path | None,
     json: bool,
 ) -> None:
-    """Measure a run, a model folder or a hub encoder on the seven STS tasks.
+    """Measure a run, a model folder or a hub name on the STS tasks.
 
     \b
     contrast eval last --data-dir SentEval/data/downstream
@@ -250,9 +248,11 @@ def evaluate(
     name = asking.resolve_model(model, directory, os.environ)
     with console.progress("encoding") as advance:
         scores = suites.evaluate(name, data_dir, pooling, advance)
-    suites.store(scores, name if pooling is None else None, folder)
-    _print(render.scores(scores, json))
-    if gaps := scores.sts.missing:
+    gaps = scores.sts.missing
+    if scores.sts.scores:
+        suites.store(scores, name if pooling is None else None, folder)
+        _print(render.scores(scores, json))
+    if gaps:
         raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
 
 
@@ -263,11 +263,12 @@ def evaluate(
 @click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True)
 @click.pass_obj
 def encode(directory: Path, source: str, output: Path, model: str | None, precision: Literal["fp32", "bf16"]) -> None:
-    """Embed the sentences of a file, one vector a sentence, in their order.
+    """Embed the sentences of a file, one vector each, in their order.
 
     \b
     contrast encode sentences.txt -o vectors.npy
-    zcat corpus.txt.gz | contrast encode - -o vectors.safetensors --model last --precision bf16
+    contrast encode questions.tsv -o vectors.parquet --model last --precision bf16
+    contrast encode - -o vectors.safetensors < sentences.txt
     """
     from contrastcli import encode as encoding
     from contrastcli import query as asking
@@ -290,7 +291,9 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
 def query(
     directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, count: int, json: bool
 ) -> None:
-    """Cosine and angle of two sentences; or the nearest sentences of a corpus; or of TAB-separated pairs on stdin.
+    """Cosine and angle of two sentences, or the nearest in a corpus.
+
+    With -, of TAB-separated pairs on stdin, one a line.
 
     \b
     contrast query "a dog runs" "a puppy sprints"
@@ -299,19 +302,16 @@ def query(
     """
     from contrastcli import query as asking
 
+    asking.check_question(texts, corpus)
     name = asking.resolve_model(model, directory, os.environ)
     encoder = asking.load_model(name)
-    if texts == ("-",):
-        for some in asking.read_pairs(sys.stdin):
-            _print(render.similarities(asking.similarity(encoder, some), name, json))
-    elif corpus is not None and len(texts) == 1:
+    if corpus is not None:
         with console.progress("encoding") as advance:
             found = asking.nearest(encoder, texts[0], corpus, count, advance)
         _print(render.neighbours(found, texts[0], name, json))
-    elif corpus is None and len(texts) == 2:
-        _print(render.similarities(asking.similarity(encoder, [(texts[0], texts[1])]), name, json))
     else:
-        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
+        for some in asking.read_pairs(sys.stdin.buffer) if texts == ("-",) else [[(texts[0], texts[1])]]:
+            _print(render.similarities(asking.similarity(encoder, some), name, json))
 
 
 @cli.command()
@@ -323,7 +323,7 @@ def query(
 def export(
     directory: Path, model: str, dest: Path, kind: Literal["sentence-transformers", "onnx"], overwrite: bool
 ) -> None:
-    """Write a folder that sentence-transformers loads, with a model card; or ONNX.
+    """Write a folder that sentence-transformers loads, or ONNX.
 
     \b
     contrast export last ./my-encoder
@@ -336,22 +336,19 @@ def export(
     click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
 
-@cli.group(cls=Group, invoke_without_command=True)
-@click.pass_context
-def presets(ctx: click.Context) -> None:
+@cli.group()
+def presets() -> None:
     """The published settings that come with contrast.
 
     \b
     contrast presets
     contrast presets show simace-bert-base
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_presets)
 
 
 @presets.command("list")
 @as_json
-def list_presets(json: bool = False) -> None:
+def list_presets(json: bool) -> None:
     """All presets.
 
     \b
@@ -373,7 +370,7 @@ def show_preset(name: str) -> None:
     click.echo(config.preset_path(name).read_text(encoding="utf-8"), nl=False)
 
 
-@cli.group("config", cls=Group)
+@cli.group("config")
 def config_group() -> None:
     """What a run would use, and from where.
 
@@ -416,7 +413,7 @@ def config_path() -> None:
 @as_json
 @click.pass_obj
 def doctor(directory: Path, json: bool) -> None:
-    """What this machine offers: versions, device, precision, folders and extras.
+    """What this machine offers: versions, device, folders and extras.
 
     \b
     contrast doctor
@@ -429,23 +426,16 @@ def doctor(directory: Path, json: bool) -> None:
 
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
-    debug = "--debug" in sys.argv[1:]
     try:
-        cli.main(standalone_mode=False)
+        with cli.make_context("contrast", sys.argv[1:]) as context:
+            cli.invoke(context)
         return 0
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone, as of `| head`
-        return 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except BaseException as error:
-        if debug:
-            traceback.print_exc()
-        what, hint, code = explain(error)
-        click.echo(f"contrast: error: {what}\nhint: {hint}", err=True)
-        return code
+        return report(error, debug="--debug" in sys.argv[1:])
 
 
 def _print(text: str) -> None:
     if text:
-        click.echo(text)
+        click.echo(console.fitting(text, sys.stdout.encoding or "utf-8"))

@@ -49,7 +49,7 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show long work that is no training on stderr: call what is yielded with what is done and the total."""
-    shown = console()
+    shown = Forgiving(console())
     try:
         yield lambda done, total: shown(Progress(step=0, what=what, done=done, total=total), b"")
     finally:
@@ -239,9 +239,14 @@ def duration(seconds: float) -> str:
     return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
 
 
+def printable(text: str) -> str:
+    """The text on one line; what came from data or a path cannot move the cursor."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def _line(word: str, text: str) -> str:
-    """Words in columns; what came from data or a path cannot move the cursor."""
-    return "".join(c if c.isprintable() else " " for c in f"{word:<9} {text}").rstrip()
+    """Words in columns."""
+    return printable(f"{word:<9} {text}").rstrip()
 
 
 def _started(event: Started) -> tuple[str, str]:

@@ -26,12 +26,13 @@ def read_sentences(source: str) -> list[str]:
         from contrastcli.data.sources import load_sentences
 
         return load_sentences(source)
-    lines = [line.strip() for line in sys.stdin]
-    blank = next((number for number, line in enumerate(lines, 1) if not line), None)
-    if blank:
-        raise DataError(f"line {blank} of stdin is blank", "give one sentence a line")
+    from contrastcli.data.formats import decode
+
+    lines = [line.strip() for _, line in decode(sys.stdin.buffer, "stdin")]
     if not lines:
         raise DataError("stdin is empty", "give one sentence a line")
+    if "" in lines:
+        raise DataError(f"stdin, line {lines.index('') + 1}: blank", "fill it in or delete the line")
     return lines
 
 

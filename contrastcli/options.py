@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from contrastcli import config
+from contrastcli import config, console
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
 from contrastcli.settings import Setting
 
@@ -20,7 +23,13 @@ model_option = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CON
 
 
 class Group(click.Group):
-    """A group whose unknown commands name the nearest known one."""
+    """A group that lists or shows where no command is named, else helps; unknown ones name the nearest known one."""
+
+    group_class = type
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        usual = next((name for name in ("list", "show") if name in self.commands), "--help")
+        return super().parse_args(ctx, args or [usual])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -84,6 +93,20 @@ def layers(preset: str | None, file: Path | None) -> list[config.Layer]:
     return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
 
 
+def report(error: BaseException, debug: bool) -> int:
+    """Say on stderr what is wrong and the remedy, a line each; returns the exit code."""
+    if isinstance(error, OSError):  # perhaps stdout's own: the interpreter must not try again at its end
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0  # the reader has gone, as of `| head`
+    if debug:
+        traceback.print_exception(error)
+    what, hint, code = explain(error)
+    click.echo(f"contrast: error: {console.printable(what)}\nhint: {console.printable(hint)}", err=True)
+    return code
+
+
 def explain(error: BaseException) -> tuple[str, str, int]:
     """What is wrong, the remedy, and the exit code."""
     if isinstance(error, ContrastError):
@@ -92,7 +115,9 @@ def explain(error: BaseException) -> tuple[str, str, int]:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "contrast"
         return error.format_message().rstrip("."), f"see {command} --help", UsageError.code
-    if isinstance(error, click.Abort | KeyboardInterrupt):
+    if isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
         return "interrupted", "nothing was changed", InterruptedEarly.code
-    words = str(error).splitlines()
-    return f"{type(error).__name__}: {words[0] if words else 'no further word'}", "contrast --debug shows where", 1
+    words = (str(error).splitlines() or ["no further word"])[0]
+    if isinstance(error, OSError) and error.strerror:
+        words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {words}", "contrast --debug shows where", 1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from contrastcli import runs
 from contrastcli.config import Pooling, cache_dir
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import here, locate
@@ -96,9 +96,20 @@ def _unit(vector: Floats) -> NDArray[np.float64]:
     return unit
 
 
-def read_pairs(lines: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
+def check_question(texts: Sequence[str], corpus: Path | None) -> None:
+    """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
+    good = len(texts) == 1 and texts[0] != "-" if corpus else len(texts) == 2 or tuple(texts) == ("-",)
+    if not good:
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
+    if not all(text.strip() for text in texts):
+        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
+
+
+def read_pairs(stream: Iterable[bytes]) -> Iterator[list[tuple[str, str]]]:
     """TAB-separated pairs, some at a time, in their order. Raises DataError naming the line that is none."""
-    numbered = enumerate(lines, 1)
+    from contrastcli.data.formats import decode
+
+    numbered = decode(stream, "stdin")
     while some := [_pair(number, line) for number, line in islice(numbered, _PAIRS)]:
         yield some
 
@@ -106,7 +117,7 @@ def read_pairs(lines: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
 def _pair(number: int, line: str) -> tuple[str, str]:
     cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
     if len(cells) != 2 or not all(cells):
-        raise DataError(f"line {number} of stdin is not two sentences and a TAB between them", "write A<TAB>B a line")
+        raise DataError(f"stdin, line {number}: not two sentences with a TAB between them", "write A<TAB>B a line")
     return cells[0], cells[1]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from contrastcli import config as configs
@@ -212,9 +214,13 @@ def _rounded(value: float | None) -> str | None:
 
 
 def presets(names: Sequence[str], to_json: bool) -> str:
-    """Presets with the first line of their header."""
-    first = {name: configs.preset_header(configs.preset_path(name))[0] for name in names}
-    return as_json(first) if to_json else table(("preset", "what"), first.items())
+    """Presets with the first sentence of their header, as far as it fits the terminal."""
+    headers = {name: " ".join(configs.preset_header(configs.preset_path(name))) for name in names}
+    first = {name: header.partition(". ")[0].rstrip(".") for name, header in headers.items()}
+    if to_json:
+        return as_json(first)
+    width = shutil.get_terminal_size().columns - max(map(len, names)) - 2
+    return table(("preset", "what"), [(name, shorten(text, width, placeholder=" …")) for name, text in first.items()])
 
 
 def scores(found: Scores, to_json: bool) -> str:

@@ -11,7 +11,7 @@ from contrastcli import config as configs
 from contrastcli import console, control, events, runs
 from contrastcli.config import Config, Layer
 from contrastcli.errors import UsageError
-from contrastcli.events import Evaluated
+from contrastcli.events import AnyEvent, Evaluated, Saved, Step
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs import Run
 
@@ -74,6 +74,8 @@ def changed(run: Run, flags: Layer) -> Config:
 
 def start(config: Config, run: Run | None, directory: Path, name: str | None, *, detach: bool, json: bool) -> int:
     """Train a new run or go on with one; returns the exit code. Raises ContrastError."""
+    from contrastcli.model.locate import locate
+    from contrastcli.training.devices import choose_device
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
@@ -82,13 +84,14 @@ def start(config: Config, run: Run | None, directory: Path, name: str | None, *,
     if run is not None and _has_finished(run, plan):
         _say(f"{run.name} has finished its {plan.steps:,} steps; to extend it: --max-steps N or --epochs N")
         return 0
+    choose_device(config.train.device)
     if everyone.leads:
+        locate(config.model.backbone)  # better no run than one that cannot begin
         run = _prepare(config, run, directory, name)
     run = Run(Path(everyone.share(str(run.path) if run else "")))
-    if everyone.leads and not json:
-        print(run.path, flush=True)
     if detach:
         control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+        print(run.path, flush=True)
         _say(f"training in the background: contrast watch {run.name}")
         return 0
     return _train(run, plan, json)
@@ -113,12 +116,26 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
 
     shown = console.Forgiving(console.console(json))
     try:
-        done = process.train(run, plan, shown, world())
+        done = process.train(run, plan, shown if json else _PathFirst(run, shown), world())
     finally:
         shown.close()
     if world().leads:
         _conclude(run)
     return done.code
+
+
+class _PathFirst:
+    """Prints a run's path, the result, as soon as it trains: where loading fails, stdout stays empty."""
+
+    def __init__(self, run: Run, shown: console.Console) -> None:
+        self._run: Run | None = run
+        self._shown = shown
+
+    def __call__(self, event: AnyEvent, line: bytes) -> None:
+        if self._run and isinstance(event, Step | Evaluated | Saved):
+            print(self._run.path, flush=True)
+            self._run = None
+        self._shown(event, line)
 
 
 def _conclude(run: Run) -> None:

@@ -94,7 +94,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         return _read_parquet(path, name, limit)
     try:
         with _open(path) as stream:
-            return _read_text(suffix, _decode(stream, name), name, limit)
+            return _read_text(suffix, decode(stream, name), name, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is not a whole gzip file: {error}", "copy or download it again") from None
     except OSError as error:
@@ -105,7 +105,7 @@ def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
     return cast(IO[bytes], gzip.open(path)) if path.name.endswith(".gz") else path.open("rb")
 
 
-def _decode(stream: Iterable[bytes], name: str) -> Lines:
+def decode(stream: Iterable[bytes], name: str) -> Lines:
     """Lines as text. They end at line feeds only: other line separators of Unicode occur within sentences."""
     for number, raw in enumerate(stream, 1):
         try:
