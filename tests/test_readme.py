@@ -1,0 +1,60 @@
+"""The README says what is there."""
+
+import re
+from pathlib import Path
+
+from contrastcli import catalogue, config, errors
+from contrastcli.cli import cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def expanded(name):
+    """`a-{b,c}` as a-b and a-c."""
+    if match := re.search(r"\{([^}]*)\}", name):
+        return [n for option in match[1].split(",") for n in expanded(name.replace(match[0], option, 1))]
+    return [name]
+
+
+def section(title):
+    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_preset_is_named():
+    rows = [line.split("|")[1] for line in section("Presets").splitlines() if line.startswith("| `")]
+    named = {name for row in rows for quoted in re.findall(r"`([^`]+)`", row) for name in expanded(quoted)}
+    named |= {name + "-stsb-dev" for name in named if name.startswith("pairsupcon")}
+    assert named - {"-stsb-dev"} - {n for n in named if n.startswith("-")} == set(config.preset_names())
+
+
+def test_every_objective_is_named_with_its_rows():
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section("Objectives"), re.M)
+    assert [name for name, _ in rows] == [spec.name for spec in catalogue.BUILT_IN]
+    for spec, (_, needs) in zip(catalogue.BUILT_IN, rows, strict=True):
+        assert all(form.removesuffix("s").removesuffix("led") in needs for form in spec.needs)
+
+
+def test_exit_codes_are_those_of_the_errors():
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section("Exit codes"), re.M)}
+    every = [errors.ContrastError, *errors.ContrastError.__subclasses__()]
+    assert codes == {0} | {error.code for error in every}
+
+
+def test_the_tree_names_every_module():
+    tree = section("The tree")
+    named = set(re.findall(r"^\s+([\w.]+\.py)\b", tree, re.M))
+    modules = {path.name for path in (ROOT / "contrastcli").rglob("*.py")} - {"__init__.py", "__main__.py"}
+    assert named == modules
+
+
+def test_every_command_in_it_exists():
+    words = re.findall(r"^(?: {4}|.*&& \.venv/bin/)contrast (\w+)", README, re.M)
+    assert set(words) <= set(cli.commands)
+    assert len(set(words)) > 8
+
+
+def test_there_is_a_command_for_the_main_job_and_one_for_the_tests():
+    commands = re.findall(r"^ {4}python3 -m venv .*$", section("Two commands"), re.M)
+    assert ["contrast train --preset starter --no-ui" in line for line in commands] == [True, False]
+    assert "pytest" in commands[1]
