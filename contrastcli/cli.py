@@ -274,8 +274,9 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     from contrastcli import query as asking
 
     encoding.check_output(output)
+    name = asking.resolve_model(model, directory, os.environ)
     texts = encoding.read_sentences(source)
-    encoder = asking.load_model(asking.resolve_model(model, directory, os.environ))
+    encoder = asking.load_model(name)
     with console.progress("encoding") as advance:
         encoding.encode_to(encoder, texts, output, precision, advance)
     click.echo(f"wrote {output}: {len(texts):,} vectors of {encoder.width}", err=True)

@@ -47,7 +47,7 @@ class Data(Section, frozen=True, kw_only=True):
     train: Annotated[str, Meta(description="file, folder, hf:owner/name, senteval:DIR or 'starter'")] = ""
     columns: Annotated[str, Meta(description="roles of columns: anchor=a,positive=b")] = ""
     labels: Annotated[str, Meta(description="names of labels: 0=entailment,1=neutral,2=contradiction")] = ""
-    limit: Annotated[int, Meta(ge=0, description="rows to read; 0: all")] = 0
+    limit: Annotated[int, Meta(ge=0, le=1_000_000_000, description="rows to read; 0: all")] = 0
     mask_duplicates: Annotated[bool, Meta(description="leave identical texts of a batch out of the negatives")] = True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.files import writing_to
 from contrastcli.model.encoder import Precision, SentenceEncoder
 
@@ -65,7 +65,9 @@ def encode_to(
 
 
 def check_output(output: Path) -> Callable[[Floats, Sequence[str], Path], None]:
-    """How to write a file of that suffix. Raises UsageError for one that is not known."""
+    """How to write a file of that suffix. Raises UsageError for one that is not known, RunError without its folder."""
+    if not output.parent.is_dir():
+        raise RunError(f"there is no folder {output.parent}", "make it, or write elsewhere")
     writers = {".npy": _npy, ".safetensors": _safetensors, ".parquet": _parquet}
     if output.suffix not in writers:
         raise UsageError(f"vectors cannot be written as '{output.name}'", f"use {', '.join(writers)}")

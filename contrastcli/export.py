@@ -40,11 +40,10 @@ def export_model(name: str, dest: Path, kind: Format = "sentence-transformers", 
 
     Raises UsageError where `dest` has something in it already, RunError where the written model is not the same.
     """
-    if dest.exists() and not overwrite and (not dest.is_dir() or any(dest.iterdir())):
-        raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
+    _check_dest(dest, overwrite)
     run = Run(Path(name)) if (Path(name) / "config.toml").is_file() else None
     encoder = load_encoder(run.checkpoint() if run else locate(name)).eval()
-    temporary = dest.with_name(f".{dest.name}.tmp")
+    temporary = dest.resolve().with_name(f".{dest.resolve().name}.tmp")
     with writing_to(dest):
         shutil.rmtree(temporary, ignore_errors=True)
         dest.parent.mkdir(parents=True, exist_ok=True)
@@ -57,6 +56,16 @@ def export_model(name: str, dest: Path, kind: Format = "sentence-transformers", 
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return dest
+
+
+def _check_dest(dest: Path, overwrite: bool) -> None:
+    """Raises UsageError unless `dest` is free, or an earlier export that may be replaced."""
+    if not dest.exists() or (dest.is_dir() and not any(dest.iterdir())):
+        return
+    if not overwrite:
+        raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
+    if not (dest / "config.json").is_file():  # a slip must not cost a home folder
+        raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
 
 
 def _write(encoder: SentenceEncoder, folder: Path, kind: Format) -> None:

@@ -8,8 +8,23 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from contrastcli.errors import RunError
+import msgspec
+
+from contrastcli.errors import DataError, RunError
+
+T = TypeVar("T")
+
+
+def read_json(path: Path, kind: type[T]) -> T | None:
+    """What a JSON file holds, None where there is no such file. Raises DataError where it holds something else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None
 
 
 def atomic_write(path: Path, data: bytes) -> None:

@@ -25,20 +25,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import msgspec
+from typing import Any, Literal
 
 from contrastcli import config as configs
 from contrastcli import events, status
 from contrastcli.config import Config
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.events import Angles, AnyEvent, Evaluated
-from contrastcli.files import atomic_write, locked, writing_to
+from contrastcli.files import atomic_write, locked, read_json, writing_to
 from contrastcli.settings import Value
 from contrastcli.status import Status
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class Run:
 
     def checkpoints(self) -> dict[str, str]:
         """Folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
-        return _read_json(self.checkpoints_path, dict[str, str]) or {}
+        return read_json(self.checkpoints_path, dict[str, str]) or {}
 
     def checkpoint(self, which: Literal["best", "last"] | None = None) -> Path:
         """The folder of a checkpoint, by default the best, else the last. Raises DataError if there is none."""
@@ -124,7 +120,7 @@ class Run:
 
     def scores(self) -> dict[str, Any]:
         """What evaluation measured; empty before it. Raises DataError."""
-        return _read_json(self.scores_path, dict[str, Any]) or {}
+        return read_json(self.scores_path, dict[str, Any]) or {}
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep every other process from training here. Raises RunError if one does, or if it cannot be written."""
@@ -134,15 +130,6 @@ class Run:
     def size_bytes(self) -> int:
         """Bytes of all its files."""
         return _size(self.path)
-
-
-def _read_json(path: Path, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return None
-    except msgspec.DecodeError as error:
-        raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None
 
 
 def _size(folder: Path) -> int:

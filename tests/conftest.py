@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
+import sys
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # sums depend on the number of threads; processes that tests start inherit it
 
 import pytest
-from tiny import Tiny, write_tiny
+from command import Answer, Contrast
+from tiny import Tiny, train, write_tiny
+
+from contrastcli.runs import Run
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +53,39 @@ def data_folder() -> Path:
 def place(tmp_path: Path) -> Path:
     """Where a new run may be."""
     return tmp_path / "runs" / "one"
+
+
+@pytest.fixture
+def contrast(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Contrast:
+    """Runs a command line in this process, in an empty folder beside which the tiny world lies."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONTRAST_RUNS", "runs")
+    Path("tiny").symlink_to(tiny.backbone.parent)
+
+    def run(*words: object, stdin: bytes = b"") -> Answer:
+        from contrastcli.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["contrast", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        capsys.readouterr()
+        code = main()
+        return Answer(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of four steps; nothing may change it."""
+    run = tiny.run(tmp_path_factory.mktemp("runs") / "simple", train__max_steps=4)
+    train(run)
+    return run
+
+
+@pytest.fixture
+def run(trained: Run, contrast: Contrast) -> Run:
+    """The same as runs/simple, to go on with or to break."""
+    shutil.copytree(trained.path, "runs/simple")
+    return Run(Path("runs/simple"))

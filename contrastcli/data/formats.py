@@ -238,7 +238,7 @@ def _is_sick(line: str) -> bool:
 
 
 def _jsonl(lines: Lines, name: str) -> tuple[list[str], Rows]:
-    objects = ((number, _parse(text, name, number)) for number, text in lines)
+    objects = ((number, _parse(text.rstrip("\r\n"), name, number)) for number, text in lines)
     return _keyed(objects, name, "line")
 
 

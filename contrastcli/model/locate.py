@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from contrastcli.errors import DataError
+from contrastcli.files import read_json
 
 # What a model needs; neither pickles nor ONNX files
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
@@ -47,8 +47,11 @@ def _local(name: str) -> Path | None:
 
 
 def _checkpoint(run: Path) -> Path:
-    named = json.loads((run / "checkpoints.json").read_text(encoding="utf-8"))
-    folder: Path = run / "checkpoints" / (named.get("best") or named["last"])
+    named = read_json(run / "checkpoints.json", dict[str, str]) or {}
+    name = named.get("best") or named.get("last")
+    if name is None:
+        raise DataError(f"the run {run} has no checkpoint", "let it train until it has saved")
+    folder = run / "checkpoints" / name
     if not folder.is_dir():
         raise DataError(f"the checkpoint {folder} is missing", f"{run / 'checkpoints.json'} names it: restore it")
     return folder

@@ -24,7 +24,11 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     rows = rows.to(torch.device("cpu"))
     anchors = _anchors(rows)  # (P,)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
-    total, histogram, hardest = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64), torch.full_like(positive, torch.inf)
+    total, histogram, hardest = (
+        0.0,
+        torch.zeros(HISTOGRAM_BINS, dtype=torch.float64),
+        torch.full_like(positive, torch.inf),
+    )
     for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
         angle, is_negative = _negatives(views, rows, anchors[start : start + BLOCK])  # (n, M)
         hardest[start : start + BLOCK] = angle.masked_fill(~is_negative, torch.inf).amin(dim=1)

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, flush_tree, fsync_dir, writing_to
+from contrastcli.files import atomic_write, flush_tree, fsync_dir, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 
@@ -83,9 +83,8 @@ def _write(
 
 
 def pointers(run: Path) -> dict[str, str]:
-    """`last` and `best`, as far as there are any."""
-    path = run / "checkpoints.json"
-    return dict(json.loads(path.read_text())) if path.is_file() else {}
+    """`last` and `best`, as far as there are any. Raises DataError."""
+    return read_json(run / "checkpoints.json", dict[str, str]) or {}
 
 
 def disk_bytes(backbone: Path, with_best: bool) -> int:
@@ -101,7 +100,7 @@ def prune(run: Path) -> None:
     for folder in (run / "checkpoints").glob("*"):
         if folder.name not in named.values():
             shutil.rmtree(folder)
-        elif folder.name != named["last"]:
+        elif folder.name != named.get("last"):
             shutil.rmtree(folder / TRAINING, ignore_errors=True)  # best keeps the model only
 
 
@@ -111,14 +110,13 @@ def restore(folder: Path, heads: nn.Module, optimizer: torch.optim.Optimizer) ->
     Raises DataError where something is missing, torn or of another run.
     """
     training = folder / TRAINING
+    for name in ("position.json", "heads.safetensors", "optimizer.safetensors"):
+        if not (training / name).is_file():
+            raise DataError(f"{training / name} is missing", "this checkpoint keeps the model only; start a new run")
     try:
         position = Position(**json.loads((training / "position.json").read_text()))
         heads.load_state_dict(load_file(training / "heads.safetensors"))
         _load_optimizer(optimizer, load_file(training / "optimizer.safetensors"))
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{error.filename} is missing", "this checkpoint keeps the model only; start a new run"
-        ) from None
     except Exception as error:  # safetensors, JSON and torch each have their own
         reason = str(error).splitlines()[0]
         raise DataError(f"{training} cannot be read: {reason}", "start a new run from this model folder") from None

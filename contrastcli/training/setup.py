@@ -10,6 +10,7 @@ from torch import nn
 
 from contrastcli.config import Config
 from contrastcli.data.tokens import TokenTable, tokenise
+from contrastcli.errors import DataError
 from contrastcli.events import Note, Progress
 from contrastcli.files import writing_to
 from contrastcli.model.encoder import Dense, SentenceEncoder
@@ -60,10 +61,13 @@ def make_trainer(
 def _last_checkpoint(run: Path, world: World) -> Path | None:
     """Where to go on from; what a killed process had begun beside it is removed."""
     last = checkpoint.pointers(run).get("last")
+    folder = run / "checkpoints" / last if last else None
+    if folder and not folder.is_dir():
+        raise DataError(f"the checkpoint {folder} is missing", f"restore it: {run / 'checkpoints.json'} names it")
     if world.leads:
         with writing_to(run):
             checkpoint.prune(run)
-    return run / "checkpoints" / last if last else None
+    return folder
 
 
 def _encoder(config: Config, checkpoint_folder: Path | None) -> SentenceEncoder:

@@ -1,0 +1,41 @@
+"""Command lines in tests: what they leave behind, and how an error has to look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+LABELLED = ("--data", "tiny/labelled.jsonl")
+SENTENCES = ("--objective", "simcse", "--data", "tiny/sentences.jsonl")
+
+
+class Answer(NamedTuple):
+    """The exit code, stdout and stderr of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Contrast = Callable[..., Answer]
+"""The words of a command line, and `stdin` in bytes."""
+
+
+def train(*words: str) -> tuple[str, ...]:
+    """A command that trains for two steps, but for what `words` change; it has no data yet."""
+    usual = "--objective pairsupcon --backbone tiny/backbone --dev tiny/dev.jsonl --batch-size 8 --max-steps 2"
+    return ("train", *usual.split(), "--device", "cpu", "--precision", "fp32", *words)
+
+
+def refused(answer: Answer, code: int, what: str, hint: str = "") -> None:
+    """Nothing but two lines on stderr, which say this."""
+    assert answer.err.count("\n") == 2, answer.err
+    failed(answer, code, what, hint)
+
+
+def failed(answer: Answer, code: int, what: str, hint: str = "") -> None:
+    """The two lines, below what had been told until then."""
+    first, second, end = answer.err.split("\n")[-3:]
+    assert (answer.code, answer.out, end) == (code, "", ""), answer
+    assert first.startswith("contrast: error: ") and what in first, answer.err
+    assert second.startswith("hint: ") and len(second) > len("hint: ") and hint in second, answer.err
