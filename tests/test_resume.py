@@ -86,17 +86,17 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("objective", "form", "step", "changes"),
     [
-        ("pairsupcon", "labelled", 25, {"model__head": "keep", "train__head_lr": 1e-2}),
-        ("pairsupcon", "labelled", 40, {"train__save_every": 20}),  # at an epoch's end
+        ("pairsupcon", "labelled", 25, {"model__head": "keep", "train__head_lr": 1e-2, "train__epochs": 3}),
+        ("pairsupcon", "labelled", 20, {"train__save_every": 20}),  # at an epoch's end
         ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
-        ("simcse", "triplets", 33, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
-        ("simcse", "pairs", 2, {"train__schedule": "cosine"}),  # before anything was saved
+        ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
+        ("simcse", "pairs", 2, {"train__schedule": "cosine", "train__epochs": 1}),  # before anything was saved
     ],
 )
 def test_a_killed_run_ends_as_if_nothing_had_happened(
     tiny: Tiny, tmp_path: Path, objective: str, form: str, step: int, changes: dict[str, object]
 ) -> None:
-    settings = {"train__epochs": 3, "train__save_every": 5, "dev__every": 10} | changes
+    settings = {"train__epochs": 2, "train__save_every": 5, "dev__every": 10} | changes
     undisturbed, killed = (tiny.run(tmp_path / name, objective, form, **settings) for name in ("whole", "killed"))
     train(undisturbed)
 
