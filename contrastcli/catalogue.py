@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -230,4 +229,6 @@ def find(name: str) -> Spec:
 
 def every() -> tuple[Spec, ...]:
     """All objectives, those of other packages last."""
+    from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes
+
     return BUILT_IN + tuple(entry.load() for entry in entry_points(group=ENTRY_POINTS))

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import click
 
-from contrastcli import __version__, config, console, render, runs, start
+from contrastcli import __version__, config, console, render, runs
 from contrastcli.errors import DataError, UsageError
 from contrastcli.options import Group, SettingsCommand, as_json, flag_layer, layers, model_option, report
 
@@ -70,6 +70,8 @@ def train(
     contrast train --preset simace-bert-base --data texts.txt --margin 15 --dry-run
     contrast train --resume last --max-steps 2000
     """
+    from contrastcli import start
+
     if resume and (preset or config_file or name):
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
     if detach and json:
@@ -178,6 +180,8 @@ def watch(directory: Path, run: str, json: bool) -> None:
     contrast watch last
     contrast watch simace --json | jq .loss
     """
+    from contrastcli import start
+
     raise click.exceptions.Exit(start.watch(runs.find(run, directory), json))
 
 

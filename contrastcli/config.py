@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import platformdirs
 import tomli_w
 from msgspec import Meta
 
@@ -297,11 +296,15 @@ def standing_layers() -> list[Layer]:
 
 def user_file() -> Path:
     """The user's own settings, below every other file."""
+    import platformdirs
+
     return Path(platformdirs.user_config_dir("contrast")) / "config.toml"
 
 
 def cache_dir() -> Path:
     """Where tokens and embeddings are cached: CONTRAST_CACHE, else the user's cache folder."""
+    import platformdirs
+
     return Path(os.environ.get("CONTRAST_CACHE") or platformdirs.user_cache_dir("contrast"))
 
 

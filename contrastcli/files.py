@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -30,7 +29,7 @@ def read_json(path: Path, kind: type[T]) -> T | None:
 def atomic_write(path: Path, data: bytes) -> None:
     """Replace a file's contents at once: readers see the old bytes or the new ones. Raises OSError."""
     # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         with open(draft, "xb") as file:
             file.write(data)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from contrastcli import config as configs
 from contrastcli.console import duration
 from contrastcli.runs import Comparison, Run
-from contrastcli.start import Preview
 from contrastcli.status import Status
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.suites import Scores
     from contrastcli.query import Neighbour, Similarity
+    from contrastcli.start import Preview
 
 
 def as_json(value: object) -> str:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -184,7 +183,7 @@ def _new_name(config: Config, directory: Path) -> str:
     backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
     words = [time.strftime("%Y-%m-%d-%H%M"), config.spec.name, re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")]
     while True:
-        name = "-".join(word for word in [*words, secrets.token_hex(2)] if word)
+        name = "-".join(word for word in [*words, os.urandom(2).hex()] if word)
         if not (directory / name).exists():
             return name
 

@@ -1,5 +1,6 @@
 """The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
 
+import importlib.metadata
 import inspect
 import pkgutil
 import subprocess
@@ -44,7 +45,9 @@ class EntryPoint:
 def outside(monkeypatch):
     """Another package that brings an objective."""
     entry = EntryPoint(OUTSIDE)
-    monkeypatch.setattr(catalogue, "entry_points", lambda group: [entry] if group == "contrast.objectives" else [])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: [entry] if group == "contrast.objectives" else []
+    )
     return entry
 
 

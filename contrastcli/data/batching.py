@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.examples import Examples
 from contrastcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from contrastcli.data.examples import Examples
 
 Indices = NDArray[np.int64]
 

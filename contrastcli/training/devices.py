@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import torch
 
 from contrastcli.errors import UsageError
@@ -50,6 +49,8 @@ def memory_mb(device: torch.device) -> float:
     """Peak of the device's memory, or what the process holds on a CPU, in MB."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device)) / 1e6
+    import psutil
+
     return float(psutil.Process().memory_info().rss) / 1e6
 
 
