@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import math
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import BinaryIO, Protocol, cast
 
 from contrastcli.errors import DataError
 
 FORMATS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".parquet")
+
+_KNOWN = "known: .txt .csv .tsv .jsonl .json, .gz of each, and .parquet"
 
 Cell = object
 """What a file holds in one place: text from most, numbers and null as well from JSON and parquet."""
@@ -89,7 +91,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
     """The first `limit` rows of a file (0: all). Raises DataError, which calls the file `name`."""
     suffix = format_of(path)
     if not suffix:
-        raise DataError(f"{name} has no format that is known", f"known: {', '.join(FORMATS)}, and .gz of all but the last")
+        raise DataError(f"{name} has no format that is known", _KNOWN)
     if suffix == ".parquet":
         return _read_parquet(path, name, limit)
     try:
@@ -101,8 +103,10 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         raise DataError(f"{name} cannot be read: {error.strerror}", "check the path and its permissions") from None
 
 
-def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
-    return cast(IO[bytes], gzip.open(path)) if path.name.endswith(".gz") else path.open("rb")
+def _open(path: Path) -> BinaryIO:
+    if not path.name.endswith(".gz"):
+        return path.open("rb")
+    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # whose lines come without a call into Python each
 
 
 def decode(stream: Iterable[bytes], name: str) -> Lines:
@@ -255,7 +259,7 @@ def _json(lines: Lines, name: str) -> tuple[list[str], Rows]:
 def _parse(text: str, name: str, number: int) -> object:
     """JSON that starts in line `number`."""
     try:
-        found = json.loads(text, object_pairs_hook=_distinct_keys)
+        found: object = _DECODER.decode(text)
         if "\\u" in text:  # only an escape can smuggle in what is not text
             json.dumps(found, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -263,6 +267,8 @@ def _parse(text: str, name: str, number: int) -> object:
         raise DataError(what, "mend or delete the line") from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None
+    except (RecursionError, ValueError) as error:
+        raise DataError(f"{name}, line {number}: JSON beyond reading: {error}", "mend or delete the line") from None
     except _RepeatedKey as error:
         raise DataError(f"{name}, line {number}: the key '{error}' occurs twice", "give each key once") from None
     return found
@@ -278,6 +284,9 @@ def _distinct_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
         keys = [key for key, _ in pairs]
         raise _RepeatedKey(next(key for key in keys if keys.count(key) > 1))
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct_keys)  # one for all lines: json.loads would make one for each
 
 
 def _keyed(objects: Iterable[tuple[int, object]], name: str, unit: str) -> tuple[list[str], Rows]:

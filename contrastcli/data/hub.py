@@ -64,16 +64,14 @@ def _require_hub(name: str) -> None:
         get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
     except Exception as error:  # of requests or of httpx, by the library's version
         what = f"{name}: the hub cannot be reached ({type(error).__name__})"
-        raise DataError(what, "connect, name a file, or set HF_HUB_OFFLINE=1 to use what was downloaded before") from None
+        raise DataError(what, "name a file, or set HF_HUB_OFFLINE=1 to use what was downloaded before") from None
 
 
 def _download(reference: Reference, name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        path = hf_hub_download(
-            reference.repo, reference.file, repo_type="dataset", revision=reference.revision or None
-        )
+        path = hf_hub_download(reference.repo, reference.file, repo_type="dataset", revision=reference.revision or None)
     except (OSError, ValueError) as error:
         raise _unavailable(name, error) from None
     return Path(path)

@@ -52,8 +52,8 @@ _SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
 )
 
 _HINT = (
-    "name the columns sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, score, "
-    "or use --columns anchor=a,positive=b"
+    "name the columns sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, "
+    "score, or --set data.columns=anchor=a,positive=b"
 )
 
 
@@ -64,14 +64,17 @@ def assign(table: Table, columns: str, source: str) -> dict[Role, str]:
     """
     if columns:
         return _by_word(columns, list(table.columns), source)
-    found: dict[Role, str] = {}
+    candidates: dict[Role, list[str]] = {}
     for column in table.columns:
         role = NAMES.get(column.strip().lower())
-        if role and role in found:
-            what = f"{source}: '{found[role]}' and '{column}' could both be the {role}"
-            raise DataError(what, f"say which: --columns {role}={found[role]}")
         if role:
-            found[role] = column
+            candidates.setdefault(role, []).append(column)
+    found = {role: named[0] for role, named in candidates.items()}
+    for role, named in candidates.items():
+        if len(named) > 1:
+            what = f"{source}: {' and '.join(map(repr, named))} could both be the {role}"
+            choice = ",".join(f"{role}={column}" for role, column in found.items())
+            raise DataError(what, f"say which: --set data.columns={choice}")
     return found
 
 
@@ -105,7 +108,7 @@ def shape(roles: Mapping[Role, str], table: Table, source: str) -> tuple[Shape, 
     """What rows these roles make, and the columns that it takes. Raises DataError where they make none, or two."""
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
-        raise DataError(what, f"say which: --columns sentence={roles['sentence']}")
+        raise DataError(what, f"say which: --set data.columns=sentence={roles['sentence']}")
     for form, needed in _SHAPES:
         if all(role in roles for role in needed):
             return form, {role: roles[role] for role in needed}
@@ -116,12 +119,12 @@ def shape(roles: Mapping[Role, str], table: Table, source: str) -> tuple[Shape, 
 
 
 def texts(table: Table, column: str) -> list[str]:
-    """A column of sentences, without the white space around them. Raises DataError for blanks and for what is no text."""
+    """A column of sentences, without the white space around them. Raises DataError for blanks and non-text."""
     cells = table.columns[column]
     for row, cell in enumerate(cells):
         if type(cell) is not str and cell is not None:
             what = f"{table.where(row)}: the column '{column}' holds {cell!r:.40}, which is not text"
-            raise DataError(what, "write sentences as text, or choose another column with --columns")
+            raise DataError(what, "write sentences as text, or choose another column by data.columns")
     stripped = [cast(str, cell).strip() if cell else "" for cell in cells]
     if "" in stripped:
         what = f"{table.where(stripped.index(''))}: the sentence in the column '{column}' is blank"
@@ -135,7 +138,7 @@ def scores(table: Table, column: str) -> list[float]:
     for row, cell in enumerate(table.columns[column]):
         try:
             number = float(cell) if isinstance(cell, str | int | float) else math.nan
-        except ValueError:
+        except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
             what = f"{table.where(row)}: the score in the column '{column}' is {cell!r:.40}"

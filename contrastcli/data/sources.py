@@ -1,18 +1,20 @@
-"""Data by the name that a user gives: a file, a folder, `hf:…`, `senteval:DIR`, `starter`, `stsb`, `split:5%`, `none`."""
+"""Data by the name that a user gives: a path, `hf:…`, `senteval:DIR`, `starter`, `stsb`, `split:5%` or `none`."""
 
 from __future__ import annotations
 
+import difflib
 import os
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 from contrastcli import config
 from contrastcli.catalogue import Form
 from contrastcli.data import hub
-from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, hold_out, scored_from_table, suit
-from contrastcli.data.formats import FORMATS, Part, Table, format_of, read_file
-from contrastcli.errors import DataError, UsageError, nearest
+from contrastcli.data.convert import hold_out, suit
+from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
+from contrastcli.data.formats import FORMATS, Table, format_of, read_file
+from contrastcli.errors import DataError, UsageError
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts that come with the package: nli.tsv to train on, dev.tsv with scored pairs."""
@@ -32,12 +34,9 @@ def load_examples(data: config.Data, needs: tuple[Form, ...], labels: tuple[int,
     if not name:
         raise DataError("there is no training data", "give --data FILE, --data hf:owner/name or --data starter")
     if name.startswith(_SENTEVAL):
-        rows = _sentences_of_stsb(name, data.limit)
-    elif name == "starter":
-        rows = from_table(_starter("nli.tsv", data.limit), "", "", name)
-    else:
-        rows = from_table(_open(name, "train", data.limit), data.columns, data.labels, name)
-    return suit(rows, needs, labels)
+        return suit(_sentences_of_stsb(name, data.limit), needs, labels, ["sentence"])
+    table = _starter("nli.tsv", data.limit) if name == "starter" else _open(name, "train", data.limit)
+    return suit(from_table(table, data.columns, data.labels, name), needs, labels, table.columns)
 
 
 def load_sentences(name: str) -> list[str]:
@@ -118,10 +117,8 @@ def _stsb_file(folder: Path, file: str) -> Path:
 
 def _sentences_of_stsb(name: str, limit: int) -> Examples:
     path = _stsb_file(_folder_of(name), "sts-train.csv")
-    pairs = scored_from_table(read_file(path, str(path), limit), "", name)
-    texts = list(dict.fromkeys(chain.from_iterable(zip(pairs.first, pairs.second, strict=True))))
-    note = f"{len(texts):,} distinct sentences of {len(pairs):,} pairs of STS-B's training split"
-    return Examples("sentences", {"anchor": texts}, None, name, (note,))
+    pairs = from_table(read_file(path, str(path), limit), "anchor=sentence1,positive=sentence2", "", name)
+    return suit(pairs, ("sentences",), ())
 
 
 def _starter(file: str, limit: int) -> Table:
@@ -132,19 +129,23 @@ def _open(name: str, split: str, limit: int) -> Table:
     """The table of a path or of a hub name; of a data set on the hub, `split` where the name says none."""
     if name.startswith(hub.PREFIX):
         return hub.read(name, split, limit)
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = Path(os.path.expanduser(name))
+    if os.path.isdir(path):  # unlike Path.is_dir, not an error for a name that is too long
         return _read_folder(path, name, limit)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"there is no file or folder {name}", _near(path))
     return read_file(path, name, limit)
 
 
 def _near(path: Path) -> str:
-    if not path.parent.is_dir():
+    """A hint that names the data files of that folder most like a missing path."""
+    if not os.path.isdir(path.parent):
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"
-    names = [entry.name for entry in path.parent.iterdir() if entry.is_dir() or format_of(entry)]
-    return nearest(path.name, names) if names else f"no data file is in {path.parent}; known: {', '.join(FORMATS)}"
+    names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
+    close = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are {', '.join(names[:5])}" if names else "the folder holds no data file; see --data in the help"
 
 
 def _read_folder(folder: Path, name: str, limit: int) -> Table:
@@ -155,20 +156,21 @@ def _read_folder(folder: Path, name: str, limit: int) -> Table:
     if len({format_of(path) for path in paths}) > 1:
         names = ", ".join(path.name for path in paths)
         raise DataError(f"the folder {name} mixes formats: {names}", "name one file, or keep one format in the folder")
-    found: Table | None = None
+    tables: list[Table] = []
     for path in paths:
-        left = limit - len(found) if found and limit else limit
-        if found and limit and not left:
+        left = limit - sum(map(len, tables))
+        if limit and not left:
             break
-        part = read_file(path, str(Path(name) / path.name), left)
-        found = _joined(found, part) if found else part
-    assert found is not None
-    return found
+        tables.append(read_file(path, str(Path(name) / path.name), max(left, 0)))
+    return _joined(tables)
 
 
-def _joined(first: Table, second: Table) -> Table:
-    if first.columns.keys() != second.columns.keys():
-        one, other = (f"{t.parts[-1].name} ({', '.join(t.columns)})" for t in (first, second))
-        raise DataError(f"the columns of {one} and {other} differ", "give all files of a folder the same columns")
-    columns = {column: cells + second.columns[column] for column, cells in first.columns.items()}
-    return Table(columns, first.parts + second.parts, first.notes + second.notes)
+def _joined(tables: Sequence[Table]) -> Table:
+    first = tables[0]
+    for table in tables:
+        if table.columns.keys() != first.columns.keys():
+            one, other = (f"{t.parts[0].name} ({', '.join(t.columns)})" for t in (first, table))
+            raise DataError(f"the columns of {one} and {other} differ", "give all files of a folder the same columns")
+    columns = {column: list(chain.from_iterable(t.columns[column] for t in tables)) for column in first.columns}
+    parts = tuple(chain.from_iterable(table.parts for table in tables))
+    return Table(columns, parts, tuple(chain.from_iterable(table.notes for table in tables)))
