@@ -14,14 +14,13 @@ from typing import Literal, get_args
 
 import click
 
-from contrastcli import __version__, config, console, render, runs
+from contrastcli import __version__, config, console, options, render, runs
 from contrastcli.errors import DataError, UsageError
-from contrastcli.options import Group, SettingsCommand, as_json, flag_layer, layers, model_option, report
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-@click.group(cls=Group, context_settings=CONTEXT)
+@click.group(cls=options.Group, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="contrast")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option("--runs-dir", metavar="DIR", help="Where runs are; else CONTRAST_RUNS, else ./runs.")
@@ -36,18 +35,16 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     ctx.obj = runs.runs_dir(runs_dir)
 
 
-@cli.command(cls=SettingsCommand)
-@click.option("--preset", metavar="NAME", help="A published setting: see contrast presets.")
-@click.option(
-    "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."
-)
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50.")
+@cli.command(cls=options.SettingsCommand)
+@options.from_preset
+@options.from_file
+@options.assigned
 @click.option("--name", metavar="NAME", help="Name of the run directory.")
 @click.option("--resume", metavar="RUN", help="Go on from a run's last checkpoint.")
 @click.option("--no-ui", is_flag=True, help="Plain progress in this terminal.")
 @click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights.")
-@as_json
+@options.as_json
 @click.pass_obj
 def train(
     directory: Path,
@@ -76,9 +73,9 @@ def train(
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
     if detach and json:
         raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
-    layer = flag_layer(assignments, flags)
+    layer = options.flag_layer(assignments, flags)
     run = runs.find(resume, directory) if resume else None
-    chosen = start.changed(run, layer) if run else config.resolve([*layers(preset, config_file), layer])
+    chosen = start.changed(run, layer) if run else config.resolve([*options.layers(preset, config_file), layer])
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))
     else:
@@ -97,7 +94,7 @@ def runs_group() -> None:
 
 
 @runs_group.command("list")
-@as_json
+@options.as_json
 @click.pass_obj
 def list_(directory: Path, json: bool) -> None:
     """All runs, the newest first.
@@ -111,7 +108,7 @@ def list_(directory: Path, json: bool) -> None:
 
 @runs_group.command()
 @click.argument("run", default="last")
-@as_json
+@options.as_json
 @click.pass_obj
 def show(directory: Path, run: str, json: bool) -> None:
     """Status, scores, checkpoints and settings of a run.
@@ -171,7 +168,7 @@ def prune(directory: Path, names: Sequence[str]) -> None:
 
 @cli.command()
 @click.argument("run", default="last")
-@as_json
+@options.as_json
 @click.pass_obj
 def watch(directory: Path, run: str, json: bool) -> None:
     """Follow a run and end with its exit code.
@@ -208,7 +205,7 @@ def stop(directory: Path, run: str, wait: float) -> None:
 
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
-@as_json
+@options.as_json
 @click.pass_obj
 def compare(directory: Path, names: Sequence[str], json: bool) -> None:
     """The settings that differ between runs, and what came of them.
@@ -228,7 +225,7 @@ def compare(directory: Path, names: Sequence[str], json: bool) -> None:
 @click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub.")
 @click.option("--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own.")
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores.json into this folder.")
-@as_json
+@options.as_json
 @click.pass_obj
 def evaluate(
     directory: Path,
@@ -263,7 +260,7 @@ def evaluate(
 @cli.command()
 @click.argument("source", metavar="FILE|-")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help=".npy, .safetensors or .parquet.")
-@model_option
+@options.of_model
 @click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True)
 @click.pass_obj
 def encode(directory: Path, source: str, output: Path, model: str | None, precision: Literal["fp32", "bf16"]) -> None:
@@ -288,10 +285,10 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
 
 @cli.command()
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
-@model_option
+@options.of_model
 @click.option("--corpus", type=click.Path(path_type=Path), help="Find the nearest sentences of this file.")
 @click.option("-k", "count", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
-@as_json
+@options.as_json
 @click.pass_obj
 def query(
     directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, count: int, json: bool
@@ -305,9 +302,9 @@ def query(
     contrast query "how do I reset my password" --corpus questions.txt -k 10
     contrast query - --model last --json < pairs.tsv
     """
+    options.check_question(texts, corpus)
     from contrastcli import query as asking
 
-    asking.check_question(texts, corpus)
     name = asking.resolve_model(model, directory, os.environ)
     encoder = asking.load_model(name)
     if corpus is not None:
@@ -352,7 +349,7 @@ def presets() -> None:
 
 
 @presets.command("list")
-@as_json
+@options.as_json
 def list_presets(json: bool) -> None:
     """All presets.
 
@@ -385,11 +382,11 @@ def config_group() -> None:
     """
 
 
-@config_group.command("show", cls=SettingsCommand)
-@click.option("--preset", metavar="NAME", help="A published setting.")
-@click.option("--config", "config_file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting.")
-@as_json
+@config_group.command("show", cls=options.SettingsCommand)
+@options.from_preset
+@options.from_file
+@options.assigned
+@options.as_json
 def show_config(
     preset: str | None, config_file: Path | None, assignments: Sequence[str], json: bool, **flags: str | None
 ) -> None:
@@ -399,7 +396,7 @@ def show_config(
     contrast config show --preset simace-bert-base --tau 0.07
     contrast config show --json
     """
-    found = config.resolve([*layers(preset, config_file), flag_layer(assignments, flags)])
+    found = config.resolve([*options.layers(preset, config_file), options.flag_layer(assignments, flags)])
     _print(render.settings_json(found) if json else render.settings(found))
 
 
@@ -415,7 +412,7 @@ def config_path() -> None:
 
 
 @cli.command()
-@as_json
+@options.as_json
 @click.pass_obj
 def doctor(directory: Path, json: bool) -> None:
     """What this machine offers: versions, device, folders and extras.
@@ -438,7 +435,7 @@ def main() -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except BaseException as error:
-        return report(error, debug="--debug" in sys.argv[1:])
+        return options.report(error, debug="--debug" in sys.argv[1:])
 
 
 def _print(text: str) -> None:

@@ -19,7 +19,14 @@ FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objec
 """Options of `train` that are not called as their setting is."""
 
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
-model_option = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
+from_preset = click.option("--preset", metavar="NAME", help="A published setting: see contrast presets.")
+from_file = click.option(
+    "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."
+)
+assigned = click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."
+)
+of_model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
 
 
 class Group(click.Group):
@@ -91,6 +98,15 @@ def layers(preset: str | None, file: Path | None) -> list[config.Layer]:
     named = [config.file_layer(config.preset_path(preset), f"preset {preset}")] if preset else []
     named += [config.file_layer(file)] if file else []
     return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
+
+
+def check_question(texts: Sequence[str], corpus: Path | None) -> None:
+    """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
+    good = len(texts) == 1 and texts[0] != "-" if corpus else len(texts) == 2 or tuple(texts) == ("-",)
+    if not good:
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
+    if not all(text.strip() for text in texts):
+        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
 
 
 def report(error: BaseException, debug: bool) -> int:

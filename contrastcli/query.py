@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from contrastcli import runs
 from contrastcli.config import Pooling, cache_dir
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import here, locate
@@ -94,15 +94,6 @@ def _unit(vector: Floats) -> NDArray[np.float64]:
     wide = vector.astype(np.float64)
     unit: NDArray[np.float64] = wide / max(float(np.linalg.norm(wide)), 1e-12)
     return unit
-
-
-def check_question(texts: Sequence[str], corpus: Path | None) -> None:
-    """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
-    good = len(texts) == 1 and texts[0] != "-" if corpus else len(texts) == 2 or tuple(texts) == ("-",)
-    if not good:
-        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
-    if not all(text.strip() for text in texts):
-        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
 
 
 def read_pairs(stream: Iterable[bytes]) -> Iterator[list[tuple[str, str]]]:
