@@ -64,7 +64,7 @@ def train(
 
     \b
     contrast train --preset starter --no-ui
-    contrast train --preset simace-bert-base --data texts.txt --margin 15 --dry-run
+    contrast train --preset simace-bert-base --data texts.txt --dry-run
     contrast train --resume last --max-steps 2000
     """
     from contrastcli import start
