@@ -18,6 +18,7 @@ import gzip
 import io
 import json
 import math
+import re
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -198,20 +199,24 @@ def _csv(lines: Lines, name: str) -> Rows:
         except StopIteration:
             return
         except csv.Error as error:
-            raise _bad_quotes(name, start, record, error) from None
+            raise _bad_quotes(name, start, "".join(record), error) from None
         yield start, cells
 
 
-def _bad_quotes(name: str, start: int, record: Sequence[str], error: csv.Error) -> DataError:
-    """A quote is open at the end of every line after which the number of quotes is odd."""
-    opened, odd = 0, False
-    for number, text in enumerate(record, start):
-        was, odd = odd, odd != bool(text.count('"') % 2)
-        opened = number if odd and not was else opened
-    if opened:
-        return DataError(f"{name}, line {opened}: a quote opens here and is not closed", 'close it; literal: write ""')
-    line = start + len(record) - 1
+def _bad_quotes(name: str, start: int, record: str, error: csv.Error) -> DataError:
+    """What is wrong with a row that begins in line `start`, at the first field that is not well formed."""
+    position = 0
+    while position < len(record) and (field := _FIELD.match(record, position)):
+        position = field.end() + 1
+    line = start + record.rstrip("\n").count("\n", 0, position)
+    rest = record[position:].split("\n")[0]
+    if rest.startswith('"') and not _QUOTED.match(rest):
+        return DataError(f"{name}, line {line}: a quote opens here and is not closed", 'close it; literal: write ""')
     return DataError(f"{name}, line {line}: {error}", 'in a quoted field a literal quote is written twice: ""')
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*+"')
+_FIELD = re.compile(_QUOTED.pattern + r'(?=[,\r\n]|\Z)|(?!")[^,\r\n]*')
 
 
 def _is_stsb(line: str) -> bool:

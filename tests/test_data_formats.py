@@ -1,0 +1,270 @@
+"""Files are read as they stand, or refused with the line that is wrong and the remedy."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from contrastcli.data.formats import Table, format_of, read_file
+from contrastcli.errors import DataError
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    """Writes a file and reads it by the name alone."""
+
+    def write_and_read(name: str, content: bytes, limit: int = 0) -> Table:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return read_file(path, name, limit)
+
+    return write_and_read
+
+
+PAIRS = {"anchor": ["one", "two"], "positive": ["eins", "zwei"]}
+
+GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
+    "txt": ("a.txt", b"one\ntwo\n", {"sentence": ["one", "two"]}),
+    "txt without a last line end": ("a.txt", b"one\ntwo", {"sentence": ["one", "two"]}),
+    "txt with tabs, commas and quotes": ("a.txt", b'a\tb,c\n"d\n', {"sentence": ["a\tb,c", '"d']}),
+    "txt with separators of Unicode": ("a.txt", "a\u2028b\x85c\nd\n".encode(), {"sentence": ["a\u2028b\x85c", "d"]}),
+    "a byte order mark": ("a.txt", b"\xef\xbb\xbfone\ntwo\n", {"sentence": ["one", "two"]}),
+    "a byte order mark before a header": ("a.csv", b"\xef\xbb\xbfanchor,positive\none,eins\ntwo,zwei\n", PAIRS),
+    "a byte order mark before JSON": ("a.jsonl", b'\xef\xbb\xbf{"text": "one"}\n', {"text": ["one"]}),
+    "line ends of Windows": ("a.txt", b"one\r\ntwo\r\n", {"sentence": ["one", "two"]}),
+    "line ends of Windows in csv": ("a.csv", b"anchor,positive\r\none,eins\r\ntwo,zwei\r\n", PAIRS),
+    "line ends of Windows in tsv": ("a.tsv", b"anchor\tpositive\r\none\teins\r\ntwo\tzwei\r\n", PAIRS),
+    "csv": ("a.csv", b"anchor,positive\none,eins\ntwo,zwei\n", PAIRS),
+    "csv with quotes": ("a.csv", b'a,b\n"x, ""y""","two\nlines"\n', {"a": ['x, "y"'], "b": ["two\nlines"]}),
+    "csv with a quote inside a field": ("a.csv", b'a,b\n5" disk,x\n', {"a": ['5" disk'], "b": ["x"]}),
+    "csv of one column": ("a.csv", b"sentence\none\ntwo\n", {"sentence": ["one", "two"]}),
+    "tsv with literal quotes": ("a.tsv", b'a\tb\n"x\t""y"\n', {"a": ['"x'], "b": ['""y"']}),
+    "jsonl": ("a.jsonl", b'{"anchor": "one", "positive": "eins"}\n{"positive": "zwei", "anchor": "two"}\n', PAIRS),
+    "jsonl with numbers and null": (
+        "a.jsonl",
+        b'{"t": "a", "n": 1.5, "z": null}\n',
+        {"t": ["a"], "n": [1.5], "z": [None]},
+    ),
+    "jsonl with escapes": ("a.jsonl", b'{"t": "caf\\u00e9 \\ud83d\\ude00"}\n', {"t": ["caf\u00e9 \U0001f600"]}),
+    "json": ("a.json", b'[{"anchor": "one", "positive": "eins"},\n {"anchor": "two", "positive": "zwei"}]', PAIRS),
+    "json under data": ("a.json", b'{"data": [{"text": "one"}], "version": 1}', {"text": ["one"]}),
+    "a suffix in capitals": ("A.TSV", b"anchor\tpositive\none\teins\ntwo\tzwei\n", PAIRS),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_file_is_read_as_it_stands(read, case: str) -> None:
+    name, content, columns = GOOD[case]
+    assert read(name, content).columns == columns
+
+
+@pytest.mark.parametrize("case", ["txt", "csv", "tsv with literal quotes", "jsonl", "json"])
+def test_a_compressed_file_is_the_same(read, case: str) -> None:
+    name, content, columns = GOOD[case]
+    assert read(name + ".gz", gzip.compress(content)).columns == columns
+
+
+BAD: dict[str, tuple[str, bytes, str, str]] = {
+    "empty": ("a.txt", b"", "a.txt is empty", "two sentences"),
+    "empty and compressed": ("a.txt.gz", gzip.compress(b""), "a.txt.gz is empty", "two sentences"),
+    "a header alone": ("a.tsv", b"anchor\tpositive\n", "a.tsv has no rows", "two rows"),
+    "an empty list": ("a.json", b"[]", "a.json has no rows", "two rows"),
+    "Latin-1": ("a.txt", b"one\ntwo\ncaf\xe9\n", "a.txt, line 3: not UTF-8 (byte 0xe9)", "iconv"),
+    "Latin-1 in csv": ("a.csv", b"anchor,positive\na,caf\xe9\n", "a.csv, line 2: not UTF-8", "iconv"),
+    "UTF-16": ("a.txt", "one\n".encode("utf-16"), "a.txt, line 1: not UTF-8", "iconv"),
+    "a NUL byte": ("a.tsv", b"anchor\tpositive\na\tb\nc\t\0\n", "a.tsv, line 3: holds a NUL byte", "Delete"),
+    "too few fields": ("a.csv", b"a,b\n1,2\n3\n", "a.csv, line 3: 1 fields where the header has 2", "commas"),
+    "too many fields": ("a.csv", b"a,b\n1,2,3\n", "a.csv, line 2: 3 fields where the header has 2", "commas"),
+    "too many fields in tsv": ("a.tsv", b"a\tb\n1\t2\n1\t2\t3\n", "a.tsv, line 3: 3 fields", "mend"),
+    "a blank line in csv": ("a.csv", b"a,b\n1,2\n\n3,4\n", "a.csv, line 3: 0 fields", "delete"),
+    "ragged below a field of two lines": ("a.csv", b'a,b\n"1\n2",3\n4\n', "a.csv, line 4: 1 fields", "mend"),
+    "an unclosed quote": ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "a.csv, line 3: a quote opens here", "close it"),
+    "an unclosed quote below a closed one": (
+        "a.csv",
+        b'a,b\n"1\n1",2\n3,"4\n5,6\n',
+        "a.csv, line 4: a quote opens here",
+        "close it",
+    ),
+    "an unclosed quote in a row's second line": (
+        "a.csv",
+        b'a,b\n"1\n1","2\n3,4\n5,6\n',
+        "a.csv, line 3: a quote opens here",
+        "close it",
+    ),
+    "an unclosed quote that the next one ends": (
+        "a.csv",
+        b'a,b\n1,"2\n3,"4"\n',
+        "a.csv, line 2: a quote opens here",
+        "close it",
+    ),
+    "an unclosed quote before a long rest": (
+        "a.csv",
+        b'a,b\n1,2\n3,"4\n' + b"some words,more words\n" * 9000,
+        "a.csv, line 3: a quote opens here",
+        "close it",
+    ),
+    "text behind a closing quote": ("a.csv", b'a,b\n1,"2"3\n', "a.csv, line 2: ',' expected after '\"'", "twice"),
+    "a column twice": ("a.csv", b"a,b,a\n1,2,3\n", "a.csv, line 1: the column 'a' occurs twice", "of its own"),
+    "a key twice": ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1, "a": 2}\n', "a.jsonl, line 2: the key 'a' occurs", "once"),
+    "JSON cut off": ("a.jsonl", b'{"a": 1}\n{"a": \n', "a.jsonl, line 2: not JSON: Expecting value (column 7)", "mend"),
+    "JSON with a blank line": ("a.jsonl", b'{"a": 1}\n\n{"a": 2}\n', "a.jsonl, line 2: not JSON", "delete"),
+    "JSON cut off below": ("a.json", b'[{"a": 1},\n {"a": 2},\n {"a"\n', "a.json, line 4: not JSON", "mend"),
+    "JSON too deep": ("a.json", b"[" * 100_000, "a.json, line 1: JSON beyond reading", "mend"),
+    "a number too long": ("a.jsonl", b'{"a": ' + b"9" * 9999 + b"}\n", "a.jsonl, line 1: JSON beyond", "mend"),
+    "half a surrogate": ("a.jsonl", b'{"a": "\\ud83d"}\n', "a.jsonl, line 1: half of a surrogate pair", "escape"),
+    "a list a line": ("a.jsonl", b'["a"]\n', "a.jsonl, line 1: not an object", '{"sentence"'),
+    "an object without keys": ("a.jsonl", b"{}\n", "a.jsonl, line 1: not an object", '{"sentence"'),
+    "an object and a word": ("a.json", b'[{"a": 1}, "b"]', "a.json, row 2: not an object", '{"sentence"'),
+    "an object alone": ("a.json", b'{"a": [1]}', "a.json is not a list of objects", "data"),
+    "a key less": ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1}\n', "a.jsonl, line 2: has the keys a;", "same keys"),
+    "a key more": ("a.jsonl", b'{"a": 1}\n{"a": 1, "negative": 2}\n', "line 2: has the keys a, negative;", "same keys"),
+    "half a gzip file": ("a.txt.gz", gzip.compress(b"words\n" * 99)[:-9], "a.txt.gz is not a whole gzip", "again"),
+    "no gzip file": ("a.txt.gz", b"words\n" * 99, "a.txt.gz is not a whole gzip file", "again"),
+    "gzip with damage": (
+        "a.txt.gz",
+        gzip.compress(b"words\n" * 99)[:12] + b"\xff" * 40,
+        "a.txt.gz is not a whole gzip file",
+        "again",
+    ),
+    "no parquet": ("a.parquet", b"PAR1 and no more", "a.parquet cannot be read as parquet", "again"),
+    "an unknown suffix": ("a.xml", b"<a/>", "a.xml has no format that is known", ".jsonl"),
+    "parquet in gzip": ("a.parquet.gz", b"", "a.parquet.gz has no format that is known", ".parquet"),
+    "STS-B cut off": (
+        "a.csv",
+        b"g\tf\ty\t1\t2.5\ta\tb\ng\tf\ty\t1\n",
+        "a.csv, line 2: 4 fields where STS-B has",
+        "again",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_is_refused_with_its_line_and_the_remedy(read, case: str) -> None:
+    name, content, what, hint = BAD[case]
+    with pytest.raises(DataError) as caught:
+        read(name, content)
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+    assert caught.value.code == 3
+    assert "\n" not in caught.value.what + caught.value.hint
+
+
+def test_a_folder_that_may_not_be_read_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        read_file(tmp_path / "a.txt", "a.txt")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt.gz", "a.parquet", "A.CSV"])
+def test_a_format_is_known_by_the_end_of_the_name(name: str) -> None:
+    assert format_of(Path(name)) == "." + name.lower().split(".")[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", b"".join(b"row %d\n" % n for n in range(9))),
+        ("a.csv", b"text\n" + b"".join(b"row %d\n" % n for n in range(9))),
+        ("a.tsv", b"text\n" + b"".join(b"row %d\n" % n for n in range(9))),
+        ("a.jsonl", b"".join(b'{"text": "row %d"}\n' % n for n in range(9))),
+        ("a.json", json.dumps([{"text": f"row {n}"} for n in range(9)]).encode()),
+    ],
+)
+def test_a_limit_reads_the_first_rows(read, name: str, content: bytes) -> None:
+    assert list(read(name, content, 4).columns.values()) == [["row 0", "row 1", "row 2", "row 3"]]
+    assert len(read(name, content, 100)) == 9
+
+
+def test_what_stands_below_the_limit_is_not_read(read) -> None:
+    assert len(read("a.txt", b"one\ntwo\n\xff\n", 2)) == 2
+
+
+def test_a_row_is_named_by_the_line_in_which_it_starts(read) -> None:
+    table = read("a.csv", b'text\n"one\nand a half"\ntwo\n"three\n\n3"\nfour\n')
+    assert [table.where(row) for row in range(4)] == [
+        "a.csv, line 2",
+        "a.csv, line 4",
+        "a.csv, line 5",
+        "a.csv, line 8",
+    ]
+    assert read("a.json", b'[{"text": "one"}, {"text": "two"}]').where(1) == "a.json, row 2"
+
+
+def test_csv_gives_back_what_a_csv_writer_wrote(tmp_path: Path) -> None:
+    words = [
+        'a "quoted" word',
+        "a, comma",
+        "two\nlines",
+        '"',
+        '""',
+        ",",
+        "plain",
+        "'",
+        "tab\there",
+        "end \r\n of Windows",
+    ]
+    rows = [[one, other] for one in words for other in words]
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([["anchor", "positive"], *rows])
+    table = read_file(tmp_path / "a.csv", "a.csv")
+    assert [list(row) for row in zip(table.columns["anchor"], table.columns["positive"], strict=True)] == rows
+
+
+def stsb_lines() -> list[str]:
+    """Rows of STS-B's form: quotes that open and never close, and two more columns in every third."""
+    return [
+        f'main-news\theadlines\t2015\t{n:04d}\t{n / 4:.3f}\t"Row {n}, he said\tRow "{n}" it is{extra}'
+        for n, extra in ((n, "\thttp://one\tAFP" if n % 3 == 0 else "") for n in range(20))
+    ]
+
+
+@pytest.mark.parametrize("name", ["sts-dev.csv", "sts-dev.tsv"])
+def test_the_published_form_of_stsb_is_known_by_its_content(read, name: str) -> None:
+    table = read(name, "\n".join(stsb_lines()).encode())
+    assert table.columns == {
+        "score": [f"{n / 4:.3f}" for n in range(20)],
+        "sentence1": [f'"Row {n}, he said' for n in range(20)],
+        "sentence2": [f'Row "{n}" it is' for n in range(20)],
+    }
+    assert table.where(19) == f"{name}, line 20"
+    assert "published form" in table.notes[0]
+
+
+def test_tabs_alone_do_not_make_it_stsb(read) -> None:
+    header = "a\tb\tc\td\te\tf\tg\n"
+    assert list(read("a.tsv", (header + "1\t2\t3\t4\t5\t6\t7\n").encode()).columns) == list("abcdefg")
+
+
+def test_the_published_form_of_sick_is_known_by_its_header(read) -> None:
+    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
+    table = read("SICK_train.txt", (header + "1\ta\tb\t4.5\tNEUTRAL\r\n").encode())
+    assert table.columns["sentence_A"] == ["a"]
+    assert table.columns["relatedness_score"] == ["4.5"]
+
+
+def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    from pyarrow import parquet
+
+    names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
+    features = datasets.Features({"premise": datasets.Value("string"), "label": names})
+    rows = datasets.Dataset.from_dict({"premise": ["a", "b", "c"], "label": [2, 0, -1]}, features=features)
+    parquet.write_table(rows.data.table, tmp_path / "a.parquet")
+    table = read_file(tmp_path / "a.parquet", "a.parquet")
+    assert table.columns == {"premise": ["a", "b", "c"], "label": ["contradiction", "entailment", "-"]}
+    assert table.where(2) == "a.parquet, row 3"
+    assert read_file(tmp_path / "a.parquet", "a.parquet", limit=2).columns["premise"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("split", "rows"), [("train", 5749), ("dev", 1500), ("test", 1379)])
+def test_stsb_itself_keeps_every_row(data_folder: Path, split: str, rows: int) -> None:
+    path = data_folder / "stsb" / f"sts-{split}.csv"
+    table = read_file(path, path.name)
+    fields = [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+    assert len(table) == rows
+    assert table.columns["sentence1"] == [row[5] for row in fields]
+    assert table.columns["sentence2"] == [row[6].rstrip("\r") for row in fields]
