@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from contrastcli.data.formats import Table, format_of, read_file
 from contrastcli.errors import DataError
 
+Read = Callable[..., Table]
+
 
 @pytest.fixture
-def read(tmp_path: Path):
+def read(tmp_path: Path) -> Read:
     """Writes a file and reads it by the name alone."""
 
     def write_and_read(name: str, content: bytes, limit: int = 0) -> Table:
@@ -25,7 +28,7 @@ def read(tmp_path: Path):
     return write_and_read
 
 
-PAIRS = {"anchor": ["one", "two"], "positive": ["eins", "zwei"]}
+PAIRS: dict[str, list[object]] = {"anchor": ["one", "two"], "positive": ["eins", "zwei"]}
 
 GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
     "txt": ("a.txt", b"one\ntwo\n", {"sentence": ["one", "two"]}),
@@ -57,13 +60,13 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
 
 
 @pytest.mark.parametrize("case", GOOD)
-def test_a_file_is_read_as_it_stands(read, case: str) -> None:
+def test_a_file_is_read_as_it_stands(read: Read, case: str) -> None:
     name, content, columns = GOOD[case]
     assert read(name, content).columns == columns
 
 
 @pytest.mark.parametrize("case", ["txt", "csv", "tsv with literal quotes", "jsonl", "json"])
-def test_a_compressed_file_is_the_same(read, case: str) -> None:
+def test_a_compressed_file_is_the_same(read: Read, case: str) -> None:
     name, content, columns = GOOD[case]
     assert read(name + ".gz", gzip.compress(content)).columns == columns
 
@@ -143,7 +146,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_refused_with_its_line_and_the_remedy(read, case: str) -> None:
+def test_a_bad_file_is_refused_with_its_line_and_the_remedy(read: Read, case: str) -> None:
     name, content, what, hint = BAD[case]
     with pytest.raises(DataError) as caught:
         read(name, content)
@@ -174,16 +177,16 @@ def test_a_format_is_known_by_the_end_of_the_name(name: str) -> None:
         ("a.json", json.dumps([{"text": f"row {n}"} for n in range(9)]).encode()),
     ],
 )
-def test_a_limit_reads_the_first_rows(read, name: str, content: bytes) -> None:
+def test_a_limit_reads_the_first_rows(read: Read, name: str, content: bytes) -> None:
     assert list(read(name, content, 4).columns.values()) == [["row 0", "row 1", "row 2", "row 3"]]
     assert len(read(name, content, 100)) == 9
 
 
-def test_what_stands_below_the_limit_is_not_read(read) -> None:
+def test_what_stands_below_the_limit_is_not_read(read: Read) -> None:
     assert len(read("a.txt", b"one\ntwo\n\xff\n", 2)) == 2
 
 
-def test_a_row_is_named_by_the_line_in_which_it_starts(read) -> None:
+def test_a_row_is_named_by_the_line_in_which_it_starts(read: Read) -> None:
     table = read("a.csv", b'text\n"one\nand a half"\ntwo\n"three\n\n3"\nfour\n')
     assert [table.where(row) for row in range(4)] == [
         "a.csv, line 2",
@@ -223,7 +226,7 @@ def stsb_lines() -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["sts-dev.csv", "sts-dev.tsv"])
-def test_the_published_form_of_stsb_is_known_by_its_content(read, name: str) -> None:
+def test_the_published_form_of_stsb_is_known_by_its_content(read: Read, name: str) -> None:
     table = read(name, "\n".join(stsb_lines()).encode())
     assert table.columns == {
         "score": [f"{n / 4:.3f}" for n in range(20)],
@@ -234,12 +237,12 @@ def test_the_published_form_of_stsb_is_known_by_its_content(read, name: str) -> 
     assert "published form" in table.notes[0]
 
 
-def test_tabs_alone_do_not_make_it_stsb(read) -> None:
+def test_tabs_alone_do_not_make_it_stsb(read: Read) -> None:
     header = "a\tb\tc\td\te\tf\tg\n"
     assert list(read("a.tsv", (header + "1\t2\t3\t4\t5\t6\t7\n").encode()).columns) == list("abcdefg")
 
 
-def test_the_published_form_of_sick_is_known_by_its_header(read) -> None:
+def test_the_published_form_of_sick_is_known_by_its_header(read: Read) -> None:
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
     table = read("SICK_train.txt", (header + "1\ta\tb\t4.5\tNEUTRAL\r\n").encode())
     assert table.columns["sentence_A"] == ["a"]
