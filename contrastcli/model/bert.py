@@ -107,8 +107,8 @@ class Bert(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding)."""
-        if attention_mask is not None and _is_full(attention_mask):
-            attention_mask = None  # attention is faster without
+        if attention_mask is not None and attention_mask.device.type == "cpu" and bool(attention_mask.all()):
+            attention_mask = None  # attention is faster without; elsewhere asking would wait for the device
         mask = None if attention_mask is None else attention_mask[:, None, None, :]  # (B, 1, 1, T)
         first = x = self._embed(input_ids)  # (B, T, d)
         penultimate = first
@@ -198,11 +198,6 @@ class MaskedLMHead(nn.Module):
     def _published(self, name: str) -> str:
         module, dot, kind = name.partition(".")
         return f"{self.family.head[module]}{dot}{kind}"
-
-
-def _is_full(mask: Tensor) -> bool:
-    """Whether nothing is padded, where asking costs little: a device would be waited for, an export cannot know."""
-    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
 
 
 def _take(weights: Mapping[str, Tensor], name: str) -> Tensor:
