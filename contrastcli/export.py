@@ -2,59 +2,78 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import contrastcli
+from contrastcli.config import Config
 from contrastcli.errors import RunError, UsageError
-from contrastcli.files import writing_to
+from contrastcli.files import flush_tree, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import locate
 from contrastcli.model.pooling import pool
 from contrastcli.runs import Run
-from contrastcli.settings import Value
 
 Format = Literal["sentence-transformers", "onnx"]
+Floats = NDArray[np.float32]
 
 SENTENCES = (
     "A dog runs across the field.",
     "A puppy sprints over the grass.",
+    "Two men are playing chess in the park.",
+    "Nobody is playing chess.",
     "The central bank raised interest rates by a quarter of a point.",
+    "Shares fell sharply after the announcement.",
     "Why does my bread not rise?",
+    "How do I reset my password?",
     "She has been learning the cello since she was nine, and last week she played in the town hall.",
+    "The committee will meet on 12 March 2024, at 9:30 a.m., in room B-214.",
+    "Water boils at a lower temperature on a mountain, because the pressure of the air is lower there.",
+    "I couldn't have said it better myself!",
+    "The mitochondrion turns nutrients into adenosine triphosphate.",
+    "def mean(xs): return sum(xs) / len(xs)",
+    "https://example.org/a?b=c&d=1",
+    "Das Wetter in Zürich ist heute schön.",
+    "El tren a Sevilla sale a las ocho.",
+    "東京は日本の首都です。",
     "Rain.",
+    "no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no",
 )
-"""What an export is checked on."""
+"""What an export is checked on: short and long, plain and odd."""
+
+_ALIKE = 0.9999  # cosine of a vector before and after
+_CLOSE = 1e-4  # between numbers of torch and of onnxruntime
+_OPSET = 17  # the first with layer normalisation; old runtimes know it
+_MARKS = ("modules.json", "model.onnx")  # of what this module has written
 
 
 def export_model(name: str, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False) -> Path:
     """Write the model of a run directory, a folder or a hub name to a new folder, which appears when it is whole.
 
-    Raises UsageError where `dest` has something in it already, RunError where the written model is not the same.
+    Raises UsageError where `dest` has something in it already or a package is missing, RunError where it cannot be
+    written or what was written is not the same model, and DataError where there is no model.
     """
     _check_dest(dest, overwrite)
     run = Run(Path(name)) if (Path(name) / "config.toml").is_file() else None
     encoder = load_encoder(run.checkpoint() if run else locate(name)).eval()
-    temporary = dest.resolve().with_name(f".{dest.resolve().name}.tmp")
-    with writing_to(dest):
-        shutil.rmtree(temporary, ignore_errors=True)
-        dest.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            _write(encoder, temporary, kind)
-            (temporary / "README.md").write_text(card(encoder, run, name, kind), encoding="utf-8")
-            if dest.exists():
-                shutil.rmtree(dest)
-            temporary.rename(dest)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    title = run.name if run else Path(name).resolve().name
+    with writing_to(dest), _appearing(dest.resolve()) as folder:
+        if kind == "onnx":
+            _write_onnx(encoder, folder)
+        else:
+            _write(encoder, folder)
+        (folder / "README.md").write_text(card(encoder, run, title, onnx=kind == "onnx"), encoding="utf-8")
     return dest
 
 
@@ -64,22 +83,38 @@ def _check_dest(dest: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
-    if not (dest / "config.json").is_file():  # a slip must not cost a home folder
+    if not any((dest / mark).is_file() for mark in _MARKS):  # a slip must not cost a home folder
         raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
 
 
-def _write(encoder: SentenceEncoder, folder: Path, kind: Format) -> None:
-    if kind == "onnx":
-        _write_onnx(encoder, folder)
-        return
+@contextlib.contextmanager
+def _appearing(dest: Path) -> Iterator[Path]:
+    """A folder to write to, yet to be made, which takes the place of `dest` when the body has ended well."""
+    draft, former = (dest.with_name(f".{dest.name}.{end}") for end in ("draft", "former"))
+    for left in (draft, former):
+        shutil.rmtree(left, ignore_errors=True)
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield draft
+        flush_tree(draft)
+        if dest.exists():
+            dest.rename(former)
+        draft.rename(dest)
+        shutil.rmtree(former, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(encoder: SentenceEncoder, folder: Path) -> None:
     save_encoder(encoder, folder)
-    _check(encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES), folder)
-
-
-def _check(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any], folder: Path) -> None:
+    before, after = encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES)
     cosine = (before * after).sum(axis=1) / np.linalg.norm(before, axis=1) / np.linalg.norm(after, axis=1)
-    if not cosine.min() > 0.9999:
-        raise RunError(f"what {folder} holds is not the same model (cosine {cosine.min():.4f})", "report this as a bug")
+    if not cosine.min() > _ALIKE:
+        raise _differs(folder, f"a cosine is {cosine.min():.6f}")
+
+
+def _differs(folder: Path, how: str) -> RunError:
+    return RunError(f"what was written to {folder} is not the same model: {how}", "report this as a bug")
 
 
 class _Graph(nn.Module):
@@ -96,58 +131,59 @@ class _Graph(nn.Module):
 
 
 def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
-    """model.onnx (input_ids, attention_mask → sentence_embedding) and the tokenizer, checked with onnxruntime."""
+    """model.onnx (input_ids, attention_mask → sentence_embedding), config and tokenizer, checked with onnxruntime."""
     try:
+        import onnx  # noqa: F401  what torch exports with
         import onnxruntime
-        import onnxscript  # noqa: F401  what torch exports with
     except ImportError:
         raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
-    folder.mkdir(parents=True)
+    folder.mkdir()
     encoder.tokenizer.save(folder)
     (folder / "config.json").write_text(json.dumps(encoder.backbone.config, indent=2) + "\n", encoding="utf-8")
-    ids, mask = _padded(encoder, SENTENCES)
-    batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=encoder.max_length)
-    torch.onnx.export(
-        _Graph(encoder).eval(),
-        (ids, mask),
-        folder / "model.onnx",
-        input_names=["input_ids", "attention_mask"],
-        output_names=["sentence_embedding"],
-        dynamic_shapes=({0: batch, 1: length}, {0: batch, 1: length}),
-        dynamo=True,
-        external_data=False,
-        verbose=False,
-    )
+    _trace(encoder, folder / "model.onnx")
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    for texts in (SENTENCES, SENTENCES[:2]):
+    for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than those of the trace, with and without padding
         ids, mask = _padded(encoder, texts)
         (found,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
-        _check(encoder.encode(texts), found, folder)
+        apart = float(np.abs(encoder.encode(texts) - found).max())
+        if not apart < _CLOSE:
+            raise _differs(folder, f"numbers differ by {apart:.1e}")
+
+
+def _trace(encoder: SentenceEncoder, path: Path) -> None:
+    """Record the operations on a few texts, of which some are padded: what holds for these holds for all.
+
+    torch's newer exporter (dynamo) cannot: the BERT family asks whether a batch is padded at all.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # remarks on the exporter's own inside
+        torch.onnx.export(
+            _Graph(encoder).eval(),
+            _padded(encoder, SENTENCES[:3]),
+            path,
+            input_names=["input_ids", "attention_mask"],
+            output_names=["sentence_embedding"],
+            dynamic_axes={name: {0: "batch", 1: "length"} for name in ("input_ids", "attention_mask")}
+            | {"sentence_embedding": {0: "batch"}},
+            opset_version=_OPSET,
+            dynamo=False,
+        )
 
 
 def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    rows = [torch.tensor(ids) for ids in encoder.tokenizer.encode(texts, encoder.max_length)]
+    """Token ids and a mask of 0 and 1 as other tools would make them, both (B, T)."""
+    prefixed = [encoder.prompt + text for text in texts]
+    rows = [torch.tensor(ids) for ids in encoder.tokenizer.encode(prefixed, encoder.max_length)]
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.tokenizer.pad_id)
     mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     return ids, mask
 
 
-def card(encoder: SentenceEncoder, run: Run | None, name: str, kind: Format) -> str:
-    """The model card: what the model is, how it was trained and measured, how to use it."""
-    head = [f"Linear({encoder.backbone.width}) + Tanh"] if encoder.dense is not None else []
-    chain = " → ".join([f"{encoder.pooling} pooling", *head, *(["unit length"] if encoder.normalize else [])])
-    parts = [_FRONT, f"# {run.name if run else name}\n", f"A sentence encoder: {encoder.width} dimensions, {chain}.\n"]
-    parts.append(_ONNX if kind == "onnx" else _USE)
-    if run is not None:
-        parts.append(_training(run))
-    parts.append(f"Written by contrast {contrastcli.__version__}.\n")
-    return "\n".join(parts)
-
-
 _FRONT = """---
-library_name: sentence-transformers
+library_name: {library}
 pipeline_tag: sentence-similarity
 tags: [sentence-similarity, feature-extraction, contrast]
+# license: yours to choose; that of the backbone and of the data may bind it
 ---
 """
 _USE = """## Use
@@ -159,26 +195,71 @@ model = SentenceTransformer("this folder")
 model.similarity(*model.encode(["a dog runs", "a puppy sprints"]))
 ```
 
+or, with the tool that made it, `contrastcli.load("this folder").encode([…])` in Python and in a shell
+
     contrast query "a dog runs" "a puppy sprints" --model "this folder"
 """
 _ONNX = """## Use
 
-`model.onnx` takes `input_ids` and `attention_mask`, (batch, length) int64 both, and gives `sentence_embedding`.
+`model.onnx` takes `input_ids` and `attention_mask`, both (batch, length) int64, and gives `sentence_embedding`,
+(batch, {width}) float32: pooling and all that follows it are inside. Texts are tokenised by `tokenizer.json`,
+truncated to {longest} tokens and padded on the right{prompt}.
 """
+_POOLING = {
+    "cls": "the last layer's vector of the first token (CLS)",
+    "mean": "the mean of the last layer over all tokens, CLS and SEP included",
+    "mean-no-cls": "the mean of the last layer over all tokens but CLS",
+    "first-last": "the mean over all tokens of the embedding layer and the last layer",
+    "last-mean": "the mean over all tokens of the last two layers",
+}
 
 
-def _training(run: Run) -> str:
-    config, status, scores = run.config(), run.status(), run.scores().get("suites", {})
-    lines = ["## Training\n", f"Objective: {config.spec.name} ({config.spec.paper}).\n"]
+def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
+    """The card in Markdown, with the front matter that the hub reads. Raises DataError where the run is malformed."""
+    prompt = f" after `{encoder.prompt}` has been put before them" if encoder.prompt else ""
+    use = _ONNX.format(width=encoder.width, longest=encoder.max_length, prompt=prompt) if onnx else _USE
+    parts = [_FRONT.format(library="onnx" if onnx else "sentence-transformers"), f"# {name}\n", _contract(encoder), use]
+    if run is not None:
+        parts += [_training(run, run.config()), _scores(run)]
+    return "\n".join([*filter(None, parts), f"Written by contrast {contrastcli.__version__}.\n"])
+
+
+def _contract(encoder: SentenceEncoder) -> str:
+    """What makes a vector of a text; whoever computes the model otherwise must do the same."""
+    steps = [f"Pooling `{encoder.pooling}`: {_POOLING[encoder.pooling]}."]
+    if encoder.dense is not None:
+        steps.append(f"Then Linear + {type(encoder.dense.activation).__name__}.")
+    if encoder.normalize:
+        steps.append("Then scaled to unit length.")
+    if encoder.prompt:
+        steps.append(f"Every text is prefixed with `{encoder.prompt}`.")
+    size = f"A sentence encoder: texts of up to {encoder.max_length} tokens to vectors of {encoder.width} dimensions."
+    return f"{size} {' '.join(steps)} Vectors are compared by their cosine.\n"
+
+
+def _training(run: Run, config: Config) -> str:
+    status = run.status()
+    lines = ["## Training\n", f"Objective `{config.spec.name}`: {config.spec.paper}. Data: `{config.data.train}`.\n"]
     if status.best is not None:
-        lines.append(
-            f"Dev Spearman × 100 on `{config.dev.data}`: {100 * status.best:.2f} at step {status.best_step}.\n"
-        )
-    lines += ["| setting | value |", "|---|---|", *(_row(key, value) for key, value in config.flat().items()), ""]
-    if scores:
-        lines += ["## Scores\n", "```json", json.dumps(scores, indent=2, ensure_ascii=False), "```\n"]
-    return "\n".join(lines)
+        dev = f"Spearman × 100 on the dev pairs `{config.dev.data}`"
+        lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
+    return "\n".join([*lines, _table("setting", config.flat().items())])
 
 
-def _row(key: str, value: Value) -> str:
-    return f"| `{key}` | {str(value).replace('|', chr(92) + '|')} |"
+def _scores(run: Run) -> str:
+    found = list(_leaves(run.scores().get("suites", {})))
+    return f"## Scores\n\n{_table('score', found)}" if found else ""
+
+
+def _leaves(value: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """Every number and word of nested objects, under the path to it."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, f"{above}{key}.")
+        else:
+            yield above + key, f"{inner:.2f}" if isinstance(inner, float) else inner
+
+
+def _table(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    cells = ((key, str(value).replace("|", r"\|")) for key, value in rows)
+    return "\n".join([f"| {title} | value |", "|---|---|", *(f"| `{key}` | {value} |" for key, value in cells), ""])
