@@ -69,12 +69,12 @@ def train(
     """
     from contrastcli import start
 
-    if resume and (preset or config_file or name):
+    if resume is not None and (preset, config_file, name) != (None, None, None):
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
     if detach and json:
         raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
     layer = options.flag_layer(assignments, flags)
-    run = runs.find(resume, directory) if resume else None
+    run = None if resume is None else runs.find(resume, directory)
     chosen = start.changed(run, layer) if run else config.resolve([*options.layers(preset, config_file), layer])
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))

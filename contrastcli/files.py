@@ -59,12 +59,9 @@ def writing_to(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "make room, for instance with `contrast runs prune`," if full else "mend the permissions there,"
+        remedy = "make room, for instance with `contrast runs prune`" if full else "mend the permissions there"
         place = error.filename or path
-        raise RunError(
-            f"cannot write {place}: {error.strerror or error}",
-            f"{remedy} or choose another place with --runs-dir",
-        ) from error
+        raise RunError(f"cannot write {place}: {error.strerror or error}", f"{remedy}, or write elsewhere") from error
 
 
 @contextlib.contextmanager

@@ -93,9 +93,9 @@ def flag_layer(assignments: Sequence[str], flags: Mapping[str, str | None]) -> c
 
 def layers(preset: str | None, file: Path | None) -> list[config.Layer]:
     """Every layer below the flags."""
-    if preset and file:
+    if preset is not None and file:
         raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
-    named = [config.file_layer(config.preset_path(preset), f"preset {preset}")] if preset else []
+    named = [] if preset is None else [config.file_layer(config.preset_path(preset), f"preset {preset}")]
     named += [config.file_layer(file)] if file else []
     return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
 

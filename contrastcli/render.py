@@ -161,6 +161,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("loss", None if status.loss is None else f"{status.loss:.4f}"),
         ("best dev Spearman", best),
+        ("STS average", _rounded(run.scores().get("suites", {}).get("sts", {}).get("average"))),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),
     ]

@@ -149,7 +149,7 @@ def create(config: Config, directory: Path, name: str | None) -> Run:
 
     Raises UsageError for a bad name, RunError if it exists or cannot be written.
     """
-    run = Run(directory / (_checked(name) if name else _new_name(config, directory)))
+    run = Run(directory / (_new_name(config, directory) if name is None else _checked(name)))
     with writing_to(directory):
         _make_runs_dir(directory)
         try:
@@ -208,7 +208,7 @@ def find(word: str, directory: Path) -> Run:
         raise DataError(f"there is no run in {directory}", "make one: contrast train --preset starter --no-ui")
     if word == "last":
         return found[0]
-    named = [run for run in found if run.name == word] or [run for run in found if word in run.name]
+    named = [run for run in found if run.name == word] or [run for run in found if word and word in run.name]
     if not named:
         raise DataError(f"there is no run '{word}' in {directory}", nearest(word, [run.name for run in found[:20]]))
     if len(named) > 1:

@@ -147,6 +147,26 @@ def test_a_resume_with_other_rows_is_refused(contrast: Contrast, run: Run, tiny:
 
 
 @pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("config.toml", ("runs", "show", "simple")),
+        ("config.toml", ("compare", "simple", "simple")),
+        ("config.toml", ("train", "--resume", "simple")),
+        ("scores.json", ("runs", "show", "simple")),
+        ("environment.json", ("train", "--resume", "simple", "--max-steps", "6")),
+    ],
+)
+def test_a_malformed_file_of_a_run_is_named(contrast: Contrast, run: Run, file: str, words: tuple[str, ...]) -> None:
+    (run.path / file).write_text("{")
+    failed(contrast(*words), 2 if file == "config.toml" else 3, f"runs/simple/{file}")
+    assert contrast("runs", "list").code == 0
+
+
+def test_an_empty_word_is_no_run(contrast: Contrast, run: Run) -> None:
+    refused(contrast("train", "--resume", ""), 3, "there is no run '' in runs")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("runs", "show", "nothing"),

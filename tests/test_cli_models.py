@@ -169,6 +169,7 @@ def test_scores_have_the_shape_that_scripts_rely_on(
     assert sts["average"] == pytest.approx(sum(sts[task]["all"]["spearman"] for task in TASKS) / len(TASKS))
     assert json.loads(Path("out/scores.json").read_text()) == found == run.scores()
     assert "STS12" in contrast("eval", "simple", "--data-dir", "data").out
+    assert f"STS average        {sts['average']:.2f}" in contrast("runs", "show", "simple").out
 
 
 def test_another_pooling_is_measured_without_overwriting_the_runs_scores(contrast: Contrast, run: Run) -> None:

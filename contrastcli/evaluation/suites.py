@@ -12,7 +12,7 @@ from typing import Any
 from contrastcli.config import Pooling
 from contrastcli.errors import UsageError, nearest
 from contrastcli.evaluation.sts import StsResult, evaluate_sts
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.query import load_model
 
 SUITES = ("sts",)
@@ -57,7 +57,7 @@ def store(scores: Scores, run: str | None, folder: Path | None) -> None:
 def _merge(scores: Scores, path: Path) -> None:
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        before = read_json(path, dict[str, Any]) or {}
         found = scores.to_json()
         merged = found | {"suites": before.get("suites", {}) | found["suites"]}
         atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())

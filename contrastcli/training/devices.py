@@ -16,7 +16,7 @@ def choose_device(wanted: str) -> torch.device:
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(wanted)
-        torch.empty(1, device=device)
+        torch.empty(1, device=device).cpu()  # a device that cannot give back what it holds is none
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(
             f"train.device is '{wanted}': {str(error).splitlines()[0]}", "use auto, cpu, cuda, cuda:1 or mps"

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import contrastcli
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.encoder import Precision
 from contrastcli.model.locate import locate, revision
 from contrastcli.training.plan import Plan
@@ -56,7 +57,8 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
 
 def check_data(path: Path, plan: Plan) -> None:
     """Raises DataError where a run would go on with other rows than those that it began with."""
-    if path.is_file() and json.loads(path.read_text())["data"]["fingerprint"] != plan.examples.fingerprint:
+    recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
+    if recorded not in (None, plan.examples.fingerprint):
         raise DataError(
             f"the rows of {plan.examples.source} are not those that the run began with",
             f"restore them, or begin anew: contrast train --config {path.with_name('config.toml')}",
