@@ -7,17 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.files import writing_to
 from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.vectors import WRITERS, Writer
 
 OnProgress = Callable[[int, int], None]
-Floats = NDArray[np.float32]
-
-_ROWS = 20_000  # encoded between two writes
 
 
 def read_sentences(source: str) -> list[str]:
@@ -43,51 +38,20 @@ def encode_to(
 
     The file appears when it is whole. Raises UsageError for an unknown suffix, RunError where it cannot be written.
     """
-    writer = check_output(output)
-    temporary = output.with_name(f".{output.stem}.{os.getpid()}{output.suffix}")
+    write = check_output(output)
+    draft = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     with writing_to(output):
         try:
-            vectors = np.lib.format.open_memmap(
-                temporary.with_suffix(".npy"), "w+", np.dtype(np.float32), (len(texts), encoder.width)
-            )
-            for start in range(0, len(texts), _ROWS):
-                some = texts[start : start + _ROWS]
-
-                def report(done: int, total: int, before: int = start) -> None:
-                    on_progress(before + done, len(texts))
-
-                vectors[start : start + len(some)] = encoder.encode(some, precision=precision, on_progress=report)
-            writer(vectors, texts, temporary)
-            os.replace(temporary, output)
+            write(draft, encoder.blocks(texts, precision=precision, on_progress=on_progress), texts, encoder.width)
+            os.replace(draft, output)
         finally:
-            for left in (temporary, temporary.with_suffix(".npy")):
-                left.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
 
 
-def check_output(output: Path) -> Callable[[Floats, Sequence[str], Path], None]:
+def check_output(output: Path) -> Writer:
     """How to write a file of that suffix. Raises UsageError for one that is not known, RunError without its folder."""
     if not output.parent.is_dir():
         raise RunError(f"there is no folder {output.parent}", "make it, or write elsewhere")
-    writers = {".npy": _npy, ".safetensors": _safetensors, ".parquet": _parquet}
-    if output.suffix not in writers:
-        raise UsageError(f"vectors cannot be written as '{output.name}'", f"use {', '.join(writers)}")
-    return writers[output.suffix]
-
-
-def _npy(vectors: np.memmap[tuple[int, ...], np.dtype[np.float32]] | Floats, texts: Sequence[str], path: Path) -> None:
-    if isinstance(vectors, np.memmap):
-        vectors.flush()
-
-
-def _safetensors(vectors: Floats, texts: Sequence[str], path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({"vectors": np.ascontiguousarray(vectors)}, path)
-
-
-def _parquet(vectors: Floats, texts: Sequence[str], path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    flat = pa.FixedSizeListArray.from_arrays(pa.array(np.asarray(vectors).reshape(-1)), vectors.shape[1])
-    pq.write_table(pa.table({"text": pa.array(texts), "vector": flat}), path)
+    if output.suffix not in WRITERS:
+        raise UsageError(f"vectors cannot be written as '{output.name}'", f"use {', '.join(WRITERS)}")
+    return WRITERS[output.suffix]

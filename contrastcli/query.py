@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,12 +21,13 @@ from contrastcli.errors import DataError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import here, locate
+from contrastcli.model.vectors import write_npy
 
 Floats = NDArray[np.floating]
 OnProgress = Callable[[int, int], None]
 
 _PAIRS = 1000  # of stdin, read and answered together
-_ROWS = 65_536  # of a corpus, compared at once
+_ROWS = 16_384  # of a corpus, compared at once
 
 
 def resolve_model(word: str | None, runs_dir: Path, environ: Mapping[str, str]) -> str:
@@ -87,7 +89,7 @@ def _compare(a: Floats, b: Floats) -> tuple[float, float]:
     if np.array_equal(u, v):
         return 1.0, 0.0
     angle = 2 * math.atan2(float(np.linalg.norm(u - v)), float(np.linalg.norm(u + v)))
-    return float(u @ v), math.degrees(angle)
+    return min(max(float(u @ v), -1.0), 1.0), math.degrees(angle)
 
 
 def _unit(vector: Floats) -> NDArray[np.float64]:
@@ -97,12 +99,19 @@ def _unit(vector: Floats) -> NDArray[np.float64]:
 
 
 def read_pairs(stream: Iterable[bytes]) -> Iterator[list[tuple[str, str]]]:
-    """TAB-separated pairs, some at a time, in their order. Raises DataError naming the line that is none."""
+    """TAB-separated pairs, some at a time, in their order.
+
+    Raises DataError, naming the line that is none, or where there is no line at all.
+    """
     from contrastcli.data.formats import decode
 
-    numbered = decode(stream, "stdin")
-    while some := [_pair(number, line) for number, line in islice(numbered, _PAIRS)]:
+    pairs = (_pair(number, line) for number, line in decode(stream, "stdin"))
+    some = list(islice(pairs, _PAIRS))
+    if not some:
+        raise DataError("stdin is empty", "write A<TAB>B a line")
+    while some:
         yield some
+        some = list(islice(pairs, _PAIRS))
 
 
 def _pair(number: int, line: str) -> tuple[str, str]:
@@ -134,10 +143,8 @@ def nearest(
     texts = load_sentences(str(corpus))
     vectors = _cached(encoder, texts, on_progress)  # (N, d)
     asked = encoder.encode([query])[0]  # (d,)
-    found = []
-    for row in _top(vectors, asked, k):
-        found.append(Neighbour(row + 1, texts[row], *_compare(asked, vectors[row])))
-    return sorted(found, key=lambda n: n.angle_deg)
+    found = [Neighbour(row + 1, texts[row], *_compare(asked, vectors[row])) for row in _top(vectors, asked, k)]
+    return sorted(found, key=lambda n: (n.angle_deg, n.row))
 
 
 def _top(vectors: Floats, asked: Floats, k: int) -> list[int]:
@@ -155,28 +162,42 @@ def _top(vectors: Floats, asked: Floats, k: int) -> list[int]:
 
 
 def _cached(encoder: SentenceEncoder, texts: list[str], on_progress: OnProgress | None) -> Floats:
-    """Embeddings of a corpus, mapped from the cache where this model has encoded it before."""
+    """Embeddings of a corpus, mapped from the cache, which they are written to as they are made."""
     path = cache_dir() / "vectors" / f"{_key(encoder, texts)}.npy"
-    if path.is_file():
-        stored: Floats = np.load(path, mmap_mode="r")
+    stored = _stored(path, (len(texts), encoder.width))
+    if stored is not None:
         return stored
-    vectors = encoder.encode(texts, on_progress=on_progress)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.stem}.{os.getpid()}.tmp.npy")
-        np.save(temporary, vectors)
-        os.replace(temporary, path)
-    except OSError:  # a cache that cannot be written costs time, not the answer
-        pass
-    return vectors
+        try:
+            write_npy(draft, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError:  # a cache that cannot be written costs memory and time, not the answer
+        return encoder.encode(texts, on_progress=on_progress)
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def _stored(path: Path, shape: tuple[int, int]) -> Floats | None:
+    """The vectors of a cache file; None where there is none, or none that is whole."""
+    try:
+        vectors: Floats = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return None
+    return vectors if vectors.shape == shape else None
 
 
 def _key(encoder: SentenceEncoder, texts: list[str]) -> str:
-    """What the vectors depend on: weights, tokenizer, pooling contract and texts."""
-    contract = (encoder.tokenizer.fingerprint, encoder.pooling, encoder.normalize, encoder.prompt, encoder.max_length)
-    digest = hashlib.sha256(repr(contract).encode())
+    """What the vectors depend on: weights, how they are used, tokenizer, pooling contract and texts."""
+    config = json.dumps(encoder.backbone.config, sort_keys=True)
+    reading = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
+    contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
+    digest = hashlib.sha256(repr((config, reading, contract)).encode())
     for tensor in encoder.state_dict().values():
         digest.update(tensor.cpu().contiguous().numpy())
     for text in texts:
-        digest.update(text.encode() + b"\n")
+        data = text.encode()
+        digest.update(b"%d " % len(data) + data)  # with its length: a text may hold any character
     return digest.hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from contrastcli.config import cache_dir
 from contrastcli.errors import DataError
+from contrastcli.files import read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -28,18 +28,21 @@ _SHARD = 50_000  # texts tokenised between two reports of progress
 
 
 class Tokenizer:
-    """A model folder's own tokenizer.
+    """A model folder's own tokenizer; with `lowercase` it reads texts in lower case, whatever it does itself.
 
     Raises DataError where the folder has none that can be read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         self._files = {path.name: path.read_bytes() for name in _FILES if (path := folder / name).is_file()}
         self._fast = _load(folder)
+        if lowercase:
+            _lower(self._fast)
+            self._files.pop("tokenizer.json", None)  # so that the one that is saved does the same
         self._fast.no_padding()
         self._fast.no_truncation()
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
-        named = _special_names(folder)
+        named = special_names(folder)
         self.pad_id = self._id(named.get("pad_token"), 0)
         self.mask_id = self._id(named.get("mask_token"), -1)
         self.cls_id = self._id(named.get("cls_token") or named.get("bos_token"), -1)
@@ -107,12 +110,18 @@ def _convert(folder: Path) -> FastTokenizer:
         raise DataError(f"{folder} has no tokenizer that can be read: {reason}", "add its tokenizer.json") from None
 
 
-def _special_names(folder: Path) -> dict[str, str]:
-    """Names of special tokens, from whichever of the two files has them."""
+def _lower(fast: FastTokenizer) -> None:
+    from tokenizers import normalizers
+
+    own = [fast.normalizer] if fast.normalizer is not None else []
+    fast.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+
+
+def special_names(folder: Path) -> dict[str, str]:
+    """Names of special tokens by their roles, from whichever of the two files has them. Raises DataError."""
     found: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        path = folder / name
-        for role, token in (json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}).items():
+        for role, token in (read_json(folder / name, dict[str, Any]) or {}).items():
             word = token.get("content") if isinstance(token, dict) else token
             if role.endswith("_token") and isinstance(word, str):
                 found[role] = word

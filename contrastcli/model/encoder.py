@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -112,7 +112,23 @@ class SentenceEncoder(nn.Module):
         on_progress: Callable[[int, int], None] | None = None,
     ) -> NDArray[np.float32]:
         """Embeddings (N, d) of texts, in their order; of unit length only if the model says so."""
+        if isinstance(texts, str):  # a sequence of strings as well: its letters
+            raise TypeError("encode takes a list of texts, not one text")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
+        done = 0
+        for block in self.blocks(texts, precision=precision, on_progress=on_progress):
+            vectors[done : done + len(block)] = block
+            done += len(block)
+        return vectors
+
+    def blocks(
+        self,
+        texts: Sequence[str],
+        *,
+        precision: Precision = "fp32",
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[NDArray[np.float32]]:
+        """What `encode` returns, some rows at a time: for more texts than memory holds vectors."""
         done = 0
 
         def advance(rows: int) -> None:
@@ -124,8 +140,7 @@ class SentenceEncoder(nn.Module):
         for start in range(0, len(texts), _ROUND):
             some = [self.prompt + text for text in texts[start : start + _ROUND]]
             table = TokenTable.of(self.tokenizer.encode(some, self.max_length))
-            vectors[start : start + len(some)] = self.encode_table(table, precision=precision, on_chunk=advance).numpy()
-        return vectors
+            yield self.encode_table(table, precision=precision, on_chunk=advance).numpy()
 
 
 def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ WeightedLayerPooling before it, SimCSE's kept head as Dense with Tanh after it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +22,30 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.config import Pooling
-from contrastcli.data.tokens import Tokenizer
+from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_backbone
 from contrastcli.model.encoder import Dense, SentenceEncoder
 
-_PREFIX = "sentence_transformers.models."
+_OWN = "sentence_transformers."
+_PREFIX = f"{_OWN}models."  # versions 2 to 6 know their modules by these names
+_PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2, "Dense": 3, "Normalize": 4}
+"""The modules that `encode` computes, and where in the chain it does."""
+_LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
+"""The layer that is averaged with the last one."""
 
 
 @dataclass
 class Contract:
-    """What a folder says of everything after the backbone."""
+    """What a folder says of everything but the backbone, and where in it the backbone lies."""
 
-    pooling: Pooling
+    backbone: Path
+    pooling: Pooling = "mean"
     dense: Dense | None = None
     normalize: bool = False
     prompt: str = ""
     max_length: int | None = None
-    stated: bool = field(default=True)
-    """Whether the folder says so; a bare backbone says nothing, and mean pooling is assumed."""
+    lowercase: bool = False
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
@@ -50,10 +55,14 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     """
     contract = read_contract(folder)
     if pooling is not None and pooling != contract.pooling:
-        contract = Contract(pooling, max_length=contract.max_length)
+        contract = replace(contract, pooling=pooling, dense=None)
+    backbone = load_backbone(contract.backbone)
+    tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
+    if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
+        raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", "use another pooling, such as mean")
     return SentenceEncoder(
-        load_backbone(folder),
-        Tokenizer(folder),
+        backbone,
+        tokenizer,
         contract.pooling,
         dense=contract.dense,
         normalize=contract.normalize,
@@ -63,34 +72,68 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
 
 
 def read_contract(folder: Path) -> Contract:
-    """The pooling contract of a folder; mean pooling where there is no modules.json."""
+    """The pooling contract of a folder; mean pooling of a bare backbone, which has no modules.json."""
     if not (folder / "modules.json").is_file():
-        return Contract("mean", stated=False)
-    contract = Contract("mean", max_length=_json(folder / "sentence_bert_config.json").get("max_seq_length"))
-    contract.prompt = _default_prompt(folder)
-    for module in _json(folder / "modules.json", []):
-        _apply(contract, str(module["type"]).rpartition(".")[2], folder / module["path"])
+        return Contract(folder)
+    try:
+        return _read_chain(folder)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:  # JSON of other shapes
+        reason = str(error).splitlines()[0]
+        raise DataError(f"the modules of {folder} are malformed: {reason}", "fetch the model folder again") from None
+
+
+def _read_chain(folder: Path) -> Contract:
+    modules = [(_kind(module, folder), folder / module["path"]) for module in _json(folder / "modules.json")]
+    places = [_PLACES[kind] for kind, _ in modules]
+    if places != sorted(set(places)) or not {0, 2} <= set(places):
+        chain = ", ".join(kind for kind, _ in modules)
+        raise _unknown(folder / "modules.json", f"a chain of {chain or 'nothing'}")
+    contract = Contract(modules[0][1], prompt=_default_prompt(folder))
+    for kind, path in modules:
+        _apply(contract, kind, path)
     return contract
+
+
+def _kind(module: dict[str, Any], folder: Path) -> str:
+    name = str(module["type"])
+    kind = name.rpartition(".")[2]
+    if not name.startswith(_OWN) or kind not in _PLACES:
+        raise _unknown(folder / module["path"], f"modules of type {name} are not supported")
+    return kind
 
 
 def _apply(contract: Contract, kind: str, path: Path) -> None:
     """Let one module of the chain say its part."""
+    if kind == "Transformer":
+        contract.max_length, contract.lowercase = _reading(path)
+        return
+    if kind != "Normalize" and not (path / "config.json").is_file():
+        raise DataError(f"{path / 'config.json'} is missing", "fetch the model folder again")
     settings = _json(path / "config.json")
+    if any(settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")):
+        raise _unknown(path, "it does not act on the sentence's embedding")
     if kind == "Pooling":
+        pooling = _pooling(settings, path)
         if contract.pooling == "mean":  # else a module before it has said which mean is meant
-            contract.pooling = _pooling(settings, path)
-        elif _pooling(settings, path) != "mean":
+            contract.pooling = pooling
+        elif pooling != "mean":
             raise _unknown(path, "mean pooling is expected here")
     elif kind == "WordWeights":
-        contract.pooling = _without_cls(settings, path)
+        contract.pooling = _without_cls(settings, path, contract.backbone)
     elif kind == "WeightedLayerPooling":
-        contract.pooling = _layers(path)
-    elif kind == "Dense" and contract.dense is None:
+        contract.pooling = _layers(settings, path)
+    elif kind == "Dense":
         contract.dense = _dense(settings, path)
-    elif kind == "Normalize":
+    else:
         contract.normalize = True
-    elif kind != "Transformer":
-        raise _unknown(path, f"modules of type {kind} are not supported")
+
+
+def _reading(path: Path) -> tuple[int | None, bool]:
+    """The longest text in tokens, if it is said, and whether texts are read in lower case."""
+    named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others, once
+    settings = _json(named[0]) if named else {}
+    longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
+    return (int(longest) if longest else None), bool(settings.get("do_lower_case"))
 
 
 def _unknown(path: Path, reason: str) -> DataError:
@@ -105,38 +148,43 @@ def _pooling(settings: dict[str, Any], path: Path) -> Pooling:
         for name, on in settings.items()
         if name.startswith("pooling_mode_") and on
     ]
-    modes = [mode] if isinstance(mode, str) else list(mode)
-    if modes not in (["cls"], ["mean"]) or settings.get("include_prompt") is False:
-        raise _unknown(path, f"pooling by {' and '.join(modes) or 'nothing'}")
+    modes = [mode] if isinstance(mode, str) else list(mode) or ["mean"]
+    if settings.get("include_prompt") is False:
+        raise _unknown(path, "pooling without the prompt")
+    if modes not in (["cls"], ["mean"]):
+        raise _unknown(path, f"pooling by {' and '.join(modes)}")
     return "cls" if modes == ["cls"] else "mean"
 
 
-def _without_cls(settings: dict[str, Any], path: Path) -> Pooling:
-    off = [word for word, weight in settings.get("word_weights", {}).items() if weight == 0]
-    if len(off) != 1 or len(settings["word_weights"]) != 1 or settings.get("unknown_word_weight", 1) != 1:
+def _without_cls(settings: dict[str, Any], path: Path, backbone: Path) -> Pooling:
+    special = special_names(backbone)
+    cls = special.get("cls_token") or special.get("bos_token")
+    if settings["word_weights"] != {cls: 0} or settings.get("unknown_word_weight", 1) != 1:
         raise _unknown(path, "weights of words other than a 0 for CLS")
     return "mean-no-cls"
 
 
-def _layers(path: Path) -> Pooling:
+def _layers(settings: dict[str, Any], path: Path) -> Pooling:
     weights = _tensors(path)["layer_weights"]
-    for pooling in ("first-last", "last-mean"):
-        if torch.equal(weights, _layer_weights(pooling, len(weights) - 1)):
+    for pooling in _LAYERS:
+        if settings["layer_start"] == 0 and torch.equal(weights, _layer_weights(pooling, len(weights) - 1)):
             return pooling
     raise _unknown(path, "weights of layers other than first and last, or the last two")
 
 
-def _layer_weights(pooling: str, layers: int) -> Tensor:
+def _layer_weights(pooling: Pooling, layers: int) -> Tensor:
     weights = torch.zeros(layers + 1)
-    weights[[0 if pooling == "first-last" else -2, -1]] = 1
+    weights[[_LAYERS[pooling], -1]] = 1
     return weights
 
 
 def _dense(settings: dict[str, Any], path: Path) -> Dense:
     name = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = getattr(nn, name.rpartition(".")[2], None)
-    if not name.startswith("torch.") or activation is None or settings.get("use_residual"):
+    if not name.startswith("torch.nn.") or not isinstance(activation, type) or not issubclass(activation, nn.Module):
         raise _unknown(path, f"a dense layer with {name}")
+    if settings.get("use_residual"):
+        raise _unknown(path, "a dense layer with a residual")
     dense = Dense(settings["in_features"], settings["out_features"], settings.get("bias", True), activation())
     dense.load_state_dict(_tensors(path))
     return dense
@@ -144,7 +192,8 @@ def _dense(settings: dict[str, Any], path: Path) -> Dense:
 
 def _default_prompt(folder: Path) -> str:
     settings = _json(folder / "config_sentence_transformers.json")
-    return str((settings.get("prompts") or {}).get(settings.get("default_prompt_name"), ""))
+    name = settings.get("default_prompt_name")
+    return str(settings["prompts"][name]) if name is not None else ""
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -159,9 +208,9 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         raise DataError(f"{file} cannot be read: {error}", "fetch the model folder again") from None
 
 
-def _json(path: Path, default: Any = None) -> Any:
+def _json(path: Path) -> Any:
     if not path.is_file():
-        return {} if default is None else default
+        return {}
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -186,13 +235,14 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
         for i, kind in enumerate(chain)
     ]
     _write(folder / "modules.json", modules)
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": encoder.max_length, "do_lower_case": False})
+    reading = {"max_seq_length": encoder.max_length, "do_lower_case": False}  # if it is to be, the tokenizer does it
+    _write(folder / "sentence_bert_config.json", reading)
     prompts = {"default": encoder.prompt} if encoder.prompt else {}
     _write(
         folder / "config_sentence_transformers.json",
         {"prompts": prompts, "default_prompt_name": "default" if prompts else None, "similarity_fn_name": "cosine"},
     )
-    if encoder.pooling in ("first-last", "last-mean"):
+    if encoder.pooling in _LAYERS:  # what WeightedLayerPooling reads
         config = _json(folder / "config.json")
         _write(folder / "config.json", config | {"output_hidden_states": True})
 
@@ -203,9 +253,9 @@ def _modules(encoder: SentenceEncoder) -> list[tuple[str, dict[str, Any], dict[s
     found: list[tuple[str, dict[str, Any], dict[str, Tensor]]] = []
     if encoder.pooling == "mean-no-cls":
         found.append(_word_weights(encoder.tokenizer))
-    elif encoder.pooling in ("first-last", "last-mean"):
+    elif encoder.pooling in _LAYERS:
         layers = encoder.backbone.layers
-        settings = {"embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
+        settings = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
         found.append(("WeightedLayerPooling", settings, {"layer_weights": _layer_weights(encoder.pooling, layers)}))
     cls = encoder.pooling == "cls"
     pooling = {"word_embedding_dimension": width, "pooling_mode_cls_token": cls, "pooling_mode_mean_tokens": not cls}
