@@ -82,7 +82,7 @@ def start(config: Config, run: Run | None, directory: Path, name: str | None, *,
     everyone = world()
     plan = make_plan(config)
     if run is not None and _has_finished(run, plan):
-        _say(f"{run.name} has finished its {plan.steps:,} steps; to extend it: --max-steps N or --epochs N")
+        _say(f"{run.name} has finished its {run.status().steps:,} steps; to extend it: --max-steps N or --epochs N")
         return 0
     choose_device(config.train.device)
     if everyone.leads:
@@ -99,7 +99,7 @@ def start(config: Config, run: Run | None, directory: Path, name: str | None, *,
 
 def _has_finished(run: Run, plan: Plan) -> bool:
     status = run.status()
-    return status.state == "finished" and status.steps == plan.steps
+    return status.state == "finished" and plan.steps <= status.steps
 
 
 def _prepare(config: Config, run: Run | None, directory: Path, name: str | None) -> Run:
@@ -133,6 +133,7 @@ class _PathFirst:
 
     def __call__(self, event: AnyEvent, line: bytes) -> None:
         if self._run and isinstance(event, Step | Evaluated | Saved):
+            self._shown.close()  # a bar would share its line
             print(self._run.path, flush=True)
             self._run = None
         self._shown(event, line)

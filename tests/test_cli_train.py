@@ -92,9 +92,12 @@ def test_the_settings_of_a_run_repeat_it_bit_for_bit(contrast: Contrast) -> None
 
 
 def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast, run: Run) -> None:
-    finished = contrast("train", "--resume", "simple")
-    assert (finished.code, finished.out) == (0, "")
-    assert "finished" in finished.err and "--max-steps" in finished.err
+    before = run.config_path.read_bytes()
+    for words in ((), ("--max-steps", "4"), ("--max-steps", "3")):
+        finished = contrast("train", "--resume", "simple", *words)
+        assert (finished.code, finished.out) == (0, "")
+        assert "has finished its 4 steps" in finished.err and "--max-steps" in finished.err
+    assert run.config_path.read_bytes() == before
     assert contrast("train", "--resume", "simple", "--max-steps", "6").out == "runs/simple\n"
     assert (run.status().step, run.status().state) == (6, "finished")
     assert run.config().train.max_steps == 6
