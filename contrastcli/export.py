@@ -8,7 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -91,15 +91,21 @@ def _check_dest(dest: Path, overwrite: bool) -> None:
 def _appearing(dest: Path) -> Iterator[Path]:
     """A folder to write to, yet to be made, which takes the place of `dest` when the body has ended well."""
     draft, former = (dest.with_name(f".{dest.name}.{end}") for end in ("draft", "former"))
-    for left in (draft, former):
-        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(draft, ignore_errors=True)
     dest.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield draft
         flush_tree(draft)
-        if dest.exists():
+        replaces = dest.exists()
+        if replaces:  # a former one without a successor, of an export that was killed here, stays until there is one
+            shutil.rmtree(former, ignore_errors=True)
             dest.rename(former)
-        draft.rename(dest)
+        try:
+            draft.rename(dest)
+        except OSError:
+            if replaces:
+                former.rename(dest)
+            raise
         shutil.rmtree(former, ignore_errors=True)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -243,23 +249,32 @@ def _training(run: Run, config: Config) -> str:
     if status.best is not None:
         dev = f"Spearman × 100 on the dev pairs `{config.dev.data}`"
         lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
-    return "\n".join([*lines, _table("setting", config.flat().items())])
+    rows = [(f"`{key}`", value) for key, value in config.flat().items()]
+    return "\n".join([*lines, _table(("setting", "value"), rows)])
 
 
 def _scores(run: Run) -> str:
-    found = list(_leaves(run.scores().get("suites", {})))
-    return f"## Scores\n\n{_table('score', found)}" if found else ""
+    suites: Mapping[str, Mapping[str, Any]] = run.scores().get("suites", {})
+    return "\n".join(f"## Scores: {name.upper()}\n\n{_suite(tasks)}" for name, tasks in suites.items())
 
 
-def _leaves(value: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """Every number and word of nested objects, under the path to it."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from _leaves(inner, f"{above}{key}.")
-        else:
-            yield above + key, f"{inner:.2f}" if isinstance(inner, float) else inner
+def _suite(tasks: Mapping[str, Any]) -> str:
+    """A row a task: Spearman × 100 over all its pairs, and averaged over its subsets."""
+    rows: list[Sequence[object]] = [
+        (name, f"{task['pairs']:,}", *(_number(task[by]["spearman"]) for by in ("all", "mean", "wmean")))
+        for name, task in tasks.items()
+        if isinstance(task, Mapping) and "pairs" in task
+    ]
+    if tasks.get("average") is not None:
+        rows.append(("average", "", _number(tasks["average"]), "", ""))
+    table = _table(("Spearman × 100", "pairs", "all", "mean of subsets", "weighted by pairs"), rows)
+    return f"{table}\n{tasks['protocol']}\n" if "protocol" in tasks else table
 
 
-def _table(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    cells = ((key, str(value).replace("|", r"\|")) for key, value in rows)
-    return "\n".join([f"| {title} | value |", "|---|---|", *(f"| `{key}` | {value} |" for key, value in cells), ""])
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [columns, ["---"] * len(columns), *([str(cell).replace("|", r"\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

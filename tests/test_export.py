@@ -71,20 +71,25 @@ def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(tr
 
 
 def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
     run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
-    scores = {"suites": {"sts": {"STS12": {"pairs": 3108, "all": {"spearman": 61.234}}, "average": 70.0}}}
+    score = {"pairs": 3108, "all": {"spearman": 61.234}, "mean": {"spearman": 59.5}, "wmean": {"spearman": None}}
+    suite = {"STS12": score, "average": 70.0, "missing": {"STS13": {"what": "absent"}}, "protocol": "As published."}
+    scores = {"suites": {"sts": suite}}
     run.scores_path.write_text(json.dumps(scores))
     export_model(str(run.path), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
-    front = card.split("---\n")[1]
-    assert "library_name: sentence-transformers\n" in front and "pipeline_tag: sentence-similarity\n" in front
-    assert "\nlicense:" not in front  # the user's to choose
+    assert yaml.safe_load(card.split("---\n")[1]) == {  # and no licence, which is the user's to choose
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-similarity", "feature-extraction", "contrast"],
+    }
     config, status = run.config(), run.status()
     assert f"# {run.name}\n" in card and config.spec.paper in card and config.data.train in card
     assert status.best is not None and f"{100 * status.best:.2f} at step {status.best_step}" in card
     for key, value in config.flat().items():
         assert f"| `{key}` | {value} |\n" in card
-    assert "| `sts.STS12.all.spearman` | 61.23 |" in card and "| `sts.average` | 70.00 |" in card
+    assert "| STS12 | 3,108 | 61.23 | 59.50 | – |\n| average |  | 70.00 |  |  |\n\nAs published.\n" in card
     assert 'SentenceTransformer("this folder")' in card and 'contrastcli.load("this folder")' in card
 
 
@@ -134,6 +139,25 @@ def test_a_failed_export_leaves_everything_as_it_was(
     for place in (dest, tmp_path / "other"):
         with pytest.raises(RunError, match="No space left on device"):
             export_model(str(source), place, overwrite=True)
+    assert contents(dest) == before and sorted(tmp_path.iterdir()) == names
+
+
+def test_an_old_export_comes_back_where_the_new_one_cannot_take_its_place(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
+    export_model(str(source), dest)
+    before, names = contents(dest), sorted(tmp_path.iterdir())
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.name.endswith(".draft"):
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(RunError, match="No space left on device"):
+        export_model(str(source), dest, overwrite=True)
     assert contents(dest) == before and sorted(tmp_path.iterdir()) == names
 
 
