@@ -52,8 +52,7 @@ class SettingsCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if not any(isinstance(p, SettingOption) for p in self.params):
             settings = config.all_settings()
-            named = {"objective.name", "data.train", "dev.data"}
-            wanted = [s for key, s in settings.items() if key in named or s.section in ("objective", "model", "train")]
+            wanted = [s for s in settings.values() if s.section != "dev" or s.key == "dev.data"]
             self.params += [SettingOption(config.OBJECTIVE), *(SettingOption(setting) for setting in wanted)]
         return super().get_params(ctx)
 

@@ -77,21 +77,21 @@ def test_the_users_word_goes_before_names(load: Load) -> None:
 
 def test_scored_pairs_train_only_where_the_user_says_how(load: Load) -> None:
     lines = ("score|sentence1|sentence2", "1|a|b", "2|c|d")
-    suggestion = "--set data.columns=anchor=sentence1,positive=sentence2"
+    suggestion = "--columns anchor=sentence1,positive=sentence2"
     refused(DataError, load, *lines, what="a.tsv holds scored pairs ('score' is the score)", hint=suggestion)
-    assert load(*lines, columns=suggestion.split("=", 1)[1]).views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
+    assert load(*lines, columns=suggestion.removeprefix("--columns ")).views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
 
 
 def test_the_remedy_for_ambiguous_columns_works(load: Load) -> None:
     lines = ("anchor|premise|positive", "a|b|c", "d|e|f")
-    suggestion = "--set data.columns=anchor=anchor,positive=positive"
+    suggestion = "--columns anchor=anchor,positive=positive"
     refused(DataError, load, *lines, what="'anchor' and 'premise' could both be the anchor", hint=suggestion)
-    assert load(*lines, columns=suggestion.split("=", 1)[1]).views == {"anchor": ["a", "d"], "positive": ["c", "f"]}
+    assert load(*lines, columns=suggestion.removeprefix("--columns ")).views == {"anchor": ["a", "d"], "positive": ["c", "f"]}
 
 
 BAD_COLUMNS = {
-    "no role": ("foo|bar", "", DataError, "a.tsv: its columns 'foo', 'bar' make neither", "data.columns=anchor=a"),
-    "a positive alone": ("positive|x", "", DataError, "'positive', 'x' make neither", "data.columns=anchor=a"),
+    "no role": ("foo|bar", "", DataError, "a.tsv: its columns 'foo', 'bar' make neither", "--columns anchor=a"),
+    "a positive alone": ("positive|x", "", DataError, "'positive', 'x' make neither", "--columns anchor=a"),
     "three of a role": ("Label|LABEL|anchor", "", DataError, "'Label' and 'LABEL' could both be", "label=Label"),
     "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "sentence=text"),
     "commas in a .tsv": ("anchor,positive", "", DataError, "'anchor,positive' make neither", "name the columns"),
@@ -167,7 +167,7 @@ def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
 def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, labels: str) -> None:
     lines = ("premise|hypothesis|label", f"a|b|{'e' if labels == '' else '0'}", f"c|d|{word}")
     what = f"a.tsv, line 3: the label in the column 'label' is '{word}'"
-    refused(DataError, load, *lines, what=what, hint="--set data.labels=0=entailment", labels=labels)
+    refused(DataError, load, *lines, what=what, hint="--labels 0=entailment", labels=labels)
 
 
 @pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])

@@ -96,7 +96,7 @@ def from_table(table: Table, columns: str, labels: str, source: str) -> Examples
     if form == "scored":
         pair = f"anchor={used['anchor']},positive={used['positive']}"
         what = f"{source} holds scored pairs ('{used['score']}' is the score), which do not train"
-        raise DataError(what, f"give it as --dev, or train on the pairs alone: --set data.columns={pair}")
+        raise DataError(what, f"give it as --dev, or train on the pairs alone: --columns {pair}")
     notes = (*table.notes, *_unused(table, used))
     views = {_view(role): roles.texts(table, column) for role, column in used.items() if role != "label"}
     if form != "labelled":

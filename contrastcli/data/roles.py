@@ -53,7 +53,7 @@ _SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
 
 _HINT = (
     "name the columns sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, "
-    "score, or --set data.columns=anchor=a,positive=b"
+    "score, or --columns anchor=a,positive=b"
 )
 
 
@@ -74,7 +74,7 @@ def assign(table: Table, columns: str, source: str) -> dict[Role, str]:
         if len(named) > 1:
             what = f"{source}: {' and '.join(map(repr, named))} could both be the {role}"
             choice = ",".join(f"{role}={column}" for role, column in found.items())
-            raise DataError(what, f"say which: --set data.columns={choice}")
+            raise DataError(what, f"say which: --columns {choice}")
     return found
 
 
@@ -108,7 +108,7 @@ def shape(roles: Mapping[Role, str], table: Table, source: str) -> tuple[Shape, 
     """What rows these roles make, and the columns that it takes. Raises DataError where they make none, or two."""
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
-        raise DataError(what, f"say which: --set data.columns=sentence={roles['sentence']}")
+        raise DataError(what, f"say which: --columns sentence={roles['sentence']}")
     for form, needed in _SHAPES:
         if all(role in roles for role in needed):
             return form, {role: roles[role] for role in needed}
@@ -171,7 +171,7 @@ def labels(table: Table, column: str, names: Mapping[str, int]) -> list[int | No
         word = _word(cell)
         if word not in known:
             what = f"{table.where(row)}: the label in the column '{column}' is {cell!r:.40}"
-            raise DataError(what, "say what labels mean: --set data.labels=0=entailment,1=neutral,2=contradiction")
+            raise DataError(what, "say what labels mean: --labels 0=entailment,1=neutral,2=contradiction")
         found.append(known[word])
     return found
 
