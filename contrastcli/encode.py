@@ -52,6 +52,8 @@ def check_output(output: Path) -> Writer:
     """How to write a file of that suffix. Raises UsageError for one that is not known, RunError without its folder."""
     if not output.parent.is_dir():
         raise RunError(f"there is no folder {output.parent}", "make it, or write elsewhere")
+    if output.is_dir():
+        raise RunError(f"{output} is a folder", "give the name of a file")
     if output.suffix not in WRITERS:
         raise UsageError(f"vectors cannot be written as '{output.name}'", f"use {', '.join(WRITERS)}")
     return WRITERS[output.suffix]
