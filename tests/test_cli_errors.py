@@ -67,7 +67,9 @@ def test_dev_data_that_is_no_good_is_named_by_file_and_line(contrast: Contrast, 
 
 def test_labels_that_are_numbers_need_their_names(contrast: Contrast) -> None:
     Path("nli.csv").write_text("premise,hypothesis,label\na,b,0\na,c,2\n")
-    refused(contrast(*train("--data", "nli.csv")), 3, "nli.csv, line 2: the label", "data.labels=0=entailment")
+    refused(
+        contrast(*train("--data", "nli.csv")), 3, "nli.csv, line 2: the label", "0=entailment,1=neutral,2=contradiction"
+    )
 
 
 BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {

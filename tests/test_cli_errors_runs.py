@@ -230,6 +230,9 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     Path("texts.txt").write_text("one\ntwo\n")
     refused(contrast("encode", "texts.txt", "-o", "x.csv"), 2, "vectors cannot be written as 'x.csv'", ".npy")
     refused(contrast("encode", "texts.txt", "-o", "no/x.npy"), 1, "there is no folder no")
+    Path("vectors.npy").mkdir()
+    refused(contrast("encode", "texts.txt", "-o", "vectors.npy"), 1, "vectors.npy is a folder")
+    Path("vectors.npy").rmdir()
     refused(
         contrast("encode", "nothing.txt", "-o", "x.npy", "--model", "tiny/backbone"),
         3,
