@@ -282,3 +282,38 @@ def test_a_model_that_lowers_its_texts_reads_them_so_and_is_saved_so(folder: Pat
 def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> None:
     settings("sentence_bert_config.json", max_seq_length=512)(folder)
     assert load_encoder(folder).max_length == 32
+
+
+def test_a_snapshot_of_links_is_a_model_and_is_saved_without_them(folder: Path, tmp_path: Path) -> None:
+    """The hub's cache holds every file once, and links to it from each snapshot."""
+    before = load_encoder(folder).encode(TEXTS)
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for number, file in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+        file.rename(blobs / str(number))
+        file.symlink_to(blobs / str(number))
+    encoder = load_encoder(folder)
+    save_encoder(encoder, tmp_path / "again")
+    shutil.rmtree(blobs)
+    assert np.array_equal(encoder.encode(TEXTS), before)
+    assert np.array_equal(load_encoder(tmp_path / "again").encode(TEXTS), before)
+
+
+def test_leaving_out_cls_needs_a_tokenizer_that_has_one(tiny: Tiny, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny.backbone, tmp_path / "model"))
+    edit("tokenizer_config.json", lambda found: {k: v for k, v in found.items() if k != "cls_token"})(folder)
+    assert load_encoder(folder, "mean").tokenizer.cls_id < 0
+    with pytest.raises(DataError, match="no CLS token"):
+        load_encoder(folder, "mean-no-cls")
+
+
+def test_a_backbone_in_a_folder_of_its_own_is_found(folder: Path) -> None:
+    """The layout of sentence-transformers before version 1."""
+    before = load_encoder(folder).encode(TEXTS)
+    home = folder / "0_Transformer"
+    home.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).rename(home / name)
+    (folder / "sentence_bert_config.json").rename(home / "sentence_roberta_config.json")
+    edit("modules.json", lambda found: found[0].update(path="0_Transformer"))(folder)
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), before)

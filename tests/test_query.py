@@ -282,6 +282,11 @@ def test_a_line_that_is_no_pair_is_named(bad: bytes) -> None:
         list(read_pairs([b"a\tb\n", b"c\td\n", bad, b"e\tf\n"]))
 
 
+def test_no_pairs_at_all_are_an_error() -> None:
+    with pytest.raises(DataError, match="stdin is empty"):
+        list(read_pairs([]))
+
+
 def read_vectors(path: Path) -> tuple[Floats, list[str] | None]:
     if path.suffix == ".npy":
         return np.load(path), None
