@@ -335,7 +335,8 @@ def export(
     from contrastcli import query as asking
 
     click.echo(exporting.export_model(asking.resolve_model(model, directory, {}), dest, kind, overwrite=overwrite))
-    click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
+    if kind == "sentence-transformers":
+        click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
 
 @cli.group()
