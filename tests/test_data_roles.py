@@ -79,14 +79,16 @@ def test_scored_pairs_train_only_where_the_user_says_how(load: Load) -> None:
     lines = ("score|sentence1|sentence2", "1|a|b", "2|c|d")
     suggestion = "--columns anchor=sentence1,positive=sentence2"
     refused(DataError, load, *lines, what="a.tsv holds scored pairs ('score' is the score)", hint=suggestion)
-    assert load(*lines, columns=suggestion.removeprefix("--columns ")).views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
+    rows = load(*lines, columns=suggestion.removeprefix("--columns "))
+    assert rows.views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
 
 
 def test_the_remedy_for_ambiguous_columns_works(load: Load) -> None:
     lines = ("anchor|premise|positive", "a|b|c", "d|e|f")
     suggestion = "--columns anchor=anchor,positive=positive"
     refused(DataError, load, *lines, what="'anchor' and 'premise' could both be the anchor", hint=suggestion)
-    assert load(*lines, columns=suggestion.removeprefix("--columns ")).views == {"anchor": ["a", "d"], "positive": ["c", "f"]}
+    rows = load(*lines, columns=suggestion.removeprefix("--columns "))
+    assert rows.views == {"anchor": ["a", "d"], "positive": ["c", "f"]}
 
 
 BAD_COLUMNS = {

@@ -10,21 +10,22 @@ import pytest
 from contrastcli.config import Data
 from contrastcli.data.sources import STARTER, load_examples, load_scored
 
-KEPT = set(
-    """a an the this that these those some any each every no all both either neither another other such same
-    i you he she it we they me him her us them my your his its our their mine yours who whom whose which what
-    and or but nor so yet if unless because since while when whenever where wherever although though until before
-    after as than whether once in on at by for with from to of off over under into onto out up down through across
-    along around between among about against during without within behind beyond beside besides near above below
-    not never only even also just still already too very more most less least much many few little again ever how
-    why there here then now despite instead rather except like per""".split()
-)
-"""Function words. Everything else, nouns, verbs, numbers, adjectives and adverbs, is masked."""
+FUNCTION_WORDS = """
+    a an the this that these those some any each every no all both either neither another other such same i
+    you he she it we they me him her us them my your his its our their mine yours who whom whose which what
+    and or but nor so yet if unless because since while when whenever where wherever although though until
+    before after as than whether once in on at by for with from to of off over under into onto out up down
+    through across along around between among about against during without within behind beyond beside besides
+    near above below not never only even also just still already too very more most less least much many few
+    little again ever how why there here then now despite instead rather except like per
+"""
+"""Everything else, nouns, verbs, numbers, adjectives and adverbs, is masked."""
 
 
 def skeleton(sentence):
+    kept = set(FUNCTION_WORDS.split())
     words = re.findall(r"[\w'-]+|[.,;:?!]", sentence.lower())
-    return " ".join(word if word in KEPT or not word[0].isalnum() else "_" for word in words)
+    return " ".join(word if word in kept or not word[0].isalnum() else "_" for word in words)
 
 
 @pytest.fixture(scope="module")
