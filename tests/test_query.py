@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from contrastcli.encode import encode_to, read_sentences
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.options import check_question
 from contrastcli.query import load_model, nearest, read_pairs, resolve_model, similarity
 from contrastcli.runs import Run
 
@@ -257,6 +259,12 @@ def test_a_cache_that_cannot_be_written_costs_no_answer(
     (tmp_path / "file").touch()
     monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "file"))
     assert nearest(encoder, "ba", corpus, 5) == expected
+
+
+def test_words_of_the_command_line_that_are_not_utf_8_are_refused() -> None:
+    with pytest.raises(UsageError, match="not UTF-8"):
+        check_question([os.fsdecode(b"Z\xfcrich"), "b"], None)
+    check_question(["Zürich", "b"], None)
 
 
 def test_pairs_of_any_number_come_in_their_order() -> None:
