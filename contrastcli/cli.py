@@ -75,7 +75,10 @@ def train(
         raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
     layer = options.flag_layer(assignments, flags)
     run = None if resume is None else runs.find(resume, directory)
-    chosen = start.changed(run, layer) if run else config.resolve([*options.layers(preset, config_file), layer])
+    if run:
+        chosen = start.changed(run, layer)
+    else:
+        chosen = start.with_backbone_of(config.resolve([*options.layers(preset, config_file), layer]), directory)
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from contrastcli import config as configs
 from contrastcli import console, control, events, runs
@@ -70,6 +72,14 @@ def changed(run: Run, flags: Layer) -> Config:
             f"only {', '.join(sorted(configs.RESUMABLE))}; for the rest start a new run: --config {run.config_path}",
         )
     return after
+
+
+def with_backbone_of(config: Config, directory: Path) -> Config:
+    """The settings with a run's name as backbone written as that run's path."""
+    named = next((run for run in runs.list_runs(directory) if run.name == config.model.backbone), None)
+    if named is None or Path(config.model.backbone).exists():
+        return config
+    return replace(config, model=msgspec.structs.replace(config.model, backbone=str(named.path)))
 
 
 def start(config: Config, run: Run | None, directory: Path, name: str | None, *, detach: bool, json: bool) -> int:

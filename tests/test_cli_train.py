@@ -38,6 +38,11 @@ def test_training_prints_its_run_on_stdout_and_tells_the_rest_on_stderr(contrast
     assert Run(Path("runs/mine")).status().state == "finished"
 
 
+def test_a_run_s_name_is_a_backbone(contrast: Contrast, run: Run) -> None:
+    found = json.loads(contrast(*train(*LABELLED, "--backbone", run.name, "--dry-run", "--json")).out)
+    assert found["settings"]["model.backbone"]["value"] == str(run.path)
+
+
 def test_json_prints_the_bytes_of_the_events_and_nothing_else(contrast: Contrast) -> None:
     answer = contrast(*train(*LABELLED, "--name", "mine", "--json"))
     assert answer.code == 0
