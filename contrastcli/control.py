@@ -87,8 +87,11 @@ def _is_over(run: Run, found: Status) -> bool:
     if not found.ended or found.state == "killed":
         return found.ended
     with contextlib.suppress(FileNotFoundError):  # its last word is said a moment before it leaves
-        return time.time() - run.alive_path.stat().st_mtime > status.SILENT_AFTER
-    return True
+        if time.time() - run.alive_path.stat().st_mtime <= status.SILENT_AFTER:
+            return False
+    with contextlib.suppress(RunError), run.locked():  # and the lock goes a moment after the heartbeat
+        return True
+    return False
 
 
 def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAST) -> int:
