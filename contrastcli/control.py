@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from contrastcli import status
+from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs import Run
 from contrastcli.status import Status, Writer
