@@ -19,8 +19,8 @@ from contrastcli.runs import Run
 
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "pairs": ("simcse", "pairs", {}),
-    "hard-negatives": ("simcse", "triplets", {"train__token_budget": 60, "model__head": "keep"}),
-    "masked-tokens": ("simcse", "triplets", {"objective__mlm_weight": 0.5, "train__token_budget": 100}),
+    "hard-negatives": ("simcse", "triplets", {"train__token_budget": 240, "model__head": "keep"}),
+    "masked-tokens": ("simcse", "triplets", {"objective__mlm_weight": 0.5, "train__token_budget": 400}),
     "labelled": ("pairsupcon", "labelled", {"train__weight_decay": 0.1, "model__head": "train-only"}),
     "one-chunk": ("simcse", "pairs", {"train__token_budget": 4000, "train__batch_size": 2}),
     "stopped-early": ("simace", "sentences", {"dev__every": 1, "dev__patience": 1, "train__lr": 1e-9}),
@@ -30,7 +30,7 @@ EXACT = 1e-6
 
 def settings(case: str) -> dict[str, object]:
     """Three steps; the rate is small, for Adam makes a whole step of a gradient that is but rounding."""
-    return {"train__max_steps": 3, "train__lr": 1e-4, "train__token_budget": 300, "dev__every": 3} | CASES[case][2]
+    return {"train__max_steps": 3, "train__lr": 1e-4, "train__token_budget": 600, "dev__every": 3} | CASES[case][2]
 
 
 def run_of(tiny: Tiny, folder: Path, case: str) -> Run:

@@ -25,7 +25,7 @@ from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
 from contrastcli.training.setup import make_trainer
 from contrastcli.training.step import Batch, Outcome
 
-BUDGET = 60  # tokens: a batch of 16 rows takes many chunks
+BUDGET = 240  # tokens: a batch of 16 rows takes many chunks
 CPU = torch.device("cpu")
 
 

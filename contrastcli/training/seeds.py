@@ -19,5 +19,10 @@ def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:
 
 
 def set_seed(run_seed: int, step: int, stream: int, chunk: int = 0) -> None:
-    """Seed every device's generator for one stream of one step."""
-    torch.manual_seed(seed_of(run_seed, step, stream, chunk))
+    """Seed the generators of the CPU and of the accelerator in use for one stream of one step."""
+    seed = seed_of(run_seed, step, stream, chunk)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a stack trace per idle backend
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)
