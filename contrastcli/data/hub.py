@@ -48,13 +48,13 @@ def read(name: str, default_split: str, limit: int = 0) -> Table:
     Raises DataError where the hub cannot be reached or has no such thing.
     """
     reference = parse(name)
-    _require_hub(name)
+    require_hub(name)
     if reference.file:
-        return read_file(_download(reference, name), name, limit)
+        return read_file(download(reference, name), name, limit)
     return from_dataset(_load(reference, name, reference.split or default_split), name, limit)
 
 
-def _require_hub(name: str) -> None:
+def require_hub(name: str) -> None:
     """Ask once, since the libraries would retry for half a minute. In offline mode they use their caches at once."""
     from huggingface_hub import constants, get_session
 
@@ -67,7 +67,8 @@ def _require_hub(name: str) -> None:
         raise DataError(what, "name a file, or set HF_HUB_OFFLINE=1 to use what was downloaded before") from None
 
 
-def _download(reference: Reference, name: str) -> Path:
+def download(reference: Reference, name: str) -> Path:
+    """The one file that a reference names, from the cache of the hub or from the hub. Raises DataError."""
     from huggingface_hub import hf_hub_download
 
     try:

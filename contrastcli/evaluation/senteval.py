@@ -70,8 +70,8 @@ def _from_hub(folder: Path) -> Path:
 
 def _download() -> Path:
     try:
-        hub._require_hub(ARCHIVE)
-        return hub._download(hub.parse(ARCHIVE), ARCHIVE)
+        hub.require_hub(ARCHIVE)
+        return hub.download(hub.parse(ARCHIVE), ARCHIVE)
     except DataError as error:
         raise DataError(error.what, _HOW) from None
 
