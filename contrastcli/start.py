@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -144,8 +145,9 @@ class _PathFirst:
     def __call__(self, event: AnyEvent, line: bytes) -> None:
         if self._run and isinstance(event, Step | Evaluated | Saved):
             self._shown.close()  # a bar would share its line
-            print(self._run.path, flush=True)
-            self._run = None
+            path, self._run = self._run.path, None
+            with contextlib.suppress(BrokenPipeError):  # the reader has gone, and training goes on
+                print(path, flush=True)
         self._shown(event, line)
 
 
