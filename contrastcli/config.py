@@ -308,6 +308,13 @@ def cache_dir() -> Path:
     return Path(os.environ.get("CONTRAST_CACHE") or platformdirs.user_cache_dir("contrast"))
 
 
+def state_dir() -> Path:
+    """Where the app keeps what it remembers: CONTRAST_STATE, else the user's state folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CONTRAST_STATE") or platformdirs.user_state_dir("contrast"))
+
+
 def presets_dir() -> Path:
     """The presets: inside the installed package, or beside it in a checkout."""
     installed = Path(__file__).parent / "presets"

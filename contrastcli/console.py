@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
-from contrastcli.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step
+from contrastcli.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step, encode
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+
+PROGRESS = "CONTRAST_PROGRESS"
+"""Set to `json`, the progress of work that is no training is a JSON event a line on stderr, for another program."""
 
 EVERY = 3.0
 """Seconds at least between two plain lines of one kind."""
@@ -49,9 +52,14 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show long work that is no training on stderr: call what is yielded with what is done and the total."""
-    shown = Forgiving(console())
+    shown = Forgiving(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console())
+
+    def show(done: int, total: int) -> None:
+        event = Progress(step=0, what=what, done=done, total=total)
+        shown(event, encode(event))
+
     try:
-        yield lambda done, total: shown(Progress(step=0, what=what, done=done, total=total), b"")
+        yield show
     finally:
         shown.close()
 

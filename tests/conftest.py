@@ -29,6 +29,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         "XDG_CONFIG_HOME": "config",
         "XDG_CACHE_HOME": "cache",
         "CONTRAST_CACHE": "tokens",
+        "CONTRAST_STATE": "state",
         "CONTRAST_RUNS": "runs",
     }.items():
         monkeypatch.setenv(variable, str((home / folder).resolve()))

@@ -1,0 +1,25 @@
+"""Evaluate."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.widgets import Static
+
+from contrastcli.runs import Run
+from contrastcli.tui.screen import ModeScreen
+
+
+class EvaluateScreen(ModeScreen):
+    """Evaluate."""
+
+    mode = "evaluate"
+    help_text = "Evaluate"
+
+    def body(self) -> ComposeResult:
+        yield Static("Evaluate")
+
+    def attach(self, run: Run) -> None:
+        """Show a run."""
+
+    def choose(self, name: str) -> None:
+        """Take a run or model."""

@@ -1,0 +1,25 @@
+"""Live."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.widgets import Static
+
+from contrastcli.runs import Run
+from contrastcli.tui.screen import ModeScreen
+
+
+class LiveScreen(ModeScreen):
+    """Live."""
+
+    mode = "live"
+    help_text = "Live"
+
+    def body(self) -> ComposeResult:
+        yield Static("Live")
+
+    def attach(self, run: Run) -> None:
+        """Show a run."""
+
+    def choose(self, name: str) -> None:
+        """Take a run or model."""

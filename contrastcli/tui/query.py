@@ -1,0 +1,25 @@
+"""Query."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.widgets import Static
+
+from contrastcli.runs import Run
+from contrastcli.tui.screen import ModeScreen
+
+
+class QueryScreen(ModeScreen):
+    """Query."""
+
+    mode = "query"
+    help_text = "Query"
+
+    def body(self) -> ComposeResult:
+        yield Static("Query")
+
+    def attach(self, run: Run) -> None:
+        """Show a run."""
+
+    def choose(self, name: str) -> None:
+        """Take a run or model."""

@@ -1,0 +1,53 @@
+"""What the app remembers from one time to the next."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from contrastcli.config import state_dir
+from contrastcli.files import atomic_write
+
+
+class State(msgspec.Struct):
+    """Last choices and layout. A field that an older or newer version wrote otherwise falls back to its default."""
+
+    theme: str = "textual-dark"
+    preset: str = "starter"
+    typed: dict[str, str] = {}
+    """Setup: setting key → text that differs from the preset."""
+    more: bool = False
+    """Setup: whether every setting is shown."""
+    log_scale: bool = False
+    zoomed: str = ""
+    """Live: the panel that fills the screen, none where empty."""
+    sort: str = "newest"
+    metric: str = "dev"
+    """Runs: order of the table, and what the overlay shows."""
+    data_dir: str = ""
+    suites: tuple[str, ...] = ("sts",)
+    model: str = ""
+    second_model: str = ""
+    corpus: str = ""
+    sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
+
+
+def load() -> State:
+    """What was remembered; defaults where there is nothing, or nothing readable."""
+    try:
+        return msgspec.json.decode(_path().read_bytes(), type=State)
+    except (OSError, msgspec.DecodeError):
+        return State()
+
+
+def save(state: State) -> None:
+    """Remember. A disk that cannot be written is no reason to fail."""
+    with contextlib.suppress(OSError):
+        _path().parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(_path(), msgspec.json.format(msgspec.json.encode(state)))
+
+
+def _path() -> Path:
+    return state_dir() / "app.json"
