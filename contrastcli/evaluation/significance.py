@@ -1,0 +1,132 @@
+"""Whether one method beats another: Welch's t-test over seeds, a paired bootstrap over sentence pairs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.data.examples import ScoredPairs
+from contrastcli.errors import DataError
+
+Floats = NDArray[np.floating]
+OnProgress = Callable[[int, int], None]
+
+RESAMPLES = 1000
+"""Bootstrap samples."""
+_SEED = 0
+_BLOCK = 50  # samples ranked at once: bounds memory on large test sets
+
+
+@dataclass(frozen=True)
+class Welch:
+    """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
+
+    `t`, `df` and the two-sided `p` are NaN where neither method varies.
+    """
+
+    difference: float
+    low: float
+    high: float
+    t: float
+    df: float
+    p: float
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
+    """Welch's t-test of two samples of two values or more, whose variances may differ."""
+    from scipy.stats import ttest_ind
+
+    difference = math.fsum(first) / len(first) - math.fsum(second) / len(second)
+    if len(set(first)) == 1 == len(set(second)):
+        return Welch(difference, difference, difference, math.nan, math.nan, math.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns of one sample that hardly varies
+        found = ttest_ind(first, second, equal_var=False)
+    low, high = found.confidence_interval(0.95)
+    return Welch(difference, float(low), float(high), float(found.statistic), float(found.df), float(found.pvalue))
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Spearman of two models on the same pairs, in −1..1: `difference` is first − second, with its 95 % interval.
+
+    `p` is two-sided: how often resampling the pairs turns the sign. NaN where a correlation is undefined.
+    """
+
+    first: float
+    second: float
+    low: float
+    high: float
+    p: float
+    pairs: int
+
+    @property
+    def difference(self) -> float:
+        return self.first - self.second
+
+
+def bootstrap(first: Floats, second: Floats, gold: Floats) -> Bootstrap:
+    """Draw pairs with replacement, the same for both models, and correlate anew: all three arrays are (P,)."""
+    whole = _spearman(np.stack([first, second]), np.stack([gold, gold]))  # (2,)
+    draw = np.random.Generator(np.random.PCG64(_SEED))
+    differences = np.concatenate(
+        [_differences(first, second, gold, draw) for _ in range(RESAMPLES // _BLOCK)]
+    )  # (RESAMPLES,)
+    kept = differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
+    low, high = np.quantile(kept, [0.025, 0.975]) if len(kept) else (math.nan, math.nan)
+    return Bootstrap(float(whole[0]), float(whole[1]), float(low), float(high), _p(kept), len(gold))
+
+
+def _differences(first: Floats, second: Floats, gold: Floats, draw: np.random.Generator) -> Floats:
+    """Differences of the correlations in a block of samples: (_BLOCK,)."""
+    rows = draw.integers(len(gold), size=(_BLOCK, len(gold)))  # (_BLOCK, P)
+    golds = gold[rows]
+    return _spearman(first[rows], golds) - _spearman(second[rows], golds)
+
+
+def _spearman(cosines: Floats, gold: Floats) -> Floats:
+    """Rank correlation of each row of two (B, P) arrays: (B,); NaN where either is constant."""
+    from scipy.stats import rankdata
+
+    a, b = (rankdata(values, axis=1) for values in (cosines, gold))
+    a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
+    lengths = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
+    found: Floats = np.full(len(a), math.nan)
+    np.divide((a * b).sum(axis=1), lengths, out=found, where=lengths > 0)
+    return found
+
+
+def _p(differences: Floats) -> float:
+    """Two-sided; never 0, since the sample at hand counts as one of those drawn."""
+    if not len(differences):
+        return math.nan
+    tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+    return min(1.0, 2 * (tail + 1) / (len(differences) + 1))
+
+
+def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
+    """Cosine of each pair under a run's best checkpoint or any other model: (P,). Raises DataError."""
+    from contrastcli.evaluation.sts import cosine
+    from contrastcli.query import load_model
+
+    encoder = load_model(model)
+    numbers = {text: n for n, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}
+    vectors = encoder.encode(list(numbers), on_progress=on_progress)  # (S, d)
+    first, second = ([numbers[text] for text in texts] for texts in (pairs.first, pairs.second))
+    return cosine(vectors[first], vectors[second])
+
+
+def compare_models(first: str, second: str, data: str, on_progress: OnProgress | None = None) -> Bootstrap:
+    """The paired bootstrap of two models on scored pairs by name: a file, stsb, hf:… Raises DataError, UsageError."""
+    from contrastcli.data.sources import load_scored
+
+    pairs = load_scored(data)
+    if pairs is None:
+        raise DataError("there are no scored pairs to compare on", "name some: --dev FILE or --dev stsb")
+    a, b = (cosines(model, pairs, on_progress) for model in (first, second))
+    return bootstrap(a, b, np.asarray(pairs.scores))
