@@ -99,6 +99,41 @@ class ArcCon(SimCSE, frozen=True, kw_only=True):
     margin: Margin = 10.0
 
 
+class DCL(ObjectiveSettings, frozen=True, kw_only=True):
+    """The decoupled contrastive loss: InfoNCE with the positive above the fraction line alone."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+
+
+class MPT(ObjectiveSettings, frozen=True, kw_only=True):
+    """A positive against the hardest anchor of the batch, by cosine (Nie et al.'s minimum dot product triplet)."""
+
+    margin: Margin = 0.09
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": Bounds(-2, 2, "cosine")}
+
+
+class MET(ObjectiveSettings, frozen=True, kw_only=True):
+    """The same by the distance of unit vectors (minimum Euclidean distance triplet)."""
+
+    margin: Margin = 0.45
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": Bounds(-2, 2, "distance")}
+
+
+class MAT(ObjectiveSettings, frozen=True, kw_only=True):
+    """The same by angle (minimum angle triplet)."""
+
+    margin: Margin = 27.0
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": Bounds(-180, 180, "degrees")}
+
+
 class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
     """Instance discrimination with weighted hard negatives, beside classification of the pair."""
 
@@ -131,6 +166,13 @@ class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
 
     def inactive(self) -> frozenset[str]:
         return super().inactive() if self.normalize else frozenset({"similarity", "margin"})
+
+
+class Augment(ObjectiveSettings, frozen=True, kw_only=True):
+    """Classification of the pairs that supervised contrastive learning would contrast."""
+
+    positives: Annotated[int, Meta(ge=0, description="positives drawn per anchor; 0: all", title="N+")] = 0
+    negatives: Annotated[int, Meta(ge=0, description="negatives drawn per anchor; 0: all", title="N-")] = 0
 
 
 class Softmax(ObjectiveSettings, frozen=True, kw_only=True):
@@ -176,11 +218,16 @@ class Spec:
 
 _CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"
+_TRIPLETS = "contrastcli.objectives.triplets"
 
 BUILT_IN: tuple[Spec, ...] = (
     Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5"),
     Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9"),
     Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)"),
+    Spec("dcl", DCL, _CONTRAST, "contrastcli.objectives.dcl:dcl", "Nie et al. 2023, after Yeh et al. 2022"),
+    Spec("mpt", MPT, ("sentences", "pairs"), f"{_TRIPLETS}:mpt", "Nie et al. 2023"),
+    Spec("met", MET, ("sentences", "pairs"), f"{_TRIPLETS}:met", "Nie et al. 2023"),
+    Spec("mat", MAT, ("sentences", "pairs"), f"{_TRIPLETS}:mat", "Nie et al. 2023"),
     Spec(
         "pairsupcon",
         PairSupCon,
@@ -200,6 +247,17 @@ BUILT_IN: tuple[Spec, ...] = (
         heads="contrastcli.objectives.supcon:heads",
         labels=(0, 1, 2),
         grouped=True,
+    ),
+    Spec(
+        "augment",
+        Augment,
+        ("labelled",),
+        "contrastcli.objectives.augment:augment",
+        "Liao 2021, Table 2",
+        heads="contrastcli.objectives.supcon:heads",
+        labels=(0, 1, 2),
+        grouped=True,
+        negatives=_none,
     ),
     Spec(
         "softmax",

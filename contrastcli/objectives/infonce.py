@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import among, discrimination, full_precision, masked, mean_over
+from contrastcli.objectives.functional import discrimination, full_precision, masked, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import Similarity, paired, pairwise
 
@@ -40,12 +40,8 @@ def infonce(
         def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
             logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
             logits = logits + hard_negative_weight * (places == size + i[:, None])
-            keep = places != i[:, None]
-            if rows.mask_duplicates:
-                own = torch.stack([rows.ids["anchor"][i], rows.ids["positive"][i]], dim=1)  # (n, 2)
-                keep &= ~among(torch.cat([rows.ids[name] for name in names]), own)
             positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
-            return discrimination(positive, masked(logits, keep).logsumexp(dim=1))
+            return discrimination(positive, masked(logits, rows.negatives(i, names)).logsumexp(dim=1))
 
         loss = mean_over(places[:size], term, full["anchor"], everything)
     return loss, {"contrast": loss.detach()}

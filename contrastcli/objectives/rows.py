@@ -1,10 +1,12 @@
 """What a loss may know of the texts behind the embeddings: which are equal, and how a pair is labelled."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+from contrastcli.objectives.functional import among
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
@@ -39,3 +41,16 @@ class Rows:
     def entailed(self) -> Tensor:
         """(E,) the indices of the rows labelled entailment."""
         return (self.labels() == ENTAILMENT).nonzero().squeeze(1)
+
+    def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
+        """Which texts of some columns are negatives of each row: (n,) indices → (n, M) bool, columns in a line.
+
+        All but the one at the row's own place in the first column and, with `mask_duplicates`, those equal to the
+        row's anchor or to its positive.
+        """
+        texts = torch.cat([self.ids[column] for column in columns])  # (M,)
+        keep = torch.arange(len(texts), device=texts.device) != rows[:, None]
+        if self.mask_duplicates:
+            own = torch.stack([self.ids["anchor"][rows], self.ids["positive"][rows]], dim=1)  # (n, 2)
+            keep &= ~among(texts, own)
+        return keep

@@ -57,7 +57,7 @@ def supcon(
         cross_entropy = nn.functional.cross_entropy(logits, rows.labels().to(logits.device))
 
         anchors = rows.entailed().to(premises.device)  # (A,)
-        positive, negative = _neighbours(rows.to(premises.device), anchors)  # (A, N)
+        positive, negative = neighbours(rows.to(premises.device), anchors)  # (A, N)
         positive, negative = drawn(positive, positives), drawn(negative, negatives)
         kind = similarity if normalize else None
 
@@ -80,7 +80,7 @@ def drawn(members: Tensor, count: int) -> Tensor:
     return torch.zeros_like(members).scatter(1, order, shuffled & (shuffled.cumsum(dim=1) <= count))
 
 
-def _neighbours(rows: Rows, anchors: Tensor) -> tuple[Tensor, Tensor]:
+def neighbours(rows: Rows, anchors: Tensor) -> tuple[Tensor, Tensor]:
     """Which hypotheses are positives and which are negatives of each anchor's premise: (A,) → two (A, N) bool."""
     premise, hypothesis = rows.ids["anchor"], rows.ids["positive"]  # (N,)
     entailed = torch.zeros_like(premise, dtype=torch.bool).index_fill(0, anchors, True)  # (N,)

@@ -1,0 +1,66 @@
+"""MPT, MET and MAT: each positive against the hardest anchor of the batch, by cosine, by distance and by angle.
+
+Nie et al., 2023, "On the Inadequacy of Optimizing Alignment and Uniformity in Contrastive Learning of Sentence
+Representations": the minimum dot product, Euclidean distance and angle triplet losses. The extreme is taken over
+anchors, as in the released code; that code gives the positive's own anchor a cosine of 0 in MPT and MAT, so that the
+hardest never lies beyond 90°, where here it takes no part.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.similarity import cosines, paired, unit
+
+
+def mpt(
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """mean_j max(0, m − cos(x_j, y_j) + max_i cos(x_i, y_j)), i ≠ j; m in cosine units. See `_triplet`."""
+    return _triplet(views, rows, partial(paired, kind="cosine"), margin)
+
+
+def met(
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """mean_j max(0, m + ‖x_j − y_j‖ − min_i ‖x_i − y_j‖), i ≠ j, of unit vectors; m a distance. See `_triplet`."""
+    return _triplet(views, rows, _nearness, margin)
+
+
+def mat(
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """mean_j max(0, m + θ(x_j, y_j) − min_i θ(x_i, y_j)), i ≠ j; m in degrees, the loss in radians. See `_triplet`."""
+    return _triplet(views, rows, partial(paired, kind="angle"), margin)
+
+
+def _triplet(
+    views: Mapping[str, Tensor], rows: Rows, similarity: Callable[..., Tensor], margin: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The mean over positives y_j of max(0, s(x_i, y_j) − s'(x_j, y_j)), x_i the hardest anchor and s' − s the margin.
+
+    Views: anchor (x) and positive (y), (N, d). s falls with the angle, so that the hardest is the one of the largest
+    cosine whatever s is. A positive without another anchor counts as 0. Parts: triplet.
+    """
+    with full_precision(views) as full:
+        rows, size = rows.to(full["anchor"].device), len(full["anchor"])
+
+        def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:  # (n,), (N, d), (N, d) → (n,)
+            others = rows.negatives(j, ["anchor"])  # (n, N)
+            with torch.no_grad():
+                hardest = masked(cosines(y[j], x), others).argmax(dim=1)  # (n,)
+            gap = similarity(x[hardest], y[j]) - similarity(x[j], y[j], margin=margin)
+            return torch.where(others.any(dim=1), gap.relu(), 0)
+
+        loss = mean_over(torch.arange(size, device=full["anchor"].device), term, full["anchor"], full["positive"])
+    return loss, {"triplet": loss.detach()}
+
+
+def _nearness(a: Tensor, b: Tensor, margin: float = 0.0) -> Tensor:
+    """Minus the distance between unit vectors, less the margin: two (n, d) → (n,). Equal ones pull nothing."""
+    distance: Tensor = torch.linalg.vector_norm(unit(a) - unit(b), dim=-1)  # (n,)
+    return -distance - margin
