@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,15 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from contrastcli import runs
-from contrastcli.config import Pooling, cache_dir
+from contrastcli.config import Pooling
 from contrastcli.errors import DataError
+from contrastcli.model.cache import OnProgress, cached_vectors
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import here, locate
-from contrastcli.model.vectors import write_npy
 
 Floats = NDArray[np.floating]
-OnProgress = Callable[[int, int], None]
 
 _PAIRS = 1000  # of stdin, read and answered together
 _ROWS = 16_384  # of a corpus, compared at once
@@ -141,7 +137,7 @@ def nearest(
     from contrastcli.data.sources import load_sentences
 
     texts = load_sentences(str(corpus))
-    vectors = _cached(encoder, texts, on_progress)  # (N, d)
+    vectors = cached_vectors(encoder, texts, on_progress)  # (N, d)
     asked = encoder.encode([query])[0]  # (d,)
     found = [Neighbour(row + 1, texts[row], *_compare(asked, vectors[row])) for row in _top(vectors, asked, k)]
     return sorted(found, key=lambda n: (n.angle_deg, n.row))
@@ -159,45 +155,3 @@ def _top(vectors: Floats, asked: Floats, k: int) -> list[int]:
         best, chosen = best.topk(min(k, len(best)))
         rows = rows[chosen]
     return [int(row) for row in rows]
-
-
-def _cached(encoder: SentenceEncoder, texts: list[str], on_progress: OnProgress | None) -> Floats:
-    """Embeddings of a corpus, mapped from the cache, which they are written to as they are made."""
-    path = cache_dir() / "vectors" / f"{_key(encoder, texts)}.npy"
-    stored = _stored(path, (len(texts), encoder.width))
-    if stored is not None:
-        return stored
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            write_npy(draft, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError:  # a cache that cannot be written costs memory and time, not the answer
-        return encoder.encode(texts, on_progress=on_progress)
-    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
-
-
-def _stored(path: Path, shape: tuple[int, int]) -> Floats | None:
-    """The vectors of a cache file; None where there is none, or none that is whole."""
-    try:
-        vectors: Floats = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError):
-        return None
-    return vectors if vectors.shape == shape else None
-
-
-def _key(encoder: SentenceEncoder, texts: list[str]) -> str:
-    """What the vectors depend on: weights, how they are used, tokenizer, pooling contract and texts."""
-    config = json.dumps(encoder.backbone.config, sort_keys=True)
-    reading = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
-    contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
-    digest = hashlib.sha256(repr((config, reading, contract)).encode())
-    for tensor in encoder.state_dict().values():
-        digest.update(tensor.cpu().contiguous().numpy())
-    for text in texts:
-        data = text.encode()
-        digest.update(b"%d " % len(data) + data)  # with its length: a text may hold any character
-    return digest.hexdigest()

@@ -18,6 +18,7 @@ from tiny import WORDS, Tiny, train
 
 import contrastcli
 from contrastcli import query
+from contrastcli.config import cache_dir
 from contrastcli.encode import encode_to, read_sentences
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
@@ -245,7 +246,7 @@ def test_a_changed_corpus_is_encoded_anew(encoder: SentenceEncoder, corpus: Path
 
 def test_a_damaged_cache_is_made_again(encoder: SentenceEncoder, corpus: Path) -> None:
     first = nearest(encoder, "ba", corpus, 5)
-    (file,) = (query.cache_dir() / "vectors").iterdir()
+    (file,) = (cache_dir() / "vectors").iterdir()
     for damaged in (file.read_bytes()[:1000], b""):
         file.write_bytes(damaged)
         assert nearest(encoder, "ba", corpus, 5) == first
