@@ -68,7 +68,10 @@ class ContrastApp(App[None]):
         "evaluate": _evaluate,
         "query": _query,
     }
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - declared so by its base
+        (0, "-narrow"),
+        (100, "-wide"),
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(f"{number},f{number}", f"mode('{mode}')", title, show=False, id=f"mode.{mode}")

@@ -88,4 +88,7 @@ class ModeBar(Horizontal):
         yield Static("", id="watched", markup=False)
 
     def on_mount(self) -> None:
-        self.watch(self.app, "watched", self.query_one("#watched", Static).update)
+        self.watch(self.app, "watched", self._say)
+
+    def _say(self, words: str) -> None:
+        self.query_one("#watched", Static).update(words)
