@@ -225,12 +225,11 @@ def presets(names: Sequence[str], to_json: bool) -> str:
 
 
 def scores(found: Scores, to_json: bool) -> str:
-    """What evaluation measured, with its protocol."""
+    """What evaluation measured, suite by suite, each with its protocol."""
     if to_json:
         return as_json(found.to_json())
-    from contrastcli.evaluation.sts import COLUMNS, format_table
-
-    return f"{found.model}\n\n{table(COLUMNS, format_table(found.sts))}\n\n{found.sts.protocol}"
+    suites = (f"{table(r.columns, r.rows)}\n\n{r.suite}: {r.protocol}" for r in found.results if r.tasks)
+    return "\n\n".join([found.model, *suites])
 
 
 def similarities(found: Sequence[Similarity], model: str, to_json: bool) -> str:

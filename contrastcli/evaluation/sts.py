@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.errors import DataError
 from contrastcli.evaluation import senteval
+from contrastcli.evaluation.cache import Task, Vectors, measure_each
+from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, counted, finite, mean, two
 from contrastcli.evaluation.senteval import StsTask
-
-Floats = NDArray[np.floating]
-
-Encode = Callable[[list[str]], Floats]
-"""Distinct texts in, their embeddings (S, d) out."""
 
 EXPECTED: Mapping[StsTask, int] = {
     "STS12": 3108,
@@ -34,155 +31,79 @@ EXPECTED: Mapping[StsTask, int] = {
 
 TASKS: tuple[StsTask, ...] = tuple(EXPECTED)
 
-COLUMNS = ("Set", "Pairs", "Spearman", "Pearson", "Mean", "Weighted")
-"""What the cells of `format_table` are: `all` Spearman and Pearson, then the two Spearman means over subsets."""
+_PROTOCOL = (
+    "test splits as SentEval's, STS13 without SMT: {pairs:,} pairs; cosine, pooling: {pooling}, truncated at the "
+    "model's own limit; correlations × 100, `all` over the concatenated subsets, `mean` and `wmean` (by pairs) over "
+    "the subsets"
+)
+_COLUMNS = ("Set", "Pairs", "Spearman", "Pearson", "Mean", "Weighted")
 
 
 @dataclass(frozen=True)
-class Correlations:
-    """Spearman and Pearson × 100; NaN where the cosines or the scores do not vary."""
+class _Subsets:
+    """The scored pairs of one task, by subset."""
 
-    spearman: float
-    pearson: float
+    parts: Mapping[str, ScoredPairs]
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr([part.fingerprint for part in self.parts.values()]).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Score:
-    """One test set.
+def measure(subject: Subject, options: Options) -> SuiteResult:
+    """Score the STS test sets, of SentEval's folder or of its archive on the hub.
+
+    Each distinct sentence of all sets is encoded once. A set that is missing or malformed does not keep the others from
+    being scored. The average is of the seven `all` Spearman, None unless all are there and complete.
+    """
+    vectors = Vectors(subject.encode)
+
+    def read(folder: Path, task: StsTask) -> _Subsets:
+        return _Subsets(senteval.read_sts(folder, task))
+
+    def score(task: StsTask, data: _Subsets) -> Task:
+        return _score(data.parts, EXPECTED[task], vectors)
+
+    chosen = options.chosen(TASKS)
+    scores, missing = measure_each("sts", chosen, subject, options, senteval.root, read, score)
+    partial = set(scores) != set(TASKS) or any(score["partial"] for score in scores.values())
+    average = None if partial else mean([score["all"]["spearman"] for score in scores.values()])
+    pairs = sum(score["pairs"] for score in scores.values())
+    protocol = _PROTOCOL.format(pairs=pairs, pooling=subject.pooling)
+    rows = _table(chosen, scores, average, partial)
+    return SuiteResult("sts", protocol, scores, {"average": average}, _COLUMNS, rows, missing, partial)
+
+
+def _score(subsets: Mapping[str, ScoredPairs], expected: int, vectors: Vectors) -> Task:
+    """Correlations of one test set.
 
     `all` is one correlation of the concatenated subsets (SimCSE, SimACE, PairSupCon), `mean` the mean over subsets,
     `wmean` that mean weighted by pairs (SupCon's table). For a set without subsets all three are the same.
     """
-
-    pairs: int
-    expected: int
-    all: Correlations
-    mean: Correlations
-    wmean: Correlations
-
-    @property
-    def partial(self) -> bool:
-        """Whether these are not the published pairs, so that the number compares with no published one."""
-        return self.pairs != self.expected
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A set that was not scored since its files are absent or malformed: what is wrong, and how to get it."""
-
-    task: StsTask
-    what: str
-    hint: str
+    counts = [len(pairs) for pairs in subsets.values()]
+    first = [text for pairs in subsets.values() for text in pairs.first]
+    second = [text for pairs in subsets.values() for text in pairs.second]
+    found = vectors([*first, *second])  # (2P, d)
+    cosines = cosine(found[: len(first)], found[len(first) :])  # (P,)
+    gold = np.array([score for pairs in subsets.values() for score in pairs.scores])  # (P,)
+    ends = np.cumsum(counts)[:-1]
+    parts = [_correlations(*part) for part in zip(np.split(cosines, ends), np.split(gold, ends), strict=True)]
+    return {
+        "pairs": sum(counts),
+        "expected": expected,
+        "all": _named(_correlations(cosines, gold)),
+        "mean": _named(np.mean(parts, axis=0)),
+        "wmean": _named(np.average(parts, axis=0, weights=counts)),
+        "partial": sum(counts) != expected,
+    }
 
 
-@dataclass(frozen=True)
-class StsResult:
-    """All that was scored, and what was not. `sentences` counts the distinct texts; `pooling` is the encoder's."""
-
-    scores: Mapping[StsTask, Score]
-    missing: tuple[Missing, ...]
-    sentences: int
-    pooling: str
-
-    @property
-    def partial(self) -> bool:
-        """Whether any of the seven sets is absent or not the published one."""
-        return set(self.scores) != set(TASKS) or any(score.partial for score in self.scores.values())
-
-    @property
-    def average(self) -> float | None:
-        """Mean `all` Spearman × 100 over the seven sets; None unless all are there and complete."""
-        return None if self.partial else math.fsum(score.all.spearman for score in self.scores.values()) / len(TASKS)
-
-    @property
-    def protocol(self) -> str:
-        """What was measured, in words."""
-        pairs = sum(score.pairs for score in self.scores.values())
-        return (
-            f"test splits as SentEval's, STS13 without SMT: {pairs:,} pairs, {self.sentences:,} distinct sentences; "
-            f"cosine, pooling: {self.pooling}, truncated at the model's own limit; "
-            "correlations × 100, `all` over the concatenated subsets, `mean` and `wmean` (by pairs) over the subsets"
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """As `contrast eval --json` prints it: a key for each set, `average`, and what makes it comparable or not."""
-        scores: dict[str, object] = {
-            task: {**asdict(score, dict_factory=_json_object), "partial": score.partial}
-            for task, score in self.scores.items()
-        }
-        return scores | {
-            "average": None if self.average is None else _finite(self.average),
-            "partial": self.partial,
-            "missing": {gap.task: {"what": gap.what, "hint": gap.hint} for gap in self.missing},
-            "protocol": self.protocol,
-        }
+def _correlations(cosines: Floats, gold: Floats) -> tuple[float, float]:
+    return 100 * spearman(cosines, gold), 100 * pearson(cosines, gold)
 
 
-def evaluate_sts(
-    encode: Encode,
-    data_dir: Path | None,
-    tasks: Sequence[StsTask] = TASKS,
-    on_progress: Callable[[str], None] | None = None,
-    *,
-    pooling: str = "the model's own",
-) -> StsResult:
-    """Score the seven STS test sets, of SentEval's folder `data_dir` or of its archive on the hub.
-
-    `encode` is called once, with each distinct sentence of all sets. A set that is missing or malformed is in
-    `missing` of the result and does not keep the others from being scored. `on_progress` gets what begins, in words.
-    """
-    say = on_progress or (lambda words: None)
-    sets, missing = _read(data_dir, tasks, say)
-    every = [pairs for subsets in sets.values() for pairs in subsets.values()]
-    numbers = {text: n for n, text in enumerate(dict.fromkeys(text for p in every for text in (*p.first, *p.second)))}
-    if not numbers:
-        return StsResult({}, missing, 0, pooling)
-    say(f"encoding {len(numbers):,} distinct sentences")
-    vectors = encode(list(numbers))  # (S, d)
-    say("correlating")
-    scores = {task: _score(subsets, EXPECTED[task], numbers, vectors) for task, subsets in sets.items()}
-    return StsResult(scores, missing, len(numbers), pooling)
-
-
-def _read(
-    data_dir: Path | None, tasks: Sequence[StsTask], say: Callable[[str], None]
-) -> tuple[dict[StsTask, dict[str, ScoredPairs]], tuple[Missing, ...]]:
-    sets: dict[StsTask, dict[str, ScoredPairs]] = {}
-    missing: list[Missing] = []
-    try:
-        folder = senteval.root(data_dir)
-    except DataError as error:
-        return {}, tuple(Missing(task, error.what, error.hint) for task in tasks)
-    for task in tasks:
-        say(f"reading {task}")
-        try:
-            sets[task] = senteval.read_sts(folder, task)
-        except DataError as error:
-            missing.append(Missing(task, error.what, error.hint))
-    return sets, tuple(missing)
-
-
-def _score(subsets: Mapping[str, ScoredPairs], expected: int, numbers: Mapping[str, int], vectors: Floats) -> Score:
-    cosines, golds = [], []
-    for pairs in subsets.values():
-        first, second = ([numbers[text] for text in texts] for texts in (pairs.first, pairs.second))
-        cosines.append(cosine(vectors[first], vectors[second]))  # (P,)
-        golds.append(np.asarray(pairs.scores))
-    parts = [_correlations(x, gold) for x, gold in zip(cosines, golds, strict=True)]
-    counts = [len(gold) for gold in golds]
-    whole = _correlations(np.concatenate(cosines), np.concatenate(golds))
-    return Score(sum(counts), expected, whole, _mean(parts, [1] * len(parts)), _mean(parts, counts))
-
-
-def _correlations(cosines: Floats, gold: Floats) -> Correlations:
-    return Correlations(100 * spearman(cosines, gold), 100 * pearson(cosines, gold))
-
-
-def _mean(parts: Sequence[Correlations], weights: Sequence[int]) -> Correlations:
-    return Correlations(
-        float(np.average([part.spearman for part in parts], weights=weights)),
-        float(np.average([part.pearson for part in parts], weights=weights)),
-    )
+def _named(pair: Sequence[float] | Floats) -> dict[str, float | None]:
+    return {"spearman": finite(pair[0]), "pearson": finite(pair[1])}
 
 
 def cosine(first: Floats, second: Floats) -> NDArray[np.float64]:
@@ -212,29 +133,19 @@ def pearson(cosine: Floats, gold: Floats) -> float:
         return float(pearsonr(cosine, gold).statistic) if len(gold) > 1 else math.nan
 
 
-def format_table(result: StsResult) -> list[tuple[str, ...]]:
-    """Rows of text, see `COLUMNS`, in the order of the papers' tables; the last is the average."""
-    absent = {gap.task: (gap.task, "missing", "–", "–", "–", "–") for gap in result.missing}
-    present = {task: _row(task, score) for task, score in result.scores.items()}
-    rows = absent | present
-    average = "–" if result.average is None else _two(result.average)
-    last = ("Avg.", "partial" if result.partial else "", average, "", "", "")
-    return [*(rows[task] for task in TASKS if task in rows), last]
+def _table(
+    chosen: Sequence[StsTask], scores: Mapping[str, Task], average: float | None, partial: bool
+) -> tuple[tuple[str, ...], ...]:
+    """A row a task, in the order of the papers' tables; the last is the average."""
+    last = ("Avg.", "partial" if partial else "", two(average), "", "", "")
+    return (*(_row(task, scores.get(task)) for task in chosen), last)
 
 
-def _row(task: StsTask, score: Score) -> tuple[str, ...]:
-    pairs = f"{score.pairs} of {score.expected}, partial" if score.partial else str(score.pairs)
-    values = (score.all.spearman, score.all.pearson, score.mean.spearman, score.wmean.spearman)
-    return (task, pairs, *map(_two, values))
+def _row(task: str, score: Task | None) -> tuple[str, ...]:
+    if score is None:
+        return (task, "missing", "–", "–", "–", "–")
+    values = (score[by][which] for by, which in _CELLS)
+    return (task, counted(score["pairs"], score["expected"]), *map(two, values))
 
 
-def _two(value: float) -> str:
-    return f"{value:.2f}" if math.isfinite(value) else "–"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _json_object(items: list[tuple[str, object]]) -> dict[str, object]:
-    return {key: _finite(value) if isinstance(value, float) else value for key, value in items}
+_CELLS = (("all", "spearman"), ("all", "pearson"), ("mean", "spearman"), ("wmean", "spearman"))

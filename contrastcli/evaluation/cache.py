@@ -1,0 +1,116 @@
+"""What was measured once is not measured again: the scores of a task, in the cache, and vectors within a suite."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from contrastcli.config import cache_dir
+from contrastcli.errors import DataError
+from contrastcli.evaluation.result import Encode, Floats, Gap, Options, Subject
+from contrastcli.files import atomic_write, read_json
+from contrastcli.model.encoder import SentenceEncoder
+
+Task = dict[str, Any]
+"""The scores of one task, ready for JSON."""
+
+_VERSION = 1  # of the protocols: raised when one gives other numbers than before
+
+
+class Data(Protocol):
+    """The data of a task; `fingerprint` is equal only where they are."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+
+D = TypeVar("D", bound=Data)
+T = TypeVar("T", bound=str)
+
+
+def measure_each(
+    suite: str,
+    tasks: Sequence[T],
+    subject: Subject,
+    options: Options,
+    root: Callable[[Path | None], Path],
+    read: Callable[[Path, T], D],
+    score: Callable[[T, D], Task],
+) -> tuple[dict[str, Task], tuple[Gap, ...]]:
+    """Score the tasks one after another: from the cache, else by `score`, which the cache then keeps.
+
+    So an interrupted evaluation goes on where it stopped, and a repeated one costs the reading of the data. `root`
+    finds the folder of the data, `read` those of a task there; where they raise DataError, the task is a gap and the
+    others go on.
+    """
+    found: dict[str, Task] = {}
+    gaps: list[Gap] = []
+    try:
+        folder = root(options.data_dir)
+    except DataError as error:
+        return {}, tuple(Gap(task, error.what, error.hint) for task in tasks)
+    for number, task in enumerate(tasks):
+        options.on_progress(suite, number, len(tasks))
+        try:
+            data = read(folder, task)
+        except DataError as error:
+            gaps.append(Gap(task, error.what, error.hint))
+            continue
+        key = (suite, task, subject.fingerprint, data.fingerprint)
+        found[task] = _remembered(key, options.fresh, partial(score, task, data))
+    options.on_progress(suite, len(tasks), len(tasks))
+    return found, tuple(gaps)
+
+
+def _remembered(key: Sequence[str], fresh: bool, compute: Callable[[], Task]) -> Task:
+    name = hashlib.sha256(json.dumps([_VERSION, *key]).encode()).hexdigest()
+    path = cache_dir() / "scores" / f"{name}.json"
+    known = None if fresh else _stored(path)
+    if known is not None:
+        return known
+    scores = compute()
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, not the answer
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, json.dumps(scores).encode())
+    return scores
+
+
+def _stored(path: Path) -> Task | None:
+    try:
+        return read_json(path, Task)
+    except (DataError, OSError):
+        return None
+
+
+class Vectors:
+    """The embeddings of texts; each distinct one is encoded once, however many tasks have it."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._known: dict[str, Floats] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """(N, d), in the order of the texts."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            self._known.update(zip(new, self._encode(new), strict=True))
+        return np.stack([self._known[text] for text in texts])
+
+
+def fingerprint(encoder: SentenceEncoder) -> str:
+    """What the vectors of an encoder depend on: weights, tokenizer, and what its folder says of their use."""
+    reading = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
+    contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
+    config = json.dumps(encoder.backbone.config, sort_keys=True)
+    found = hashlib.sha256(repr((config, reading, contract)).encode())
+    for name, tensor in encoder.state_dict().items():
+        found.update(name.encode())
+        found.update(tensor.cpu().contiguous().numpy())
+    return found.hexdigest()
