@@ -1,13 +1,41 @@
-"""Alignment and uniformity of unit vectors (Wang and Isola 2020; SimACE Eq. 11)."""
+"""How a model's sentences lie on the sphere: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 11) and angles."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from contrastcli.data.examples import ScoredPairs, scored_from_table
+from contrastcli.data.formats import read_file
+from contrastcli.data.sources import STARTER
+from contrastcli.errors import DataError
+from contrastcli.evaluation import senteval
+from contrastcli.evaluation.cache import measure_each
+from contrastcli.evaluation.projection import pca, sample
+from contrastcli.evaluation.result import Options, Subject, SuiteResult, finite, two
+from contrastcli.events import HISTOGRAM_BINS
+from contrastcli.objectives.similarity import degrees
+
+TASKS = ("STS-B",)
+
+POSITIVE = 4.0
+"""Pairs with a score above this are positives."""
+
+_PUBLISHED = 1500  # pairs of STS-B's dev split
+_NEGATIVES = 10_000  # random pairs drawn
+_SENTENCES = 1000  # of the PCA
+_SEED = 0
 _ROWS = 1024  # rows of the distance matrix at once
+_STARTER = STARTER / "dev.tsv"
+_SOURCES = {"STS-B": "STS-B's dev split", "starter": "the starter's scored pairs, since there is no STS-B"}
 
 
 def alignment(first: Tensor, second: Tensor, alpha: float = 2.0) -> float:
@@ -34,3 +62,97 @@ def uniformity(vectors: Tensor, t: float = 2.0) -> float:
 
 def _unit(vectors: Tensor) -> Tensor:
     return torch.nn.functional.normalize(vectors.float(), dim=1)
+
+
+def histogram(angles: Tensor) -> list[int]:
+    """How many angles lie in each bin of 5°."""
+    counts: list[int] = torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180).int().tolist()
+    return counts
+
+
+def measure(subject: Subject, options: Options) -> SuiteResult:
+    """Measure on STS-B's dev split; where `options.data_dir` or the hub has none, on the starter's scored pairs."""
+    found, gaps = measure_each("geometry/1", TASKS, subject, options, _dev_file, _read, partial(_score, subject))
+    tasks = {str(scores["set"]): scores for scores in found.values()}
+    rows = (*(_row(name, scores) for name, scores in tasks.items()), *((gap.task, *"––––––") for gap in gaps))
+    columns = ("Set", "Positives", "Sentences", "Alignment", "Uniformity", "Positive°", "Negative°")
+    partial_ = any(scores["partial"] for scores in tasks.values()) or bool(gaps)
+    return SuiteResult("geometry", _protocol(subject, tasks), tasks, {}, columns, rows, gaps, partial_)
+
+
+def _dev_file(data_dir: Path | None) -> Path:
+    """STS-B's dev split, else the starter's scored pairs. Raises DataError where `data_dir` is no folder."""
+    try:
+        path = senteval.root(data_dir) / "STS" / "STSBenchmark" / "sts-dev.csv"
+    except DataError:
+        if data_dir is not None and not data_dir.expanduser().is_dir():
+            raise
+        return _STARTER
+    return path if path.is_file() else _STARTER
+
+
+def _read(path: Path, task: str) -> ScoredPairs:
+    return scored_from_table(read_file(path, str(path)), "", "starter" if path == _STARTER else task)
+
+
+def _score(subject: Subject, task: str, pairs: ScoredPairs) -> dict[str, Any]:
+    texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
+    numbers = {text: n for n, text in enumerate(texts)}
+    first, second = (np.array([numbers[text] for text in column]) for column in (pairs.first, pairs.second))
+    vectors = torch.from_numpy(subject.encode(texts))  # (S, d)
+    positive = np.asarray(pairs.scores) > POSITIVE
+    left, right = vectors[first[positive]], vectors[second[positive]]  # (P, d)
+    one, other = _strangers(len(texts), first, second)
+    positives, negatives = degrees(left, right), degrees(vectors[one], vectors[other])
+    chosen = sample(len(texts), _SENTENCES)
+    plane = pca(vectors[chosen].numpy())
+    return {
+        "set": pairs.source,
+        "split": "dev",
+        "scored": len(pairs),
+        "pairs": len(left),
+        "sentences": len(texts),
+        "negatives": len(one),
+        "alignment": finite(alignment(left, right)),
+        "uniformity": finite(uniformity(vectors)),
+        "positive": finite(float(positives.mean())),
+        "negative": finite(float(negatives.mean())),
+        "positive_histogram": histogram(positives),
+        "negative_histogram": histogram(negatives),
+        "pca": plane.points.round(4).tolist(),
+        "explained": [round(share, 4) for share in plane.explained],
+        "partial": (pairs.source, len(pairs)) != (task, _PUBLISHED),
+    }
+
+
+def _strangers(
+    count: int, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Random pairs of `count` sentences, as a batch brings them together: distinct, and none of the scored pairs."""
+    one, other = np.random.default_rng(_SEED).integers(count, size=(2, _NEGATIVES))
+    scored = np.concatenate([first * count + second, second * count + first])
+    strange = (one != other) & ~np.isin(one * count + other, scored)
+    return one[strange], other[strange]
+
+
+def _row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
+    sizes = (f"{scores['pairs']:,} of {scores['scored']:,} pairs", f"{scores['sentences']:,}")
+    return (name, *sizes, *(two(scores[key]) for key in ("alignment", "uniformity", "positive", "negative")))
+
+
+def _protocol(subject: Subject, tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    """What was measured, in words, with the definitions: half of the published confusion is about them."""
+    sets = [
+        f"{_SOURCES[name]}: positives are the {scores['pairs']:,} of {scores['scored']:,} pairs scored above "
+        f"{POSITIVE:g}, negatives {scores['negatives']:,} random pairs of its {scores['sentences']:,} sentences"
+        for name, scores in tasks.items()
+    ]
+    return "; ".join(
+        [
+            *sets,
+            f"unit vectors, pooling: {subject.pooling}",
+            "alignment = E‖f(x) − f(x⁺)‖² over the positives, uniformity = log E e^(−2‖f(x) − f(y)‖²) over all "
+            "pairs of distinct sentences, lower is better for both",
+            f"angles in degrees, PCA of up to {_SENTENCES:,} sentences",
+        ]
+    )

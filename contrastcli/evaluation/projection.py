@@ -1,0 +1,67 @@
+"""Embeddings in two dimensions, to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.evaluation.result import Floats
+
+_SEED = 0
+_PERPLEXITY = 30.0
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`points` (N, 2), and the share of the variance that each of the two axes explains."""
+
+    points: NDArray[np.float64]
+    explained: tuple[float, float]
+
+
+def pca(vectors: Floats) -> Projection:
+    """The first two principal components of the unit vectors of (N, d), about their mean.
+
+    Each axis points to where its largest coordinate is, so that the same vectors make the same picture everywhere.
+    Where the vectors span fewer dimensions, the rest is zero.
+    """
+    unit = unit_rows(vectors)
+    _, sizes, axes = np.linalg.svd(unit - unit.mean(axis=0), full_matrices=False)  # (r,), (r, d)
+    points = np.zeros((len(unit), 2))  # (N, 2)
+    variance = np.zeros(2)
+    for n, axis in enumerate(axes[:2]):
+        points[:, n] = (unit - unit.mean(axis=0)) @ axis
+        points[:, n] *= np.sign(points[np.abs(points[:, n]).argmax(), n])
+        variance[n] = sizes[n] ** 2
+    explained = variance / max(float((sizes**2).sum()), np.finfo(float).tiny)
+    return Projection(points, (float(explained[0]), float(explained[1])))
+
+
+def tsne(vectors: Floats) -> NDArray[np.float64]:
+    """t-SNE (van der Maaten and Hinton 2008) of the unit vectors of (N, d), N ≥ 3: (N, 2).
+
+    scikit-learn's: perplexity 30, or a third of the other points where these are few; started from the PCA, seed 0.
+    """
+    from sklearn.manifold import TSNE
+
+    perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
+    points: NDArray[np.float64] = TSNE(perplexity=perplexity, init="pca", random_state=_SEED).fit_transform(
+        unit_rows(vectors).astype(np.float32)
+    )
+    return points
+
+
+def sample(count: int, limit: int) -> NDArray[np.intp]:
+    """The numbers of at most `limit` of `count` rows, chosen once and for all, in their order."""
+    if count <= limit:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(_SEED).choice(count, limit, replace=False))
+
+
+def unit_rows(vectors: Floats) -> NDArray[np.float64]:
+    """Rows of (N, d) at length 1; a zero row stays zero."""
+    wide = vectors.astype(np.float64)
+    unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
+    return unit
