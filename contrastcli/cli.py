@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -35,13 +36,29 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     ctx.obj = runs.runs_dir(runs_dir)
 
 
+@cli.command()
+@click.argument("run", required=False)
+@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+@click.pass_obj
+def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
+    """The full-screen app; with a run, it opens on that.
+
+    \b
+    contrast tui
+    contrast tui last
+    """
+    from contrastcli.tui import app
+
+    app.show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
+
+
 @cli.command(cls=options.SettingsCommand)
 @options.from_preset
 @options.from_file
 @options.assigned
 @click.option("--name", metavar="NAME", help="Name of the run directory.")
 @click.option("--resume", metavar="RUN", help="Go on from a run's last checkpoint.")
-@click.option("--no-ui", is_flag=True, help="Plain progress in this terminal.")
+@click.option("--no-ui", is_flag=True, help="Plain progress in this terminal, not the app.")
 @click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights.")
 @options.as_json
@@ -82,7 +99,10 @@ def train(
     if dry_run:
         _print(render.dry_run(start.preview(chosen), json))
     else:
-        raise click.exceptions.Exit(start.start(chosen, run, directory, name, detach=detach, json=json))
+        where: start.Where = (
+            "background" if detach else "here" if no_ui or json or not options.on_a_terminal() else "app"
+        )
+        raise click.exceptions.Exit(start.start(chosen, run, directory, name, where=where, json=json))
 
 
 @cli.group("runs")
@@ -224,38 +244,44 @@ def compare(directory: Path, names: Sequence[str], json: bool) -> None:
 
 @cli.command("eval")
 @click.argument("model", required=False, metavar="[RUN|MODEL]")
-@click.option("--suite", default="sts", show_default=True, metavar="NAME", help="What to measure: sts.")
+@click.option("--suite", "suites", default="sts", show_default=True, metavar="NAME,…", help=options.SUITES)
+@click.option("--task", "tasks", metavar="NAME,…", help="Only these tasks of the suites.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub.")
 @click.option("--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own.")
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores.json into this folder.")
+@click.option("--fresh", is_flag=True, help="Measure again what the cache knows.")
 @options.as_json
 @click.pass_obj
 def evaluate(
     directory: Path,
     model: str | None,
-    suite: str,
+    suites: str,
+    tasks: str | None,
     data_dir: Path | None,
     pooling: config.Pooling | None,
     folder: Path | None,
+    fresh: bool,
     json: bool,
 ) -> None:
-    """Measure a run, a model folder or a hub name on the STS tasks.
+    """Measure a run, a model folder, a hub name or a file of word vectors.
 
     \b
     contrast eval last --data-dir SentEval/data/downstream
-    contrast eval bert-base-uncased --pooling first-last --json
+    contrast eval bert-base-uncased --suite sts,transfer --pooling first-last --json
+    contrast eval glove.840B.300d.txt --suite sts --task STS12,STS-B
     """
     from contrastcli import query as asking
-    from contrastcli.evaluation import suites
+    from contrastcli.evaluation import suites as suiting
+    from contrastcli.evaluation.result import Options
 
-    suites.check_suites(suite)
+    names = suiting.check_suites(suites)
+    chosen = suiting.check_tasks(tasks, names) if tasks else ()
     name = asking.resolve_model(model, directory, os.environ)
-    with console.progress("encoding") as advance:
-        scores = suites.evaluate(name, data_dir, pooling, advance)
-    gaps = scores.sts.missing
-    if scores.sts.scores:
-        suites.store(scores, name if pooling is None else None, folder)
+    with console.progress() as advance:
+        scores = suiting.evaluate(name, names, Options(data_dir, chosen, folder, fresh, advance), pooling)
+    if any(result.tasks for result in scores.results):
         _print(render.scores(scores, json))
+    gaps = [gap for result in scores.results for gap in result.missing]
     if gaps:
         raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
 
@@ -281,8 +307,8 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     name = asking.resolve_model(model, directory, os.environ)
     texts = encoding.read_sentences(source)
     encoder = asking.load_model(name)
-    with console.progress("encoding") as advance:
-        encoding.encode_to(encoder, texts, output, precision, advance)
+    with console.progress() as advance:
+        encoding.encode_to(encoder, texts, output, precision, partial(advance, "encoding"))
     click.echo(f"wrote {output}: {len(texts):,} vectors of {encoder.width}", err=True)
 
 
@@ -298,7 +324,7 @@ def query(
 ) -> None:
     """Cosine and angle of two sentences, or the nearest in a corpus.
 
-    With -, of TAB-separated pairs on stdin, one a line.
+    With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
 
     \b
     contrast query "a dog runs" "a puppy sprints"
@@ -310,13 +336,15 @@ def query(
 
     name = asking.resolve_model(model, directory, os.environ)
     encoder = asking.load_model(name)
+    piped = texts == ("-",)
     if corpus is not None:
-        with console.progress("encoding") as advance:
-            found = asking.nearest(encoder, texts[0], corpus, count, advance)
-        _print(render.neighbours(found, texts[0], name, json))
+        with console.progress() as advance:
+            index = asking.Index(encoder, corpus, partial(advance, "encoding"))
+        for questions in asking.read_questions(options.stdin()) if piped else [texts]:
+            _print(render.neighbours([(text, index.nearest(text, count)) for text in questions], name, json))
     else:
-        for some in asking.read_pairs(sys.stdin.buffer) if texts == ("-",) else [[(texts[0], texts[1])]]:
-            _print(render.similarities(asking.similarity(encoder, some), name, json))
+        for pairs in asking.read_pairs(options.stdin()) if piped else [[(texts[0], texts[1])]]:
+            _print(render.similarities(asking.similarity(encoder, pairs), name, json))
 
 
 @cli.command()

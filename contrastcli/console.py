@@ -50,11 +50,11 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show long work that is no training on stderr: call what is yielded with what is done and the total."""
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show long work that is no training on stderr: call what is yielded with its name, what is done and the total."""
     shown = Forgiving(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console())
 
-    def show(done: int, total: int) -> None:
+    def show(what: str, done: int, total: int) -> None:
         event = Progress(step=0, what=what, done=done, total=total)
         shown(event, encode(event))
 

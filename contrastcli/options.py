@@ -7,7 +7,9 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from io import BufferedIOBase
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -18,6 +20,7 @@ from contrastcli.settings import Setting
 FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
 """Options of `train` that are not called as their setting is."""
 
+SUITES = "What to measure: sts, transfer, fewshot, clustering, geometry, mteb."
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
 from_preset = click.option("--preset", metavar="NAME", help="A published setting: see contrast presets.")
 from_file = click.option(
@@ -101,13 +104,23 @@ def layers(preset: str | None, file: Path | None) -> list[config.Layer]:
 
 def check_question(texts: Sequence[str], corpus: Path | None) -> None:
     """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
-    good = len(texts) == 1 and texts[0] != "-" if corpus else len(texts) == 2 or tuple(texts) == ("-",)
+    good = len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)
     if not good:
         raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
     if not all(text.strip() for text in texts):
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
     if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):  # how Python keeps such bytes
         raise UsageError("a sentence is not UTF-8", "set the terminal to UTF-8, or convert the text with iconv")
+
+
+def stdin() -> BufferedIOBase:
+    """The bytes of stdin, as they come."""
+    return cast(BufferedIOBase, sys.stdin.buffer)
+
+
+def on_a_terminal() -> bool:
+    """Whether a person sits before this process, who can be shown a screen."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def report(error: BaseException, debug: bool) -> int:

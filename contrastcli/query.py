@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from contrastcli import runs
 from contrastcli.config import Pooling
+from contrastcli.data.formats import decode
 from contrastcli.errors import DataError
 from contrastcli.model.cache import OnProgress, cached_vectors
 from contrastcli.model.encoder import SentenceEncoder
@@ -22,7 +23,7 @@ from contrastcli.model.locate import here, locate
 
 Floats = NDArray[np.floating]
 
-_PAIRS = 1000  # of stdin, read and answered together
+_BYTES = 1 << 16  # of stdin, read and answered together at most
 _ROWS = 16_384  # of a corpus, compared at once
 
 
@@ -94,27 +95,46 @@ def _unit(vector: Floats) -> NDArray[np.float64]:
     return unit
 
 
-def read_pairs(stream: Iterable[bytes]) -> Iterator[list[tuple[str, str]]]:
-    """TAB-separated pairs, some at a time, in their order.
+def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:
+    """TAB-separated pairs in their order, those together that have come by then.
 
     Raises DataError, naming the line that is none, or where there is no line at all.
     """
-    from contrastcli.data.formats import decode
+    for lines in _arriving(stream, "write A<TAB>B a line"):
+        yield [_pair(number, line) for number, line in lines]
 
-    pairs = (_pair(number, line) for number, line in decode(stream, "stdin"))
-    some = list(islice(pairs, _PAIRS))
-    if not some:
-        raise DataError("stdin is empty", "write A<TAB>B a line")
-    while some:
-        yield some
-        some = list(islice(pairs, _PAIRS))
+
+def read_questions(stream: BufferedIOBase) -> Iterator[list[str]]:
+    """Sentences, one a line, in their order, those together that have come by then. Raises DataError as above."""
+    for lines in _arriving(stream, "write a sentence a line"):
+        yield [_question(number, line) for number, line in lines]
+
+
+def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[list[tuple[int, str]]]:
+    """Numbered lines as they come, so that a program may wait for each answer."""
+    first, rest = 1, b""
+    while data := stream.read1(_BYTES):
+        *whole, rest = (rest + data).split(b"\n")
+        if whole:
+            yield list(decode(whole, "stdin", first))
+        first += len(whole)
+    if rest:
+        yield list(decode([rest], "stdin", first))
+    elif first == 1:
+        raise DataError("stdin is empty", hint)
 
 
 def _pair(number: int, line: str) -> tuple[str, str]:
-    cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
+    cells = [cell.strip() for cell in line.rstrip("\r").split("\t")]
     if len(cells) != 2 or not all(cells):
         raise DataError(f"stdin, line {number}: not two sentences with a TAB between them", "write A<TAB>B a line")
     return cells[0], cells[1]
+
+
+def _question(number: int, line: str) -> str:
+    if not line.strip():
+        raise DataError(f"stdin, line {number}: blank", "write a sentence a line")
+    return line.strip()
 
 
 @dataclass(frozen=True)
@@ -127,20 +147,23 @@ class Neighbour:
     angle_deg: float
 
 
-def nearest(
-    encoder: SentenceEncoder, query: str, corpus: Path, k: int, on_progress: OnProgress | None = None
-) -> list[Neighbour]:
-    """The k nearest sentences of a corpus file, exactly, nearest first; all where it has fewer.
+class Index:
+    """A corpus to search: each sentence encoded once and kept in the cache, for each model."""
 
-    The corpus is encoded once and kept in the cache, for each model. Raises DataError where it cannot be read.
-    """
-    from contrastcli.data.sources import load_sentences
+    def __init__(self, encoder: SentenceEncoder, corpus: Path, on_progress: OnProgress | None = None) -> None:
+        """Raises DataError where the corpus cannot be read."""
+        from contrastcli.data.sources import load_sentences
 
-    texts = load_sentences(str(corpus))
-    vectors = cached_vectors(encoder, texts, on_progress)  # (N, d)
-    asked = encoder.encode([query])[0]  # (d,)
-    found = [Neighbour(row + 1, texts[row], *_compare(asked, vectors[row])) for row in _top(vectors, asked, k)]
-    return sorted(found, key=lambda n: (n.angle_deg, n.row))
+        self._encoder = encoder
+        self._texts = load_sentences(str(corpus))
+        self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
+
+    def nearest(self, query: str, k: int) -> list[Neighbour]:
+        """The k nearest sentences, exactly, nearest first; all where there are fewer."""
+        asked = self._encoder.encode([query])[0]  # (d,)
+        rows = _top(self._vectors, asked, k)
+        found = [Neighbour(row + 1, self._texts[row], *_compare(asked, self._vectors[row])) for row in rows]
+        return sorted(found, key=lambda n: (n.angle_deg, n.row))
 
 
 def _top(vectors: Floats, asked: Floats, k: int) -> list[int]:

@@ -240,12 +240,15 @@ def similarities(found: Sequence[Similarity], model: str, to_json: bool) -> str:
     return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in found)
 
 
-def neighbours(found: Sequence[Neighbour], query: str, model: str, to_json: bool) -> str:
-    """One line a neighbour, the nearest first."""
+def neighbours(found: Sequence[tuple[str, Sequence[Neighbour]]], model: str, to_json: bool) -> str:
+    """Questions with what is nearest to each: one object a question as JSON, else a line a neighbour."""
     if to_json:
-        lines = ({"query": query, **asdict(n), "model": model} for n in found)
+        lines = ({"query": text, "neighbours": [asdict(n) for n in near], "model": model} for text, near in found)
         return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    return "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in found)
+    blocks = [
+        "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in near) for _, near in found
+    ]
+    return blocks[0] if len(found) == 1 else "\n\n".join(f"{q}\n{b}" for (q, _), b in zip(found, blocks, strict=True))
 
 
 def facts(found: dict[str, Any], to_json: bool) -> str:

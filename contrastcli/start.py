@@ -6,7 +6,7 @@ import contextlib
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -83,7 +83,11 @@ def with_backbone_of(config: Config, directory: Path) -> Config:
     return replace(config, model=msgspec.structs.replace(config.model, backbone=str(named.path)))
 
 
-def start(config: Config, run: Run | None, directory: Path, name: str | None, *, detach: bool, json: bool) -> int:
+Where = Literal["here", "background", "app"]
+"""Where a run trains: in this process, or in one of its own, which the app may show."""
+
+
+def start(config: Config, run: Run | None, directory: Path, name: str | None, *, where: Where, json: bool) -> int:
     """Train a new run or go on with one; returns the exit code. Raises ContrastError."""
     from contrastcli.model.locate import locate
     from contrastcli.training.devices import choose_device
@@ -100,12 +104,30 @@ def start(config: Config, run: Run | None, directory: Path, name: str | None, *,
         locate(config.model.backbone)  # better no run than one that cannot begin
         run = _prepare(config, run, directory, name)
     run = Run(Path(everyone.share(str(run.path) if run else "")))
-    if detach:
-        control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
-        print(run.path, flush=True)
-        _say(f"training in the background: contrast watch {run.name}")
-        return 0
-    return _train(run, plan, json)
+    if where == "here":
+        return _train(run, plan, json)
+    control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+    if where == "app":
+        return _show(run, directory)
+    print(run.path, flush=True)
+    _say(f"training in the background: contrast watch {run.name}")
+    return 0
+
+
+def _show(run: Run, directory: Path) -> int:
+    """The app on a run that trains on its own; returns the run's exit code where it ended meanwhile."""
+    from contrastcli.tui import app
+
+    app.show(directory, run)
+    status = run.status()
+    if not status.ended:
+        _say(f"{run.name} goes on training: contrast watch {run.name}")
+    elif status.code == 0:
+        _conclude(run)
+    else:
+        _say(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
+    print(run.path, flush=True)
+    return status.code
 
 
 def _has_finished(run: Run, plan: Plan) -> bool:

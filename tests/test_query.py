@@ -24,7 +24,7 @@ from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.options import check_question
-from contrastcli.query import load_model, nearest, read_pairs, resolve_model, similarity
+from contrastcli.query import Index, load_model, read_pairs, read_questions, resolve_model, similarity
 from contrastcli.runs import Run
 
 Floats = NDArray[np.float32]
@@ -184,7 +184,7 @@ def test_the_nearest_are_those_of_a_full_search(
     encoder: SentenceEncoder, corpus: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     monkeypatch.setattr(query, "_ROWS", rows)
-    found = nearest(encoder, "ba den fir", corpus, 9)
+    found = Index(encoder, corpus).nearest("ba den fir", 9)
     expected = by_hand(encoder, "ba den fir")[:9]
     assert [n.row for n in found] == [row for _, row in expected]
     assert [n.text for n in found] == [SENTENCES[row - 1] for _, row in expected]
@@ -195,27 +195,27 @@ def test_the_nearest_are_those_of_a_full_search(
 def test_a_sentence_of_the_corpus_finds_itself_and_more_than_all_are_all(
     encoder: SentenceEncoder, corpus: Path
 ) -> None:
-    found = nearest(encoder, SENTENCES[41], corpus, 1000)
+    found = Index(encoder, corpus).nearest(SENTENCES[41], 1000)
     assert found[0].row == 42 and f"{found[0].angle_deg:.1f}" == "0.0" and found[0].cosine <= 1
     assert sorted(n.row for n in found) == list(range(1, 301))
 
 
 def test_a_corpus_may_be_any_file_with_a_column_of_sentences(encoder: SentenceEncoder, tmp_path: Path) -> None:
     (tmp_path / "corpus.csv").write_text('id,text\n1,"ba, den"\n2,go\n')
-    assert {n.text for n in nearest(encoder, "go", tmp_path / "corpus.csv", 5)} == {"ba, den", "go"}
+    assert {n.text for n in Index(encoder, tmp_path / "corpus.csv").nearest("go", 5)} == {"ba, den", "go"}
     (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\nba\tden\n")
     with pytest.raises(DataError, match="pairs"):
-        nearest(encoder, "go", tmp_path / "pairs.tsv", 5)
+        Index(encoder, tmp_path / "pairs.tsv").nearest("go", 5)
 
 
 def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, asked: list[str]) -> None:
     steps: list[tuple[int, int]] = []
-    first = nearest(encoder, "ba", corpus, 5, lambda done, total: steps.append((done, total)))
+    first = Index(encoder, corpus, lambda done, total: steps.append((done, total))).nearest("ba", 5)
     assert sorted(asked) == sorted([*SENTENCES, "ba"]) and steps[-1] == (300, 300)
     asked.clear()
-    assert nearest(encoder, "ba", corpus, 5) == first and asked == ["ba"]
+    assert Index(encoder, corpus).nearest("ba", 5) == first and asked == ["ba"]
     corpus.rename(corpus.with_name("renamed.txt"))  # what it holds counts, not where
-    assert nearest(encoder, "ba", corpus.with_name("renamed.txt"), 5) == first and asked == ["ba"] * 2
+    assert Index(encoder, corpus.with_name("renamed.txt")).nearest("ba", 5) == first and asked == ["ba"] * 2
 
 
 def changed(encoder: SentenceEncoder, what: str) -> None:
@@ -231,35 +231,35 @@ def changed(encoder: SentenceEncoder, what: str) -> None:
 
 @pytest.mark.parametrize("what", ["weights", "prompt", "length", "pooling"])
 def test_another_model_encodes_the_corpus_anew(encoder: SentenceEncoder, corpus: Path, what: str) -> None:
-    before = nearest(encoder, "ba den", corpus, 5)
+    before = Index(encoder, corpus).nearest("ba den", 5)
     changed(encoder, what)
-    found = nearest(encoder, "ba den", corpus, 5)
+    found = Index(encoder, corpus).nearest("ba den", 5)
     assert [n.cosine for n in found] == pytest.approx([c for c, _ in by_hand(encoder, "ba den")[:5]], abs=1e-6)
     assert [n.cosine for n in found] != [n.cosine for n in before]
 
 
 def test_a_changed_corpus_is_encoded_anew(encoder: SentenceEncoder, corpus: Path) -> None:
-    nearest(encoder, "ba den", corpus, 1)
+    Index(encoder, corpus).nearest("ba den", 1)
     corpus.write_text(corpus.read_text().replace(SENTENCES[7] + "\n", "ba den\n", 1))
-    assert nearest(encoder, "ba den", corpus, 1)[0].row == 8
+    assert Index(encoder, corpus).nearest("ba den", 1)[0].row == 8
 
 
 def test_a_damaged_cache_is_made_again(encoder: SentenceEncoder, corpus: Path) -> None:
-    first = nearest(encoder, "ba", corpus, 5)
+    first = Index(encoder, corpus).nearest("ba", 5)
     (file,) = (cache_dir() / "vectors").iterdir()
     for damaged in (file.read_bytes()[:1000], b""):
         file.write_bytes(damaged)
-        assert nearest(encoder, "ba", corpus, 5) == first
+        assert Index(encoder, corpus).nearest("ba", 5) == first
     assert np.array_equal(np.load(file), encoder.encode(SENTENCES))
 
 
 def test_a_cache_that_cannot_be_written_costs_no_answer(
     encoder: SentenceEncoder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = nearest(encoder, "ba", corpus, 5)
+    expected = Index(encoder, corpus).nearest("ba", 5)
     (tmp_path / "file").touch()
     monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "file"))
-    assert nearest(encoder, "ba", corpus, 5) == expected
+    assert Index(encoder, corpus).nearest("ba", 5) == expected
 
 
 def test_words_of_the_command_line_that_are_not_utf_8_are_refused() -> None:
@@ -269,18 +269,22 @@ def test_words_of_the_command_line_that_are_not_utf_8_are_refused() -> None:
 
 
 def test_pairs_of_any_number_come_in_their_order() -> None:
-    lines = [f"a {i}\tb {i}\r\n".encode() for i in range(2500)]
-    blocks = list(read_pairs(lines))
-    assert [pair for block in blocks for pair in block] == [(f"a {i}", f"b {i}") for i in range(2500)]
+    lines = b"".join(f"a {i}\tb {i}\r\n".encode() for i in range(9000))
+    blocks = list(read_pairs(io.BytesIO(lines)))
+    assert [pair for block in blocks for pair in block] == [(f"a {i}", f"b {i}") for i in range(9000)]
     assert len(blocks) > 1
 
 
-def test_pairs_are_answered_before_all_are_read() -> None:
-    def endless() -> object:
-        while True:
-            yield b"a\tb\n"
-
-    assert next(read_pairs(endless()))[0] == ("a", "b")  # type: ignore[arg-type]
+def test_a_line_is_answered_before_the_next_has_come() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb", buffering=0) as sender:
+        pairs, questions = read_pairs(stream), read_questions(stream)
+        sender.write(b"a\tb\nc")
+        assert next(pairs) == [("a", "b")]
+        sender.write(b"\td\n")
+        assert next(pairs) == [("c", "d")]
+        sender.write(b"how so\nwhy\n")
+        assert next(questions) == ["how so", "why"]
 
 
 @pytest.mark.parametrize(
@@ -288,12 +292,12 @@ def test_pairs_are_answered_before_all_are_read() -> None:
 )
 def test_a_line_that_is_no_pair_is_named(bad: bytes) -> None:
     with pytest.raises(DataError, match="stdin, line 3"):
-        list(read_pairs([b"a\tb\n", b"c\td\n", bad, b"e\tf\n"]))
+        list(read_pairs(io.BytesIO(b"a\tb\nc\td\n" + bad + b"e\tf\n")))
 
 
 def test_no_pairs_at_all_are_an_error() -> None:
     with pytest.raises(DataError, match="stdin is empty"):
-        list(read_pairs([]))
+        list(read_pairs(io.BytesIO(b"")))
 
 
 def read_vectors(path: Path) -> tuple[Floats, list[str] | None]:

@@ -78,7 +78,7 @@ def test_training_the_starter_lifts_its_dev_score_and_does_not_lower_sts_b(tmp_p
     from contrastcli.training.dev import DevSet
 
     chosen = config.resolve([config.file_layer(config.preset_path("starter"))])
-    assert start.start(chosen, None, tmp_path, "first", detach=False, json=False) == 0
+    assert start.start(chosen, None, tmp_path, "first", where="here", json=False) == 0
     run = find("first", tmp_path)
     scores = [event for event in run.events() if isinstance(event, Evaluated)]
     best = max(event.spearman for event in scores if event.best)

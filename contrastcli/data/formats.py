@@ -110,9 +110,9 @@ def _open(path: Path) -> BinaryIO:
     return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # whose lines come without a call into Python each
 
 
-def decode(stream: Iterable[bytes], name: str) -> Lines:
-    """Lines as text. They end at line feeds only: other line separators of Unicode occur within sentences."""
-    for number, raw in enumerate(stream, 1):
+def decode(stream: Iterable[bytes], name: str, first: int = 1) -> Lines:
+    """Lines as text, numbered from `first`. They end at line feeds only: other separators occur within sentences."""
+    for number, raw in enumerate(stream, first):
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

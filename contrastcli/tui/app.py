@@ -23,6 +23,12 @@ from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import SCREENS
 
 _LIVE = ("starting", "running")
+_UNTOLD = ("screen.copy_text", "help_quit")  # Textual's own, and no help here
+
+
+def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
+    """Run the app until its user leaves it."""
+    ContrastApp(directory, run).run(mouse=mouse)
 
 
 def _setup() -> Screen[None]:
@@ -79,7 +85,7 @@ class ContrastApp(App[None]):
         ),
         Binding("y", "copy", "copy", tooltip="copy what the screen holds, and write it to a file", show=False),
         Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
-        Binding("q,ctrl+q", "leave", "leave", tooltip="leave the app; training may go on"),
+        Binding("q,ctrl+q", "leave", "leave", key_display="q", tooltip="leave the app; training may go on"),
     ]
 
     watched: reactive[str] = reactive("")
@@ -151,9 +157,13 @@ class ContrastApp(App[None]):
     def action_help(self) -> None:
         """What the screen shows, and its keys."""
         if isinstance(self.screen, ModeScreen):
-            bindings = [active.binding for active in self.screen.active_bindings.values()]
-            keys = [(self.get_key_display(b), b.tooltip or b.description) for b in bindings if b.description]
-            self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, list(dict.fromkeys(keys))))
+            keys: dict[str, list[str]] = {}
+            for active in self.screen.active_bindings.values():
+                words = active.binding.tooltip or active.binding.description
+                if words and active.binding.action not in _UNTOLD:
+                    keys.setdefault(words, []).append(self.get_key_display(active.binding))
+            told = [(" ".join(dict.fromkeys(names)), words) for words, names in keys.items()]
+            self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, told))
 
     def fail(self, words: str) -> None:
         """Say what went wrong."""
