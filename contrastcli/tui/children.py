@@ -40,48 +40,50 @@ class Finished:
 async def contrast(directory: Path, *words: str, on_progress: OnProgress | None = None) -> Finished:
     """Run `contrast` with these words on a runs directory. Being cancelled ends the child too."""
     process = await _start(directory, words)
-    out = b""
-    said: list[str] = []
-
-    async def narration(stream: asyncio.StreamReader) -> None:
-        async for line in stream:
-            event = events.decode(line)
-            if isinstance(event, Progress):
-                if on_progress:
-                    on_progress(event)
-            else:
-                said.append(line.decode(errors="replace"))
-
+    out, said = b"", ""
     try:
         assert process.stdout and process.stderr
-        out, _ = await asyncio.gather(process.stdout.read(), narration(process.stderr))
+        out, said = await asyncio.gather(process.stdout.read(), _narration(process.stderr, on_progress))
         code = await process.wait()
     finally:
         await _end(process)
-    return Finished(code, out.decode(errors="replace"), "".join(said))
+    return Finished(code, out.decode(errors="replace"), said)
+
+
+async def _narration(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
+    """What a child says on stderr, to its end, without its progress."""
+    said: list[str] = []
+    async for line in stream:
+        event = events.decode(line)
+        if not isinstance(event, Progress):
+            said.append(line.decode(errors="replace"))
+        elif on_progress:
+            on_progress(event)
+    return "".join(said)
 
 
 class Conversation:
     """A `contrast` that stays: a line in, an answer out. Slow to start and quick to answer."""
 
-    def __init__(self, directory: Path, *words: str) -> None:
-        self._directory, self._words = directory, words
+    def __init__(self, directory: Path, *words: str, on_progress: OnProgress | None = None) -> None:
+        self._directory, self._words, self._on_progress = directory, words, on_progress
         self._process: Process | None = None
+        self._narration: asyncio.Task[str] | None = None
         self._turn = asyncio.Lock()
 
     async def ask(self, line: str, answers: int = 1) -> list[str]:
         """The lines that answer one line. Raises ChildEnded, with what it said, where it has ended."""
         async with self._turn:
-            self._process = self._process or await _start(self._directory, self._words, stdin=PIPE)
-            assert self._process.stdin and self._process.stdout
+            process = self._process or await self._begin()
+            assert process.stdin and process.stdout
             try:
-                self._process.stdin.write(line.encode() + b"\n")
-                await self._process.stdin.drain()
-                found = [await self._process.stdout.readline() for _ in range(answers)]
+                process.stdin.write(line.encode() + b"\n")
+                await process.stdin.drain()
+                found = [await process.stdout.readline() for _ in range(answers)]
             except OSError:
                 found = [b""]
             if not all(found):
-                raise ChildEnded(await self._last_words())
+                raise ChildEnded(await self._last_words(process))
             return [answer.decode() for answer in found]
 
     async def close(self) -> None:
@@ -90,11 +92,18 @@ class Conversation:
             await _end(self._process)
             self._process = None
 
-    async def _last_words(self) -> str:
-        assert self._process and self._process.stderr
-        said = (await self._process.stderr.read()).decode(errors="replace")
-        code = await self._process.wait()
-        self._process = None
+    async def _begin(self) -> Process:
+        self._process = await _start(self._directory, self._words, stdin=PIPE)
+        assert self._process.stderr
+        # Read all the while: a child waits as soon as the pipe of what it says is full.
+        self._narration = asyncio.create_task(_narration(self._process.stderr, self._on_progress))
+        return self._process
+
+    async def _last_words(self, process: Process) -> str:
+        assert self._narration
+        said, code = await self._narration, await process.wait()
+        if self._process is process:
+            self._process = None
         return Finished(code or 1, "", said).error
 
 
