@@ -18,6 +18,12 @@ from contrastcli.settings import Section, Setting, describe
 Form = Literal["sentences", "pairs", "triplets", "labelled"]
 """Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
 
+Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
+"""What may be done to a sentence's tokens: any order, from behind, without a fifth of them, with a fifth twice."""
+
+PEER = "peer_"
+"""What the names of a peer encoder's views begin with."""
+
 Similarity = Annotated[
     Literal["cosine", "angle", "arc", "rbf"], Meta(description="what two embeddings are compared by", title="s(a,b)")
 ]
@@ -134,6 +140,36 @@ class MAT(ObjectiveSettings, frozen=True, kw_only=True):
         return {"margin": Bounds(-180, 180, "degrees")}
 
 
+class PCL(ObjectiveSettings, frozen=True, kw_only=True):
+    """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+
+
+class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
+    """InfoNCE beside consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+    beta: Annotated[float, Meta(ge=0, le=1000, description="weight of consistency", title="β")] = 1.0
+    gamma: Annotated[float, Meta(ge=0, le=1000, description="weight of distillation; 0: no teacher", title="γ")] = 1.0
+    distillation: Annotated[
+        Literal["listnet", "listmle"], Meta(description="what a teacher's list is learnt by: its softmax or its order")
+    ] = "listmle"
+    teachers: Annotated[
+        str, Meta(description="models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between")
+    ] = ""
+    teacher_tau: Annotated[float, Meta(gt=0, le=1000, description="temperature of a teacher's list", title="τ2")] = 0.05
+
+    def inactive(self) -> frozenset[str]:
+        if not self.gamma:
+            return super().inactive() | {"distillation", "teachers", "teacher_tau"}
+        return super().inactive() | (frozenset({"teacher_tau"}) if self.distillation == "listmle" else frozenset())
+
+
 class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
     """Instance discrimination with weighted hard negatives, beside classification of the pair."""
 
@@ -199,6 +235,10 @@ class Spec:
     `labels` are the labels that it uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
     `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives from the batch's
     rows and whether they bring hard negatives.
+
+    The loss sees the rows' columns as views (anchor, positive, negative). `perturbations` adds a view of the anchor for
+    each, shuffle_1 and so on; `peer` a second encoder, trained with the first and dropped after training, whose views
+    have the names of the first's behind `PEER`; a setting `teachers` the views teacher and teacher_positive.
     """
 
     name: str
@@ -210,6 +250,8 @@ class Spec:
     labels: tuple[int, ...] = ()
     grouped: bool = False
     negatives: Callable[[int, bool], int] = _in_batch
+    perturbations: tuple[Perturbation, ...] = ()
+    peer: bool = False
 
     def describe(self) -> dict[str, Setting]:
         """Its settings by name."""
@@ -228,6 +270,22 @@ BUILT_IN: tuple[Spec, ...] = (
     Spec("mpt", MPT, ("sentences", "pairs"), f"{_TRIPLETS}:mpt", "Nie et al. 2023"),
     Spec("met", MET, ("sentences", "pairs"), f"{_TRIPLETS}:met", "Nie et al. 2023"),
     Spec("mat", MAT, ("sentences", "pairs"), f"{_TRIPLETS}:mat", "Nie et al. 2023"),
+    Spec(
+        "pcl",
+        PCL,
+        ("sentences",),
+        "contrastcli.objectives.pcl:pcl",
+        "Wu et al. 2022 (PCL), SimACE Eq. 12",
+        perturbations=("shuffle", "reverse", "delete", "repeat") * 2,
+        peer=True,
+    ),
+    Spec(
+        "rankcse",
+        RankCSE,
+        ("sentences", "pairs"),
+        "contrastcli.objectives.rankcse:rankcse",
+        "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
+    ),
     Spec(
         "pairsupcon",
         PairSupCon,

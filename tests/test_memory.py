@@ -54,7 +54,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     }
     plan = make_plan(config.resolve([config.Layer(values, dict.fromkeys(values, "test"))]))
     trainer = make_trainer(Path(folder), plan, torch.device("cpu"), lambda event: None, lambda: False, World())
-    assert trainer.stepper.table.lengths.min() == 32
+    assert trainer.batcher.table.lengths.min() == 32
     trainer._save = lambda best: None  # type: ignore[assignment, method-assign]
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = memory_kb("VmRSS")

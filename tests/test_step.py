@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from contrastcli import catalogue, config
 from contrastcli.catalogue import Spec
 from contrastcli.errors import RunError
 from contrastcli.events import AnyEvent, Note
+from contrastcli.training.batch import Batch
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.mlm import Masks
@@ -23,7 +25,7 @@ from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_
 from contrastcli.training.plan import make_plan
 from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
 from contrastcli.training.setup import make_trainer
-from contrastcli.training.step import Batch, Outcome
+from contrastcli.training.step import Outcome
 
 BUDGET = 240  # tokens: a batch of 16 rows takes many chunks
 CPU = torch.device("cpu")
@@ -65,7 +67,7 @@ def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: o
 
 def first_batch(trainer: Trainer) -> Batch:
     step, _, rows = next(trainer.plan.batches(0))
-    return Batch.of(trainer.plan.corpus, rows, step, trainer.config.data.mask_duplicates)
+    return trainer.batcher(step, rows)
 
 
 def gradients(trainer: Trainer) -> dict[str, Tensor]:
@@ -82,15 +84,17 @@ def direct(trainer: Trainer, batch: Batch, pieces: list) -> Tensor:
     pooled = [torch.empty(0)] * len(batch.texts)
     for number, piece in enumerate(pieces):
         set_seed(stepper.run_seed, batch.step, CHUNK, number)
-        for place, vector in zip(piece, stepper.encoder.pooled(stepper.table, batch.texts[piece]), strict=True):
+        encoder = stepper.encoder if piece[0] < batch.own else trainer.extras["peer"]
+        for place, vector in zip(piece, encoder.pooled(batch.table, batch.texts[piece]), strict=True):
             pooled[place] = vector
     set_seed(stepper.run_seed, batch.step, LOSS)
     vectors = stepper.projection(torch.stack(pooled))
     count = len(batch.rows.ids["anchor"])
     views = {view: vectors[i * count : (i + 1) * count] for i, view in enumerate(batch.views)}
-    loss, _ = stepper.loss(views, batch.rows, stepper.heads)
+    given = stepper.teachers.views(batch.rows, CPU) if stepper.teachers else {}
+    loss, _ = stepper.loss(views | given, batch.rows, stepper.heads)
     if stepper.mlm:
-        masks = stepper.mlm.draw(stepper.table, batch.texts, pieces, stepper.run_seed, batch.step)
+        masks = stepper.mlm.draw(batch.table, batch.texts, pieces, stepper.run_seed, batch.step)
         loss = loss + stepper.mlm.weight * masked_loss(trainer, masks, batch.step)
     loss.backward()
     return loss.detach()
@@ -145,8 +149,7 @@ def test_dropout_differs_from_step_to_step_and_repeats_with_it(tiny: Tiny, tmp_p
     batch = first_batch(trainer)
     pieces, _ = trainer.stepper.cut(batch)
     losses = [
-        trainer.stepper.backward_in(Batch(step, batch.texts, batch.views, batch.rows), pieces, True).loss
-        for step in (1, 1, 2)
+        trainer.stepper.backward_in(dataclasses.replace(batch, step=step), pieces, True).loss for step in (1, 1, 2)
     ]
     assert losses[0] == losses[1] != losses[2]
 
@@ -160,7 +163,7 @@ def test_a_sentence_and_its_positive_get_different_dropout(tiny: Tiny, tmp_path:
 def test_graphs_are_kept_only_where_the_whole_batch_fits_the_budget(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
     batch = first_batch(trainer)
-    lengths = trainer.stepper.table.lengths[batch.texts]
+    lengths = batch.table.lengths[batch.texts]
     for budget in (BUDGET, 100, 10_000):
         trainer.stepper.token_budget = budget
         pieces, keep = trainer.stepper.cut(batch)
@@ -175,7 +178,7 @@ def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path)
     stepper, batch = trainer.stepper, first_batch(trainer)
     assert stepper.mlm is not None
     stepper.mlm._special = stepper.mlm._special[:0]  # a tokenizer that does not name its padding
-    masks = stepper.mlm.draw(stepper.table, batch.texts, stepper.cut(batch)[0], 1, 1)
+    masks = stepper.mlm.draw(batch.table, batch.texts, stepper.cut(batch)[0], 1, 1)
     assert any((~real).any() for _, real, _ in masks.chunks)
     assert not any((labels[~real] >= 0).any() for _, real, labels in masks.chunks)
 

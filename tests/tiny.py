@@ -49,17 +49,22 @@ class Tiny:
 
     def settings(self, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> dict[str, object]:
         """A run of 20 steps an epoch, in fp32 and logging every step; `changes` as train__lr=1e-3."""
-        return {
-            "objective.name": objective,
-            "model.backbone": str(self.backbone),
-            "data.train": str(self.data[form]),
-            "dev.data": str(self.dev),
-            "train.batch_size": 8,
-            "train.lr": 1e-3,
-            "train.log_every": 1,
-            "train.precision": "fp32",
-            "train.device": "cpu",
-        } | {name.replace("__", "."): value for name, value in changes.items()}
+        teachers = {"objective.teachers": f"{self.backbone}:cls=2,{self.backbone}"} if objective == "rankcse" else {}
+        return (
+            teachers
+            | {
+                "objective.name": objective,
+                "model.backbone": str(self.backbone),
+                "data.train": str(self.data[form]),
+                "dev.data": str(self.dev),
+                "train.batch_size": 8,
+                "train.lr": 1e-3,
+                "train.log_every": 1,
+                "train.precision": "fp32",
+                "train.device": "cpu",
+            }
+            | {name.replace("__", "."): value for name, value in changes.items()}
+        )
 
     def config(self, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> Config:
         values = self.settings(objective, form, **changes)

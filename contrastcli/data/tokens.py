@@ -147,7 +147,7 @@ class TokenTable:
         return np.diff(self.starts)
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[int]]) -> TokenTable:
+    def of(cls, rows: Iterable[Sequence[int] | Ids]) -> TokenTable:
         """A table of ids given text by text."""
         arrays = [np.asarray(row, dtype=np.int32) for row in rows]
         starts = np.zeros(len(arrays) + 1, dtype=np.int64)

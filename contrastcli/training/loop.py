@@ -18,6 +18,7 @@ from contrastcli.events import AnyEvent, Note, Saved, Step
 from contrastcli.files import atomic_write
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.training import angles, checkpoint
+from contrastcli.training.batch import Batch, Batcher
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.clock import Clock
 from contrastcli.training.dev import COLLAPSE, DevSet
@@ -25,7 +26,7 @@ from contrastcli.training.devices import is_out_of_memory, memory_mb
 from contrastcli.training.distributed import World
 from contrastcli.training.optim import gradient_norm, set_rate
 from contrastcli.training.plan import Plan
-from contrastcli.training.step import Batch, Outcome, Stepper
+from contrastcli.training.step import Outcome, Stepper
 
 Emit = Callable[[AnyEvent], None]
 SMALLEST_BUDGET = 64
@@ -41,6 +42,7 @@ class Trainer:
     encoder: SentenceEncoder
     extras: nn.ModuleDict
     optimizer: torch.optim.Optimizer
+    batcher: Batcher
     stepper: Stepper
     dev: DevSet | None
     emit: Emit
@@ -65,7 +67,7 @@ class Trainer:
                 self.emit(Note(step=self.position.step, text=text))
                 return "finished"
             lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
-            batch = Batch.of(self.plan.corpus, rows, step, self.config.data.mask_duplicates)
+            batch = self.batcher(step, rows)
             outcome, norm = self._update(batch)
             self.position.step = step
             clock.tick(len(batch.texts))

@@ -12,14 +12,17 @@ from contrastcli.config import Train
 from contrastcli.model.encoder import SentenceEncoder
 
 
-def make_optimizer(settings: Train, encoder: SentenceEncoder, extras: nn.Module) -> torch.optim.Optimizer:
-    """Adam or AdamW with a rate for the backbone and one for heads, the encoder's own among them.
+def make_optimizer(settings: Train, encoder: SentenceEncoder, extras: nn.ModuleDict) -> torch.optim.Optimizer:
+    """Adam or AdamW with a rate for the backbone and a peer's, and one for heads, the encoder's own among them.
 
     Vectors (biases, norms) are not decayed.
     """
-    heads = [*(encoder.dense.parameters() if encoder.dense is not None else ()), *extras.parameters()]
+    heads = list(encoder.dense.parameters()) if encoder.dense is not None else []
+    heads += [p for name, module in extras.items() if name != "peer" for p in module.parameters()]
+    peer = extras["peer"].parameters() if "peer" in extras else ()
     groups = [
         *_groups(encoder.backbone.parameters(), settings.lr, settings.weight_decay),
+        *_groups(peer, settings.lr, settings.weight_decay),
         *_groups(heads, settings.head_lr or settings.lr, settings.weight_decay),
     ]
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam

@@ -10,6 +10,7 @@ from contrastcli.data.batching import BatchOrder, Corpus, Indices
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.sources import load_dev, load_examples
 from contrastcli.errors import UsageError
+from contrastcli.training.teachers import Teacher, named_teachers
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Plan:
     dev: ScoredPairs | None
     order: BatchOrder
     steps: int
+    teachers: list[Teacher]
 
     @property
     def steps_per_epoch(self) -> int:
@@ -29,8 +31,9 @@ class Plan:
 
     @property
     def sentences_per_step(self) -> int:
-        """Texts through the encoder in a full batch."""
-        return self.order.batch_size * len(self.corpus.views)
+        """Texts through the encoder, and through a peer, in a full batch."""
+        spec = self.config.spec
+        return self.order.batch_size * (len(self.corpus.views) + len(spec.perturbations)) * (1 + spec.peer)
 
     @property
     def negatives_per_anchor(self) -> int:
@@ -53,12 +56,13 @@ def make_plan(config: Config) -> Plan:
     """Read the data and lay out the run. Raises DataError and UsageError."""
     if not config.data.train:
         raise UsageError("there is nothing to train on: data.train is not set", "use --data FILE, or --preset starter")
+    teachers = named_teachers(config.objective)
     examples = load_examples(config.data, config.spec.needs, config.spec.labels)
     examples, dev = load_dev(config.dev.data, examples, config.train.seed)
     corpus = Corpus.of(examples)
     groups = corpus.views["anchor"] if config.spec.grouped else None
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups)
-    return Plan(config, examples, corpus, dev, order, _steps(config, order))
+    return Plan(config, examples, corpus, dev, order, _steps(config, order), teachers)
 
 
 def _steps(config: Config, order: BatchOrder) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-CHUNK, LOSS, FRESH, MASKS, MLM = range(5)
-"""Streams of a step: an encoder chunk, the loss, fresh weights, masked tokens, a chunk of the masked-token term."""
+CHUNK, LOSS, FRESH, MASKS, MLM, PERTURB = range(6)
+"""Streams of a step: an encoder chunk, the loss, fresh weights, masked tokens, a chunk of the masked-token term, and
+perturbed views."""
 
 
 def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from contrastcli.config import Config
-from contrastcli.data.tokens import TokenTable, tokenise
+from contrastcli.data.tokens import tokenise
 from contrastcli.errors import DataError
 from contrastcli.events import Note, Progress
 from contrastcli.files import writing_to
@@ -17,6 +18,7 @@ from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import locate
 from contrastcli.training import checkpoint
+from contrastcli.training.batch import Batcher
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
 from contrastcli.training.devices import choose_precision, default_budget
@@ -28,6 +30,8 @@ from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
 from contrastcli.training.seeds import FRESH, set_seed
 from contrastcli.training.step import Stepper
+from contrastcli.training.teachers import Teachers
+from contrastcli.training.views import Perturber
 
 
 def make_trainer(
@@ -39,12 +43,14 @@ def make_trainer(
     set_seed(config.train.seed, 0, FRESH)
     encoder = _encoder(config, folder).to(device)
     mlm = load_mlm(locate(config.model.backbone), encoder, config.objective)
-    extras = _extras(config, encoder, mlm).to(device)
+    peer = make_peer(encoder) if config.spec.peer else None
+    extras = _extras(config, encoder, mlm, peer).to(device)
     optimizer = make_optimizer(config.train, encoder, extras)
     position = checkpoint.restore(folder, extras, optimizer) if folder else Position()
     stepper = Stepper(
         encoder=encoder,
-        table=_tokens(plan, encoder, emit),
+        peer=peer,
+        teachers=_teachers(plan, device, emit),
         loss=make_loss(config.spec, config.objective),
         heads=_dict(extras["heads"]),
         projection=encoder.dense or extras["projection"],
@@ -55,7 +61,8 @@ def make_trainer(
         world=world,
     )
     dev = DevSet.of(plan.dev, encoder) if plan.dev else None
-    return Trainer(run, plan, encoder, extras, optimizer, stepper, dev, emit, should_stop, world, position)
+    batcher = _batcher(plan, encoder, emit)
+    return Trainer(run, plan, encoder, extras, optimizer, batcher, stepper, dev, emit, should_stop, world, position)
 
 
 def _last_checkpoint(run: Path, world: World) -> Path | None:
@@ -82,13 +89,22 @@ def _encoder(config: Config, checkpoint_folder: Path | None) -> SentenceEncoder:
     return encoder
 
 
-def _extras(config: Config, encoder: SentenceEncoder, mlm: MaskedLanguageModel | None) -> nn.ModuleDict:
+def make_peer(encoder: SentenceEncoder) -> SentenceEncoder:
+    """A second encoder that begins as the first one's backbone, in training mode. Both share one projection."""
+    return SentenceEncoder(deepcopy(encoder.backbone), encoder.tokenizer, encoder.pooling).train()
+
+
+def _extras(
+    config: Config, encoder: SentenceEncoder, mlm: MaskedLanguageModel | None, peer: SentenceEncoder | None
+) -> nn.ModuleDict:
     """What is trained beside the encoder and dropped after training."""
     width = encoder.backbone.width
     extras = nn.ModuleDict({"heads": make_heads(config.spec, encoder.width)})
     extras["projection"] = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
     if mlm:
         extras["mlm"] = mlm
+    if peer:
+        extras["peer"] = peer
     return extras
 
 
@@ -97,12 +113,24 @@ def _dict(module: nn.Module) -> nn.ModuleDict:
     return module
 
 
-def _tokens(plan: Plan, encoder: SentenceEncoder, emit: Emit) -> TokenTable:
-    length = min(plan.config.model.max_length, encoder.backbone.max_length)
-    if length < plan.config.model.max_length:
+def _teachers(plan: Plan, device: torch.device, emit: Emit) -> Teachers | None:
+    """What the teachers make of the corpus, from the cache where they have seen it before."""
+    if not plan.teachers:
+        return None
+    return Teachers.of(plan.teachers, plan.corpus.texts, device, _progress("encoding by a teacher", emit))
+
+
+def _batcher(plan: Plan, encoder: SentenceEncoder, emit: Emit) -> Batcher:
+    """The corpus as tokens, and the views that the objective wants of them."""
+    config = plan.config
+    length = min(config.model.max_length, encoder.backbone.max_length)
+    if length < config.model.max_length:
         emit(Note(step=0, text=f"model.max_length is {length}, the most that this backbone reads"))
+    table = tokenise(plan.corpus.texts, encoder.tokenizer, length, _progress("tokenising", emit))
+    kinds = config.spec.perturbations
+    perturber = Perturber.of(kinds, encoder.tokenizer, length, config.train.seed) if kinds else None
+    return Batcher(plan.corpus, table, config.data.mask_duplicates, perturber, config.spec.peer)
 
-    def progress(done: int, total: int) -> None:
-        emit(Progress(step=0, what="tokenising", done=done, total=total))
 
-    return tokenise(plan.corpus.texts, encoder.tokenizer, length, progress)
+def _progress(what: str, emit: Emit) -> Callable[[int, int], None]:
+    return lambda done, total: emit(Progress(step=0, what=what, done=done, total=total))

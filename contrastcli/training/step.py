@@ -14,32 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from contrastcli.data.batching import Corpus, Indices, chunks
-from contrastcli.data.tokens import TokenTable
+from contrastcli.data.batching import Indices, chunks
 from contrastcli.model.encoder import Precision, SentenceEncoder
-from contrastcli.objectives.rows import Rows
+from contrastcli.training.batch import Batch
 from contrastcli.training.distributed import World
 from contrastcli.training.mlm import MaskedLanguageModel
 from contrastcli.training.objective import Loss
 from contrastcli.training.seeds import CHUNK, LOSS, MLM, set_seed
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The texts of one step: `texts` (V·N,) indexes the table, view after view."""
-
-    step: int
-    texts: Indices
-    views: Sequence[str]
-    rows: Rows
-
-    @classmethod
-    def of(cls, corpus: Corpus, rows: Indices, step: int, mask_duplicates: bool) -> Batch:
-        """Some rows of the corpus, (N,)."""
-        views = {view: torch.from_numpy(texts[rows]) for view, texts in corpus.views.items()}
-        label = None if corpus.labels is None else torch.from_numpy(corpus.labels[rows])
-        texts: Indices = torch.cat(list(views.values())).numpy()
-        return cls(step, texts, list(views), Rows(views, label, mask_duplicates))
+from contrastcli.training.teachers import Teachers
 
 
 @dataclass(frozen=True)
@@ -56,7 +38,8 @@ class Stepper:
     """Computes the gradient of one batch after another."""
 
     encoder: SentenceEncoder
-    table: TokenTable
+    peer: SentenceEncoder | None
+    teachers: Teachers | None
     loss: Loss
     heads: nn.ModuleDict
     projection: nn.Module
@@ -75,10 +58,11 @@ class Stepper:
         """The chunks of a batch, and whether all of their graphs fit into the budget.
 
         Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs beside its
-        graph stays small too.
+        graph stays small too. Each goes through one encoder: those of the peer are the encoder's once more.
         """
-        lengths = self.table.lengths[batch.texts]
-        pieces = chunks(lengths, self.token_budget // 4)
+        lengths = batch.table.lengths[batch.texts]
+        pieces = chunks(lengths[: batch.own], self.token_budget // 4)
+        pieces = [piece + start for start in range(0, len(batch.texts), batch.own) for piece in pieces]
         padded = sum(len(piece) * int(lengths[piece[0]]) for piece in pieces)
         return pieces, padded <= self.token_budget
 
@@ -95,7 +79,7 @@ class Stepper:
                     kept[number] = pooled
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
-        masks = self.mlm.draw(self.table, batch.texts, pieces, self.run_seed, batch.step) if self.mlm else None
+        masks = self.mlm.draw(batch.table, batch.texts, pieces, self.run_seed, batch.step) if self.mlm else None
         for number, piece in own:
             pooled = kept.pop(number) if keep_graph else self._embed(batch, number, piece)
             torch.autograd.backward(pooled, gradient[torch.from_numpy(piece)])
@@ -106,20 +90,24 @@ class Stepper:
             outcome.parts["mlm"] = self.world.sum(masks.loss)
             outcome = Outcome(outcome.loss + self.mlm.weight * masks.loss, outcome.parts, outcome.views)
         self.world.sum_gradients(self.encoder.backbone.parameters())
+        if self.peer:
+            self.world.sum_gradients(self.peer.parameters())
         if self.mlm:
             self.world.sum_gradients(self.mlm.parameters())
         return outcome
 
     def _embed(self, batch: Batch, number: int, piece: Indices) -> Tensor:
         set_seed(self.run_seed, batch.step, CHUNK, number)  # the same dropout in both passes over a chunk
-        return self.encoder.pooled(self.table, batch.texts[piece], self.precision)  # (chunk, d)
+        encoder = self.peer if self.peer and piece[0] >= batch.own else self.encoder
+        return encoder.pooled(batch.table, batch.texts[piece], self.precision)  # (chunk, d)
 
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
         """Loss over the whole batch, and its gradient by the pooled embeddings (V·N, d); heads get theirs."""
         leaf.requires_grad_()
         set_seed(self.run_seed, batch.step, LOSS)
         views = dict(zip(batch.views, self.projection(leaf).chunk(len(batch.views)), strict=True))  # (N, d) each
-        loss, parts = self.loss(views, batch.rows, self.heads)
+        given = self.teachers.views(batch.rows, leaf.device) if self.teachers else {}
+        loss, parts = self.loss(views | given, batch.rows, self.heads)
         torch.autograd.backward(loss)
         gradient = leaf.grad if leaf.grad is not None else torch.zeros_like(leaf)
         return Outcome(loss.detach(), parts, {name: z.detach() for name, z in views.items()}), gradient

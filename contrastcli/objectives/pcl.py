@@ -1,0 +1,72 @@
+"""PCL: two peer encoders that learn from many views of every sentence, and from each other.
+
+Wu et al., 2022 (PCL); SimACE, Eq. 12. A row's list is the softmax of its anchor's similarities to the row's own views
+(the positive, which is a dropout copy, and the perturbed ones) and to the other rows' positives.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.catalogue import PEER
+from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.similarity import Similarity, paired, pairwise
+
+
+def pcl(
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, similarity: Similarity, margin: float, tau: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """InfoNCE of the net + InfoNCE of the peer + group + across + within, each a mean over the rows.
+
+    With P(f, g) the lists of f's anchors over g's views:
+
+    - group:  the mean over a row's own views of −log P(net, peer), and the same of P(peer, net);
+    - across: KL( P(peer, net) ‖ P(net, peer) );
+    - within: KL( P(peer, peer) ‖ P(net, net) ).
+
+    Views: anchor, positive and any further ones of the same rows, (N, d), and the peer's of all these. The margin, in
+    the unit of `similarity`, is InfoNCE's alone. Every term trains both encoders. It has no heads.
+    Parts: contrast and peer (InfoNCE of each), group, across, within.
+    """
+    names = [name for name in views if not name.startswith(PEER)]
+    net, peer = {name: views[name] for name in names}, {name: views[PEER + name] for name in names}
+    contrast, _ = infonce(net, rows, heads, similarity=similarity, margin=margin, tau=tau)
+    contrast_of_peer, _ = infonce(peer, rows, heads, similarity=similarity, margin=margin, tau=tau)
+    with full_precision(views) as full:
+        rows = rows.to(contrast.device)
+        everyone = torch.arange(len(full["anchor"]), device=contrast.device)  # (N,)
+        own = len(names) - 1  # K
+        others = [name for name in names if name not in ("anchor", "positive")]
+        nets, peers = (
+            torch.stack([full[prefix + name] for name in ("anchor", "positive", *others)]) for prefix in ("", PEER)
+        )  # (1 + K, N, d) each
+
+        def listed(i: Tensor, asking: Tensor, answering: Tensor) -> Tensor:  # (n,), two (1 + K, N, d) → (n, K + N)
+            anchor = asking[0, i]  # (n, d)
+            mine = paired(anchor, answering[1:, i], similarity).T / tau  # (n, K)
+            theirs = pairwise(anchor, answering[1], similarity) / tau  # (n, N)
+            logits = torch.cat([mine, masked(theirs, rows.negatives(i, ["positive"]))], dim=1)
+            return logits.log_softmax(dim=1)
+
+        def group(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
+            lists = listed(i, net, peer) + listed(i, peer, net)
+            return -lists[:, :own].mean(dim=1)
+
+        def across(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
+            return divergence(listed(i, peer, net), listed(i, net, peer))
+
+        def within(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
+            return divergence(listed(i, peer, peer), listed(i, net, net))
+
+        terms = {"contrast": contrast, "peer": contrast_of_peer}
+        for name, term in (("group", group), ("across", across), ("within", within)):
+            terms[name] = mean_over(everyone, term, nets, peers)
+    return torch.stack(list(terms.values())).sum(), {name: value.detach() for name, value in terms.items()}
+
+
+def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(P ‖ Q) of two lists of log-probabilities: two (n, M) → (n,)."""
+    return (log_p.exp() * (log_p - log_q)).sum(dim=1)

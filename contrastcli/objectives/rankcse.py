@@ -1,0 +1,103 @@
+"""RankCSE: InfoNCE, two dropout copies that rank the batch alike, and the ranking of a teacher.
+
+Liu et al., 2023 (RankCSE); SimACE, Eq. 13 and 14. Each row ranks the batch by a list of similarities: its anchor to all
+positives, and its positive to all anchors.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.similarity import Similarity, cosines, pairwise
+
+Distillation = Literal["listnet", "listmle"]
+
+
+def rankcse(
+    views: Mapping[str, Tensor],
+    rows: Rows,
+    heads: nn.ModuleDict,
+    *,
+    similarity: Similarity,
+    margin: float,
+    tau: float,
+    beta: float,
+    gamma: float,
+    distillation: Distillation,
+    teacher_tau: float,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """InfoNCE + β · consistency + γ · distillation, each a mean over the rows.
+
+    Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher and teacher_positive,
+    (N, d'). The margin, in the unit of `similarity`, is InfoNCE's alone; a teacher's list is of cosines. Texts that
+    InfoNCE leaves out of a row's negatives are left out of its lists. It has no heads.
+    Parts: contrast, consistency and, unless γ is 0, distillation.
+    """
+    loss, parts = infonce(views, rows, heads, similarity=similarity, margin=margin, tau=tau)
+    with full_precision(views) as full:
+        rows = rows.to(loss.device)
+        everyone = torch.arange(len(full["anchor"]), device=loss.device)  # (N,)
+
+        def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
+            keep = _candidates(rows, i)  # (n, N)
+            there = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
+            back = pairwise(positive[i], anchor, similarity) / tau  # (n, N)
+            return jensen_shannon(masked(there, keep), masked(back, keep))
+
+        def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
+            student = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
+            teacher = cosines(full["teacher"][i], full["teacher_positive"])  # (n, N)
+            keep = _candidates(rows, i)
+            if distillation == "listmle":
+                return listmle(student, teacher, keep)
+            return listnet(student, teacher / teacher_tau, keep & (everyone != i[:, None]))
+
+        terms = {"consistency": (beta, consistency)}
+        if gamma:
+            terms["distillation"] = (gamma, distance)
+        for name, (weight, term) in terms.items():
+            value = mean_over(everyone, term, full["anchor"], full["positive"])
+            loss = loss + weight * value
+            parts[name] = value.detach()
+    return loss, parts
+
+
+def jensen_shannon(a: Tensor, b: Tensor) -> Tensor:
+    """The Jensen-Shannon divergence of the softmaxes of two lists of logits, 0 to log 2: two (n, N) → (n,)."""
+    log_p, log_q = a.log_softmax(dim=1), b.log_softmax(dim=1)
+    log_m = torch.logaddexp(log_p, log_q) - math.log(2)  # of the mixture (P + Q) / 2
+    return 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum(dim=1)
+
+
+def listnet(student: Tensor, teacher: Tensor, keep: Tensor) -> Tensor:
+    """−Σ_j P_j log Q_j of the softmaxes of a teacher's and a student's kept logits: three (n, N) → (n,).
+
+    Without anything kept it is 0.
+    """
+    wanted = masked(teacher, keep).softmax(dim=1) * keep
+    return -(wanted * masked(student, keep).log_softmax(dim=1)).sum(dim=1)
+
+
+def listmle(student: Tensor, teacher: Tensor, keep: Tensor) -> Tensor:
+    """How unlikely a student's logits make the teacher's order of the kept columns: three (n, N) → (n,).
+
+    Plackett-Luce: each place in turn is drawn, by softmax, from what is left; the mean of −log over the places. Columns
+    that the teacher ranks alike stay in their order.
+    """
+    order = masked(teacher, keep).argsort(dim=1, descending=True, stable=True)  # (n, N), what is not kept is last
+    ordered = masked(student, keep).gather(1, order)
+    left = ordered.flip(1).logcumsumexp(dim=1).flip(1)  # (n, N) the log-sum-exp of a place and all after it
+    kept = keep.gather(1, order)
+    return ((left - ordered) * kept).sum(dim=1) / kept.sum(dim=1).clamp_min(1)
+
+
+def _candidates(rows: Rows, i: Tensor) -> Tensor:
+    """Which rows stand in the lists of rows i, themselves included: (n,) → (n, N) bool."""
+    others = rows.negatives(i, ["anchor"]) & rows.negatives(i, ["positive"])
+    return others | (torch.arange(others.shape[1], device=others.device) == i[:, None])
