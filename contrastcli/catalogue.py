@@ -271,22 +271,6 @@ BUILT_IN: tuple[Spec, ...] = (
     Spec("met", MET, ("sentences", "pairs"), f"{_TRIPLETS}:met", "Nie et al. 2023"),
     Spec("mat", MAT, ("sentences", "pairs"), f"{_TRIPLETS}:mat", "Nie et al. 2023"),
     Spec(
-        "pcl",
-        PCL,
-        ("sentences",),
-        "contrastcli.objectives.pcl:pcl",
-        "Wu et al. 2022 (PCL), SimACE Eq. 12",
-        perturbations=("shuffle", "reverse", "delete", "repeat") * 2,
-        peer=True,
-    ),
-    Spec(
-        "rankcse",
-        RankCSE,
-        ("sentences", "pairs"),
-        "contrastcli.objectives.rankcse:rankcse",
-        "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
-    ),
-    Spec(
         "pairsupcon",
         PairSupCon,
         ("labelled",),
@@ -326,6 +310,22 @@ BUILT_IN: tuple[Spec, ...] = (
         heads="contrastcli.objectives.softmax:heads",
         labels=(0, 1, 2),
         negatives=_none,
+    ),
+    Spec(
+        "pcl",
+        PCL,
+        ("sentences",),
+        "contrastcli.objectives.pcl:pcl",
+        "Wu et al. 2022 (PCL), SimACE Eq. 12",
+        perturbations=("shuffle", "reverse", "delete", "repeat") * 2,
+        peer=True,
+    ),
+    Spec(
+        "rankcse",
+        RankCSE,
+        ("sentences", "pairs"),
+        "contrastcli.objectives.rankcse:rankcse",
+        "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
     ),
 )
 
