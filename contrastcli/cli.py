@@ -263,11 +263,11 @@ def evaluate(
     fresh: bool,
     json: bool,
 ) -> None:
-    """Measure a run, a model folder, a hub name or a file of word vectors.
+    """Measure a run, a model or a file of word vectors.
 
     \b
     contrast eval last --data-dir SentEval/data/downstream
-    contrast eval bert-base-uncased --suite sts,transfer --pooling first-last --json
+    contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval glove.840B.300d.txt --suite sts --task STS12,STS-B
     """
     from contrastcli import query as asking

@@ -19,8 +19,11 @@ HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "text
 TERMINAL = {"textual", "rich", "click"}
 
 LEFT = {"cli", "options", "start", "render", "console", "control", "runs", "status", "events", "catalogue"}
-LEFT |= {"config", "settings", "files", "errors", "tui", "__init__", "__main__"}
+LEFT |= {"config", "settings", "files", "errors", "tui", "chart", "__init__", "__main__"}
 """Modules that load no library of numbers when they are imported."""
+
+APP = LEFT - {"cli", "start", "__init__", "__main__"}
+"""What the app may know: it reads runs, and asks the command line for all else."""
 
 BASE = {"events", "catalogue", "config", "settings", "files", "errors"}
 """What every other module may know."""
@@ -36,7 +39,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "data": BASE,
     "model": BASE | {"data"},
     "training": BASE | {"data", "model", "objectives", "evaluation", "runs", "control", "status"},
-    "evaluation": BASE | {"data", "model", "objectives", "query"},
+    "evaluation": BASE | {"chart", "data", "model", "objectives", "query"},
     "query": BASE | {"data", "model", "objectives", "training", "runs"},
     "encode": BASE | {"data", "model"},
     "export": BASE | {"data", "model", "objectives", "runs"},
@@ -73,7 +76,7 @@ def test_commands_that_compute_nothing_load_nothing_heavy(words: tuple[str, ...]
     assert not HEAVY & after(*words)
 
 
-@pytest.mark.parametrize("module", ["cli", "console", "runs", "start", "control"])
+@pytest.mark.parametrize("module", ["cli", "console", "runs", "start", "control", "chart"])
 def test_the_command_line_loads_nothing_heavy(module: str) -> None:
     assert not HEAVY & loaded(f"import contrastcli.{module}")
 
@@ -87,6 +90,20 @@ def test_what_computes_knows_no_terminal() -> None:
     parts = ["training.process", "evaluation.suites", "query", "encode", "export", "data.sources", "model.folder"]
     code = "\n".join(f"import contrastcli.{part}" for part in [*parts, "objectives.infonce", "training.setup"])
     assert not TERMINAL & loaded(code)
+
+
+def test_the_app_starts_without_libraries_of_numbers(tmp_path: Path) -> None:
+    """Its first screen is painted, on a terminal of its own."""
+    code = f"""
+import asyncio
+from pathlib import Path
+from contrastcli.tui.app import ContrastApp
+async def look():
+    async with ContrastApp(Path({str(tmp_path)!r})).run_test() as pilot:
+        await pilot.pause()
+asyncio.run(look())
+"""
+    assert not (HEAVY - {"textual"}) & loaded(code)
 
 
 def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
@@ -138,7 +155,14 @@ def imports(path: Path, *, anywhere: bool) -> list[str]:
 
 @pytest.mark.parametrize("path", [p for p in files() if part_of(p) in LEFT], ids=lambda p: p.name)
 def test_the_left_group_imports_nothing_heavy(path: Path) -> None:
-    assert not HEAVY & {name.partition(".")[0] for name in imports(path, anywhere=False)}
+    allowed = {"textual"} if part_of(path) == "tui" else set()
+    assert not (HEAVY - allowed) & {name.partition(".")[0] for name in imports(path, anywhere=False)}
+
+
+@pytest.mark.parametrize("path", [p for p in files() if part_of(p) == "tui"], ids=lambda p: p.name)
+def test_the_app_knows_runs_and_the_command_line_only(path: Path) -> None:
+    ours = {name.split(".")[1] for name in imports(path, anywhere=True) if name.startswith("contrastcli.")}
+    assert ours <= APP
 
 
 @pytest.mark.parametrize("path", [p for p in files() if part_of(p) in MAY_KNOW], ids=lambda p: p.name)
