@@ -13,8 +13,9 @@ import pytest
 from command import LABELLED, SENTENCES, Contrast, train
 
 from contrastcli import config as configs
-from contrastcli import control
+from contrastcli import control, options, start
 from contrastcli.runs import Run
+from contrastcli.tui import app
 
 CONTRAST = (sys.executable, "-m", "contrastcli")
 
@@ -239,3 +240,40 @@ def test_a_terminal_that_knows_ascii_only_gets_words_for_symbols() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run([*CONTRAST, "config", "show"], capture_output=True, env=environment, timeout=60)
     assert done.returncode == 0 and b"tau" in done.stdout
+
+
+def test_training_goes_on_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write) as stdout:
+        command = [*CONTRAST, *train(*LABELLED, "--name", "mine", "--no-ui")]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Run(Path("runs/mine")).status().state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("words", "where"), [((), "app"), (("--no-ui",), "here"), (("--detach",), "background"), (("--json",), "here")]
+)
+def test_on_a_terminal_training_opens_the_app_unless_told_otherwise(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], where: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(options, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(start, "start", lambda *_, where, json: asked.append(where) or 0)
+    assert contrast(*train(*LABELLED, *words)).code == 0
+    assert asked == [where]
+
+
+def test_the_app_shows_a_run_that_trains_on_its_own(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def show(directory: Path, run: Run, *, mouse: bool = True) -> None:
+        assert json.loads(run.alive_path.read_bytes())["pid"] != os.getpid()
+        assert control.wait(run, 60).state == "finished"
+
+    monkeypatch.setattr(options, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(app, "show", show)
+    answer = contrast(*train(*LABELLED, "--name", "mine"))
+    assert (answer.code, answer.out) == (0, "runs/mine\n")
+    assert "next: contrast query" in answer.err
