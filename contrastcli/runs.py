@@ -32,6 +32,7 @@ from contrastcli.config import Config
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.events import Angles, AnyEvent, Evaluated
 from contrastcli.files import atomic_write, locked, read_json, writing_to
+from contrastcli.groups import Group, Member, group, numbers
 from contrastcli.settings import Value
 from contrastcli.status import Status
 
@@ -149,9 +150,9 @@ def create(config: Config, directory: Path, name: str | None) -> Run:
 
     Raises UsageError for a bad name, RunError if it exists or cannot be written.
     """
-    run = Run(directory / (_new_name(config, directory) if name is None else _checked(name)))
+    run = Run(directory / (new_name(config, directory) if name is None else checked_name(name)))
     with writing_to(directory):
-        _make_runs_dir(directory)
+        make_runs_dir(directory)
         try:
             run.path.mkdir()
         except FileExistsError:
@@ -164,13 +165,15 @@ def create(config: Config, directory: Path, name: str | None) -> Run:
     return run
 
 
-def _make_runs_dir(directory: Path) -> None:
+def make_runs_dir(directory: Path) -> None:
+    """A folder for runs, which git does not look into. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     if not any(directory.iterdir()):  # a folder in use, such as --runs-dir ., keeps its own idea of what git sees
         (directory / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
+    """The name that a user gives a run. Raises UsageError for a bad one."""
     if name == "last" or not re.fullmatch(r"\w[\w.,=+@-]*", name):
         raise UsageError(
             f"a run cannot be named '{name}'",
@@ -179,7 +182,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _new_name(config: Config, directory: Path) -> str:
+def new_name(config: Config, directory: Path) -> str:
+    """A name that no run has, made of the date, objective and backbone."""
     backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
     words = [time.strftime("%Y-%m-%d-%H%M"), config.spec.name, re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")]
     while True:
@@ -253,19 +257,29 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side: `settings` holds those that differ, a value per run, None where its objective has no such."""
+    """Runs side by side: `settings` holds those that differ, a value per run, None where its objective has no such.
+
+    `groups` has the same runs by method: those that differ only in their seed are one.
+    """
 
     settings: Mapping[str, tuple[Value | None, ...]]
     results: tuple[Result, ...]
+    groups: tuple[Group, ...]
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
     """The settings that differ and the results, in the order of the runs. Raises DataError or UsageError."""
-    flats = [run.config().flat() for run in runs]
-    keys = dict.fromkeys(key for flat in flats for key in flat)
-    columns = {key: tuple(flat.get(key) for flat in flats) for key in keys}
+    members = [member(run) for run in runs]
+    keys = dict.fromkeys(key for m in members for key in m.settings)
+    columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
     differing = {key: column for key, column in columns.items() if len(set(column)) > 1}
-    return Comparison(differing, tuple(_result(run) for run in runs))
+    return Comparison(differing, tuple(_result(run) for run in runs), group(members))
+
+
+def member(run: Run) -> Member:
+    """A run as one of a group. Raises DataError or UsageError."""
+    found = run.status()
+    return Member(run.name, run.config().flat(), found.state, numbers(found.best, run.scores()))
 
 
 def _result(run: Run) -> Result:
