@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import Section, Setting, describe
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Form = Literal["sentences", "pairs", "triplets", "labelled"]
 """Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
@@ -347,4 +350,16 @@ def every() -> tuple[Spec, ...]:
     """All objectives, those of other packages last."""
     from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes
 
-    return BUILT_IN + tuple(entry.load() for entry in entry_points(group=ENTRY_POINTS))
+    return BUILT_IN + tuple(_load(entry) for entry in entry_points(group=ENTRY_POINTS))
+
+
+def _load(entry: EntryPoint) -> Spec:
+    """Another package's objective. Raises UsageError, which names it, whatever goes wrong there."""
+    try:
+        spec = entry.load()
+    except Exception as error:
+        what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+        raise UsageError(what, "mend or uninstall the package that brings it") from error
+    if not isinstance(spec, Spec):
+        raise UsageError(f"the objective '{entry.name}' ({entry.value}) is no Spec", "see the README for the form")
+    return spec
