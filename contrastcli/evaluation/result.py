@@ -110,6 +110,16 @@ class SuiteResult:
         }
 
 
+def complete(tasks: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Whether all these tasks are there, each with the published rows."""
+    return all(name in tasks and not tasks[name]["partial"] for name in names)
+
+
+def average(tasks: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str) -> float | None:
+    """Mean of a score over tasks; None unless all are there and complete."""
+    return mean([tasks[name][key] for name in names]) if complete(tasks, names) else None
+
+
 def finite(value: float) -> float | None:
     """The number as JSON can hold it."""
     return float(value) if math.isfinite(value) else None

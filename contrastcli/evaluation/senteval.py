@@ -3,26 +3,32 @@
 STS/STS12-en-test/   STS.input.X.txt (two sentences and a tab), STS.gs.X.txt (a score, or blank for an unscored pair)
 STS/STSBenchmark/    sts-test.csv (tabs, no header)
 SICK/                SICK_test_annotated.txt (tabs, header)
-MR/ CR/ SUBJ/ …      the transfer tasks
+MR/ CR/ SUBJ/ MPQA/   a file of sentences a class
+SST/binary/ SST/fine/ TREC/ MRPC/    a file a split
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import os
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from contrastcli.config import cache_dir
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.formats import Table, read_file
+from contrastcli.data.formats import Table, decode, read_file
 from contrastcli.errors import DataError
 
 StsTask = Literal["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
+TransferTask = Literal["MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC"]
 
 SUBSETS: Mapping[StsTask, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -149,3 +155,155 @@ def _number(text: str, where: str) -> float:
     if not math.isfinite(number):
         raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; mend the line")
     return number
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts, each with its class, counted from 0; pairs of texts where `second` is not empty."""
+
+    first: list[str]
+    second: list[str]
+    labels: list[int]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: Iterable[int]) -> Labelled:
+        """Some of the rows, in that order."""
+        chosen = [int(row) for row in rows]
+        second = [self.second[row] for row in chosen] if self.second else []
+        return Labelled([self.first[row] for row in chosen], second, [self.labels[row] for row in chosen])
+
+
+@dataclass(frozen=True)
+class Splits:
+    """A transfer task in its published splits; `train` is all there is where `test` is None."""
+
+    train: Labelled
+    dev: Labelled | None = None
+    test: Labelled | None = None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of each split that there is."""
+        return tuple(len(split) for split in (self.train, self.dev, self.test) if split is not None)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of texts and classes, in hexadecimal."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+
+_POLARITY: Mapping[TransferTask, tuple[str, str]] = {
+    "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
+    "CR": ("CR/custrev.neg", "CR/custrev.pos"),
+    "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
+    "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
+}
+"""The files of both classes."""
+
+_Row = tuple[str, str, str]
+"""The class by its name, the text, and the second one of a pair, else empty."""
+
+
+def _sst2(line: str) -> _Row:
+    text, label = line.rsplit("\t", 1)
+    return label, text, ""
+
+
+def _sst5(line: str) -> _Row:
+    label, text = line.split(" ", 1)
+    return label, text, ""
+
+
+def _trec(line: str) -> _Row:
+    label, rest = line.split(":", 1)  # LABEL:sub text
+    return label, rest.split(" ", 1)[1], ""
+
+
+def _mrpc(line: str) -> _Row:
+    label, _, _, first, second = line.split("\t")[:5]
+    return label, first, second
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The files of the splits, what a line of them is, and the names of the classes."""
+
+    files: tuple[str, ...]
+    parse: Callable[[str], _Row]
+    classes: tuple[str, ...]
+    header: bool = False
+    latin: bool = False
+
+
+_SST = ("sentiment-train", "sentiment-dev", "sentiment-test")
+_TREC = ("TREC/train_5500.label", "TREC/TREC_10.label")
+_MRPC = ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt")
+_FORMS: Mapping[TransferTask, _Form] = {
+    "SST2": _Form(tuple(f"SST/binary/{name}" for name in _SST), _sst2, tuple("01")),
+    "SST5": _Form(tuple(f"SST/fine/{name}" for name in _SST), _sst5, tuple("01234")),
+    "TREC": _Form(_TREC, _trec, ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), latin=True),
+    "MRPC": _Form(_MRPC, _mrpc, tuple("01"), header=True),
+}
+_LEAST = 20  # rows of a class to train on: ten folds within ten folds, and 16 beside some to test on
+
+
+def read_transfer(folder: Path, task: TransferTask) -> Splits:
+    """The rows of a transfer task.
+
+    White space within sentences becomes single spaces; quotes are literal; blank lines are left out. `folder` is that
+    of `root`. Raises DataError where the set is missing or malformed, or a class has too few rows to learn it from.
+    """
+    if task in _POLARITY:
+        classes = [[text for _, text in read_lines(folder / file, latin=True)] for file in _POLARITY[task]]
+        texts = [" ".join(text.split()) for part in classes for text in part]
+        found = Splits(Labelled(texts, [], [label for label, part in enumerate(classes) for _ in part]))
+    else:
+        train, *dev, test = (_labelled(folder / file, _FORMS[task]) for file in _FORMS[task].files)
+        found = Splits(train, dev[0] if dev else None, test)
+    rows = Counter(found.train.labels)
+    if len(rows) < 2 or min(rows.values()) < _LEAST:
+        raise DataError(f"{task} in {folder} has fewer than {_LEAST} rows of some class to train on", _HOW)
+    return found
+
+
+def _labelled(path: Path, form: _Form) -> Labelled:
+    numbers = {name: number for number, name in enumerate(form.classes)}
+    found = Labelled([], [], [])
+    for number, line in read_lines(path, latin=form.latin):
+        if form.header and number == 1:
+            continue
+        try:
+            label, first, second = form.parse(line)
+            found.labels.append(numbers[label])
+        except (ValueError, IndexError, KeyError):
+            raise DataError(f"{path}, line {number}: not a row of this set: {line!r:.60}", _HOW) from None
+        found.first.append(" ".join(first.split()))
+        found.second.extend([" ".join(second.split())] if second else [])
+    return found
+
+
+def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, by their number.
+
+    A file that is not UTF-8 is Latin-1 where that may be. Raises DataError where it may not, or there is no such file.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", _HOW)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+    if latin and not _is_utf8(data):
+        data = data.decode("latin-1").encode()
+    lines = decode(io.BytesIO(data), str(path))
+    return ((number, text.strip()) for number, text in lines if text.strip())
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+        return True
+    except UnicodeDecodeError:
+        return False

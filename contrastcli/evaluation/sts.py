@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.cache import Task, Vectors, measure_each
-from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, counted, finite, mean, two
+from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, complete, counted, finite, mean, two
 from contrastcli.evaluation.senteval import StsTask
 
 EXPECTED: Mapping[StsTask, int] = {
@@ -66,7 +66,7 @@ def measure(subject: Subject, options: Options) -> SuiteResult:
 
     chosen = options.chosen(TASKS)
     scores, missing = measure_each("sts", chosen, subject, options, senteval.root, read, score)
-    partial = set(scores) != set(TASKS) or any(score["partial"] for score in scores.values())
+    partial = not complete(scores, TASKS)
     average = None if partial else mean([score["all"]["spearman"] for score in scores.values()])
     pairs = sum(score["pairs"] for score in scores.values())
     protocol = _PROTOCOL.format(pairs=pairs, pooling=subject.pooling)

@@ -1,0 +1,202 @@
+"""Clustering of short texts: KMeans against the classes of eight sets (PairSupCon's Table 1).
+
+    X.tsv, X.txt, X            a class, a tab and the text a line
+    X.txt and X_gnd.txt        a text a line, and its class in the same line of the other file
+
+X is the set's name in any writing, such as agnews, or that of the file in circulation, such as agnewsdataraw-8000.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.errors import DataError
+from contrastcli.evaluation.cache import Task, Vectors, measure_each
+from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, average, complete, counted, two
+from contrastcli.evaluation.senteval import read_lines
+
+Ints = NDArray[np.int64]
+
+EXPECTED: Mapping[str, tuple[int, int]] = {
+    "AgNews": (8000, 4),
+    "SearchSnippets": (12340, 8),
+    "StackOverflow": (20000, 20),
+    "Biomedical": (20000, 20),
+    "Tweet": (2472, 89),
+    "GoogleNews-TS": (11109, 152),
+    "GoogleNews-S": (11109, 152),
+    "GoogleNews-T": (11109, 152),
+}
+"""Rows and classes of each published set, in the order of PairSupCon's Table 1 (whose Table 2 says 5K of Tweet)."""
+
+TASKS: tuple[str, ...] = tuple(EXPECTED)
+SEEDS = 10
+LENGTH = 64
+
+_STARTS = 10  # of KMeans; the best is taken
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "AgNews": ("agnewsdataraw8000",),
+    "Tweet": ("tweet89", "tweetremaplabel"),
+    "GoogleNews-TS": ("ts", "googlets"),
+    "GoogleNews-S": ("s", "googles"),
+    "GoogleNews-T": ("t", "googlet"),
+}
+_SUFFIXES = (".tsv", ".txt", "")
+_GOLD = "_gnd"
+_HOW = "put lines of label TAB text, or X.txt with X_gnd.txt, into DIR or DIR/cluster, and give --data-dir DIR"
+_PROTOCOL = (
+    f"KMeans (k-means++, {_STARTS} starts, seeds 0-{SEEDS - 1}, k = number of classes) on unnormalised embeddings, "
+    f"pooling: {{pooling}}, truncated at {LENGTH} tokens; accuracy by the best assignment of clusters to classes "
+    "(Hungarian), NMI, AMI and ARI, all × 100 and means over the seeds; SD (n−1) is that of the accuracy"
+)
+_COLUMNS = ("Set", "Rows", "Accuracy", "SD", "NMI", "AMI", "ARI")
+
+
+@dataclass(frozen=True)
+class Classed:
+    """Texts and their classes, counted from 0."""
+
+    texts: list[str]
+    labels: Ints
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return int(self.labels.max()) + 1
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of texts and classes, in hexadecimal."""
+        return hashlib.sha256(repr((self.texts, self.labels.tolist())).encode()).hexdigest()
+
+
+def measure(subject: Subject, options: Options) -> SuiteResult:
+    """Cluster the sets in a folder, as the protocol says.
+
+    A set that is missing or malformed does not keep the others from being scored. The average is of the eight
+    accuracies, None unless all sets are there and complete.
+    """
+    vectors = Vectors(subject.encode)
+
+    def score(task: str, data: Classed) -> Task:
+        return _score(task, data, vectors(data.texts), options)
+
+    chosen = options.chosen(TASKS)
+    with subject.truncated(LENGTH):
+        scores, missing = measure_each("clustering", chosen, subject, options, root, read, score)
+    mean = average(scores, TASKS, "accuracy")
+    rows = (*(_row(task, scores.get(task)) for task in chosen), ("Avg.", "", two(mean), "", "", "", ""))
+    protocol = _PROTOCOL.format(pooling=subject.pooling)
+    partial = not complete(scores, TASKS)
+    return SuiteResult("clustering", protocol, scores, {"average": mean}, _COLUMNS, rows, missing, partial)
+
+
+def _row(task: str, score: Task | None) -> tuple[str, ...]:
+    if score is None:
+        return (task, "missing", *"–" * 5)
+    values = (score[name] for name in ("accuracy", "sd", "nmi", "ami", "ari"))
+    return (task, counted(score["rows"], score["expected"]), *map(two, values))
+
+
+def root(data_dir: Path | None) -> Path:
+    """The folder with the sets: `data_dir`, its subfolder `cluster`, or that beside it. Raises DataError."""
+    if data_dir is None:
+        raise DataError("the clustering sets are not on the hub", _HOW)
+    folder = data_dir.expanduser()
+    for place in (folder, folder / "cluster", folder.parent / "cluster"):
+        if any(_file(place, task) for task in TASKS):
+            return place
+    raise DataError(f"{data_dir} holds none of the clustering sets ({', '.join(TASKS)})", _HOW)
+
+
+def _file(folder: Path, task: str) -> Path | None:
+    """The file with the texts of a set."""
+    names = {_plain(task), *_OTHER_NAMES.get(task, ())}
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return next((f for f in files if f.suffix in _SUFFIXES and f.is_file() and _plain(f.stem) in names), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def read(folder: Path, task: str) -> Classed:
+    """The texts and classes of a set. Raises DataError where it is missing or malformed."""
+    path = _file(folder, task)
+    if path is None:
+        raise DataError(f"{folder} has no file of {task}", _HOW)
+    gold = path.with_name(f"{path.stem}{_GOLD}{path.suffix}")
+    rows = _two_files(path, gold) if gold.is_file() else _one_file(path)
+    labels, texts = zip(*rows, strict=True) if rows else ((), ())
+    names, numbers = np.unique(np.array(labels), return_inverse=True)
+    if len(names) < 2:
+        raise DataError(f"{path} has fewer than two classes", _HOW)
+    return Classed(list(texts), numbers)
+
+
+def _one_file(path: Path) -> list[tuple[str, str]]:
+    rows = []
+    for number, line in read_lines(path, latin=True):
+        label, tab, text = line.partition("\t")
+        if not tab or not text.strip():
+            raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line!r:.60}", _HOW)
+        rows.append((label.strip(), " ".join(text.split())))
+    return rows
+
+
+def _two_files(path: Path, gold: Path) -> list[tuple[str, str]]:
+    texts, labels = (dict(read_lines(file, latin=True)) for file in (path, gold))
+    if texts.keys() != labels.keys():
+        line = min(texts.keys() ^ labels.keys())
+        raise DataError(f"{path} and {gold.name}: only one of them has a line {line} that is not blank", _HOW)
+    return [(labels[line], " ".join(text.split())) for line, text in texts.items()]
+
+
+def _score(task: str, data: Classed, x: Floats, options: Options) -> Task:
+    trials = []
+    for seed in range(SEEDS):
+        trials.append(agreement(data.labels, _clusters(x, data.classes, seed)))
+        options.on_progress(f"clustering {task}", seed + 1, SEEDS)
+    accuracies = [trial["accuracy"] for trial in trials]
+    rows, classes = EXPECTED[task]
+    return {
+        **{name: float(np.mean([trial[name] for trial in trials])) for name in trials[0]},
+        "sd": float(np.std(accuracies, ddof=1)),
+        "accuracies": accuracies,
+        "classes": data.classes,
+        "rows": len(data.texts),
+        "expected": rows,
+        "partial": (len(data.texts), data.classes) != (rows, classes),
+    }
+
+
+def _clusters(x: Floats, count: int, seed: int) -> Ints:
+    """The cluster (N,) of each row of (N, d)."""
+    from sklearn.cluster import KMeans
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fewer distinct vectors than clusters: some stay empty
+        found: Ints = KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(x)
+    return found
+
+
+def agreement(labels: Ints, clusters: Ints) -> dict[str, float]:
+    """How far clusters are classes, × 100: accuracy under the best assignment of one to the other, NMI, AMI, ARI."""
+    from scipy.optimize import linear_sum_assignment
+    from sklearn import metrics
+
+    table = metrics.cluster.contingency_matrix(labels, clusters)  # classes × clusters
+    hits = table[linear_sum_assignment(table, maximize=True)].sum()
+    return {
+        "accuracy": 100 * float(hits) / len(labels),
+        "nmi": 100 * float(metrics.normalized_mutual_info_score(labels, clusters)),
+        "ami": 100 * float(metrics.adjusted_mutual_info_score(labels, clusters)),
+        "ari": 100 * float(metrics.adjusted_rand_score(labels, clusters)),
+    }

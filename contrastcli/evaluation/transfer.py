@@ -1,0 +1,190 @@
+"""Transfer: SentEval's eight tasks by logistic regression on frozen embeddings (Conneau and Kiela 2018)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.evaluation import senteval
+from contrastcli.evaluation.cache import Task, Vectors, measure_each
+from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, average, complete, counted, two
+from contrastcli.evaluation.senteval import Labelled, Splits, TransferTask
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
+Ints = NDArray[np.int64]
+Advance = Callable[[], None]
+
+EXPECTED: Mapping[TransferTask, tuple[int, ...]] = {
+    "MR": (10662,),
+    "CR": (3775,),
+    "SUBJ": (10000,),
+    "MPQA": (10606,),
+    "SST2": (67349, 872, 1821),
+    "SST5": (8544, 1101, 2210),
+    "TREC": (5452, 500),
+    "MRPC": (4076, 1725),
+}
+"""Rows of each published split: all, or train and test with dev between them."""
+
+TASKS: tuple[TransferTask, ...] = tuple(EXPECTED)
+SEVEN: tuple[TransferTask, ...] = tuple(task for task in TASKS if task != "SST5")
+"""What SimCSE, SimACE and PairSupCon average over."""
+
+FOLDS = 10
+GRID = tuple(2.0**power for power in range(-2, 4))
+TEST_GRID = tuple(2.0**power for power in range(-1, 6))
+"""SentEval's values of C; the second where a fixed test set stands beside folds of the training set."""
+
+_SEED = 1111  # SentEval's
+_TOLERANCE = 1e-5  # of the mean gradient: accuracies then agree with those of a second-order solver
+_STEPS = 1000
+
+_PROTOCOL = (
+    "SentEval's splits, frozen embeddings, pooling: {pooling}, truncated at the model's own limit; scikit-learn's "
+    "logistic regression (lbfgs, L2); MR, CR, SUBJ, MPQA: nested stratified 10-fold; TREC, MRPC: 10-fold on train to "
+    "choose C, then test; SST: C by dev, then test; C = 2^-2 … 2^3, for TREC and MRPC 2^-1 … 2^5; MRPC features "
+    "[|u−v|, u∗v]; accuracy × 100; Avg.: seven tasks without SST5, Avg. of 8: with it"
+)
+_COLUMNS = ("Task", "Rows", "Accuracy", "F1")
+
+
+def measure(subject: Subject, options: Options) -> SuiteResult:
+    """Score the transfer tasks, of SentEval's folder or of its archive on the hub, as the protocol says.
+
+    Each distinct sentence is encoded once. A set that is missing or malformed does not keep the others from being
+    scored.
+    """
+    vectors = Vectors(subject.encode)
+
+    def score(task: TransferTask, data: Splits) -> Task:
+        return _score(task, data, vectors, options)
+
+    chosen = options.chosen(TASKS)
+    read = senteval.read_transfer
+    scores, missing = measure_each("transfer", chosen, subject, options, senteval.root, read, score)
+    averages = {"average": average(scores, SEVEN, "accuracy"), "average8": average(scores, TASKS, "accuracy")}
+    ends = (("Avg.", "", two(averages["average"]), ""), ("Avg. of 8", "", two(averages["average8"]), ""))
+    rows = (*(_row(task, scores.get(task)) for task in chosen), *ends)
+    protocol = _PROTOCOL.format(pooling=subject.pooling)
+    partial = not complete(scores, TASKS)
+    return SuiteResult("transfer", protocol, scores, averages, _COLUMNS, rows, missing, partial)
+
+
+def _row(task: str, score: Task | None) -> tuple[str, ...]:
+    if score is None:
+        return (task, "missing", "–", "–")
+    f1 = two(score["f1"]) if "f1" in score else ""
+    return (task, counted(score["rows"], score["expected"]), two(score["accuracy"]), f1)
+
+
+def _score(task: TransferTask, data: Splits, vectors: Vectors, options: Options) -> Task:
+    x, y = features(data.train, vectors), np.array(data.train.labels)  # (N, d), (N,)
+    advance = _counter(f"classifying {task}", _fits(data), options)
+    found: Task = {}
+    if data.test is None:
+        found["accuracy"] = 100 * float(np.mean(list(_nested(x, y, advance))))
+    else:
+        c = _chosen_c(x, y, data.dev, vectors, advance)
+        predicted = fit(x, y, c).predict(features(data.test, vectors))
+        found["accuracy"] = 100 * float(np.mean(predicted == data.test.labels))
+        if data.test.second:
+            found["f1"] = 100 * _f1(predicted, np.array(data.test.labels))
+    counts, expected = data.counts, EXPECTED[task]
+    return {**found, "rows": sum(counts), "expected": sum(expected), "partial": counts != expected}
+
+
+def _fits(data: Splits) -> int:
+    """How many classifiers choose C."""
+    if data.test is None:
+        return FOLDS * FOLDS * len(GRID)
+    return FOLDS * len(TEST_GRID) if data.dev is None else len(GRID)
+
+
+def _counter(what: str, total: int, options: Options) -> Advance:
+    done = 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        options.on_progress(what, done, total)
+
+    return advance
+
+
+def features(rows: Labelled, vectors: Vectors) -> Floats:
+    """Embeddings (N, d) of texts; of pairs [|u−v|, u∗v], (N, 2d)."""
+    if not rows.second:
+        return vectors(rows.first)
+    found = vectors([*rows.first, *rows.second])  # (2N, d)
+    u, v = found[: len(rows)], found[len(rows) :]
+    return np.hstack([np.abs(u - v), u * v])
+
+
+def _nested(x: Floats, y: Ints, advance: Advance) -> Iterator[float]:
+    """The accuracy of each outer fold, with the C that inner folds of its training rows chose."""
+    for train, test in _folds(y):
+        c = _best(_by_folds(x[train], y[train], GRID, advance), GRID)
+        yield float(fit(x[train], y[train], c).score(x[test], y[test]))
+
+
+def _chosen_c(x: Floats, y: Ints, dev: Labelled | None, vectors: Vectors, advance: Advance) -> float:
+    if dev is None:
+        return _best(_by_folds(x, y, TEST_GRID, advance), TEST_GRID)
+    return _best([_path(x, y, features(dev, vectors), np.array(dev.labels), GRID, advance)], GRID)
+
+
+def _by_folds(x: Floats, y: Ints, grid: Sequence[float], advance: Advance) -> list[list[float]]:
+    """Accuracies, folds × grid."""
+    return [_path(x[train], y[train], x[test], y[test], grid, advance) for train, test in _folds(y)]
+
+
+def _path(x: Floats, y: Ints, held_x: Floats, held_y: Ints, grid: Sequence[float], advance: Advance) -> list[float]:
+    """The accuracy on held-out rows for each C, the smallest first: each fit starts where the one before has ended."""
+    model = _regression(grid[0])
+    accuracies = []
+    for c in grid:
+        _fit(model.set_params(C=c, warm_start=True), x, y)
+        accuracies.append(float(model.score(held_x, held_y)))
+        advance()
+    return accuracies
+
+
+def _best(accuracies: Sequence[Sequence[float]], grid: Sequence[float]) -> float:
+    """The C of the best mean, to a hundredth of a percent; the smallest where several are as good."""
+    return grid[int(np.argmax(np.mean(accuracies, axis=0).round(4)))]
+
+
+def _folds(y: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """The rows to train on and those to test on, ten times; each class has its share of every fold."""
+    from sklearn.model_selection import StratifiedKFold
+
+    yield from StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED).split(y, y)
+
+
+def fit(x: Floats, y: Ints | Sequence[int], c: float) -> LogisticRegression:
+    """Logistic regression of (N, d) and N classes with inverse regularisation `c`."""
+    return _fit(_regression(c), x, y)
+
+
+def _regression(c: float) -> LogisticRegression:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=c, tol=_TOLERANCE, max_iter=_STEPS)
+
+
+def _fit(model: LogisticRegression, x: Floats, y: Ints | Sequence[int]) -> LogisticRegression:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # float32 may end short of the tolerance, at the same accuracy
+        return model.fit(x, y)
+
+
+def _f1(predicted: Ints, labels: Ints) -> float:
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, predicted, zero_division=0.0))
