@@ -44,7 +44,58 @@ PAIRSUPCON = {  # the preset's backbone and published scores
     "pairsupcon-large-stsb-dev": ("bert-large-uncased", "81.3"),
 }
 SUPCON = {"supcon-medium": (0.3, "70.44", "67.61"), "supcon-medium-transfer": (0.1, "69.18", "not comparable")}
-PUBLISHED = [*(row[0] for row in SIMCSE_ROWS), *PAIRSUPCON, *SUPCON, "sbert-nli"]
+PAIRSUPCON_ABLATIONS = {  # BERT-base's scores, and what is not PairSupCon's
+    "classification": ("76.0", "52.9", {"beta": 0.0}),
+    "instancedisc": ("79.0", "65.5", {"classification": False}),
+    "instancedisc-uniform": ("78.4", "64.3", {"classification": False, "hard_negatives": "uniform"}),
+    "uniform": ("80.2", "62.1", {"hard_negatives": "uniform"}),
+}
+SUPCON_ABLATIONS = {  # STS, transfer, λ, N+, N-
+    "supcon-medium-baseline": ("67.61", "75.56", 0.0, 0, 0),
+    "supcon-medium-3p3n": ("67.17", "76.08", 0.5, 3, 3),
+    "supcon-medium-3palln": ("69.76", "76.37", 0.5, 3, 0),
+    "supcon-medium-contrast": ("69.38", "74.97", 1.0, 0, 0),
+    "augment-medium-3p3n": ("66.58", "75.69", None, 3, 3),
+    "augment-medium-all": ("66.70", "75.84", None, 0, 0),
+}
+
+# SimACE Table 11: BERT-base, BERT-large, RoBERTa-base, RoBERTa-large
+TABLE_11 = """
+rbf  76.04  77.58  76.58  78.32
+dcl  71.13  72.73  73.18  72.43
+mpt  77.25  77.35  76.42  78.84
+met  78.38  78.38  77.38  78.71
+mat  77.76  77.76  76.95  78.82
+"""
+BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
+OBJECTIVES_11 = {
+    "rbf": {"name": "simcse", "similarity": "rbf", "tau": 0.05, "hard_negative_weight": 0.0, "mlm_weight": 0.0},
+    "dcl": {"name": "dcl", "similarity": "cosine", "margin": 0.0, "tau": 0.05},
+    "mpt": {"name": "mpt", "margin": 0.09},
+    "met": {"name": "met", "margin": 0.45},
+    "mat": {"name": "mat", "margin": 27.0},
+}
+RBF_11 = {  # SimACE Table 7: batch and rate
+    "bert-base": (64, 3e-5),
+    "bert-large": (32, 1e-5),
+    "roberta-base": (128, 1e-5),
+    "roberta-large": (128, 1e-5),
+}
+ROWS_11 = [
+    (loss, backbone, score)
+    for loss, *scores in map(str.split, TABLE_11.strip().splitlines())
+    for backbone, score in zip(BACKBONES, scores, strict=True)
+]
+
+PUBLISHED = [
+    *(row[0] for row in SIMCSE_ROWS),
+    *PAIRSUPCON,
+    *(f"pairsupcon-base-{name}" for name in PAIRSUPCON_ABLATIONS),
+    *SUPCON,
+    *SUPCON_ABLATIONS,
+    *(f"{loss}-{backbone}" for loss, backbone, _ in ROWS_11),
+    "sbert-nli",
+]
 
 SHAPES = {  # vocabulary, positions, token types, layers, width
     "bert-base-uncased": (30522, 512, 2, 12, 768),
@@ -176,6 +227,36 @@ def test_supcon_is_the_paper(name):
     )
     assert_holds(run_of(name), train={"schedule": "linear", "warmup": 0.1})
     assert "padded length" in header(name)
+
+
+@pytest.mark.parametrize("ablation", PAIRSUPCON_ABLATIONS)
+def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation):
+    *scores, changes = PAIRSUPCON_ABLATIONS[ablation]
+    name = f"pairsupcon-base-{ablation}"
+    assert run_of(name) == run_of("pairsupcon-base") | {f"objective.{key}": value for key, value in changes.items()}
+    assert f"{scores[0]} (one seed)" in header(name) and f"{scores[1]} (one seed, mean of ten" in header(name)
+
+
+@pytest.mark.parametrize("name", SUPCON_ABLATIONS)
+def test_supcons_ablations_and_baselines_are_the_papers_table(name):
+    sts, transfer, weight, positives, negatives = SUPCON_ABLATIONS[name]
+    objective = {"name": name.split("-")[0], "positives": positives, "negatives": negatives}
+    objective |= {} if weight is None else {"lambda": weight, "tau": 1.0, "normalize": False}
+    assert_holds(run_of(name), objective=objective)
+    rest = {key: value for key, value in run_of("supcon-medium").items() if not key.startswith("objective.")}
+    assert rest.items() <= run_of(name).items()
+    assert f"{sts} (one seed)" in header(name) and f"{transfer} (not comparable)" in header(name)
+
+
+@pytest.mark.parametrize(("loss", "backbone", "score"), ROWS_11)
+def test_other_objectives_are_simaces_table(loss, backbone, score):
+    name = f"{loss}-{backbone}"
+    batch, lr = RBF_11[backbone] if loss == "rbf" else (128, 1e-5)
+    like = run_of(f"simcse-{backbone}")
+    same = {key: value for key, value in like.items() if not key.startswith("objective.")}
+    assert_holds(run_of(name), objective=OBJECTIVES_11[loss])
+    assert same | {"train.batch_size": batch, "train.lr": lr} == {key: run_of(name)[key] for key in same}
+    assert f"{score} (mean of {'five seeds' if loss == 'rbf' else 'seeds'}" in header(name)
 
 
 def test_sbert_is_the_paper():
