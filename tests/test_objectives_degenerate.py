@@ -11,6 +11,8 @@ from contrastcli.objectives import functional, pairsupcon, softmax, supcon, trip
 from contrastcli.objectives.augment import augment
 from contrastcli.objectives.dcl import dcl
 from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.pcl import pcl
+from contrastcli.objectives.rankcse import rankcse
 from contrastcli.objectives.rows import Rows
 
 WIDTH = 6
@@ -18,23 +20,48 @@ Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[
 
 PAIRSUPCON = partial(pairsupcon.pairsupcon, similarity="cosine", margin=0.0, tau=0.05, beta=1.0)
 SUPCON = partial(supcon.supcon, lambda_=0.3, tau=1.0, positives=0, negatives=0, margin=10.0)
+
+
+def no_heads(width: int) -> nn.ModuleDict:
+    return nn.ModuleDict()
+
+
+def among_peers(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
+    """PCL with a further view and a peer whose embeddings are the net's with their features turned about."""
+    net = {**views, "shuffle_1": views["anchor"].roll(1, dims=1)}
+    return PCL(net | {f"peer_{name}": view.roll(2, dims=1) for name, view in net.items()}, rows, heads)
+
+
+def with_teacher(
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """RankCSE with a teacher that sees other features of the same embeddings."""
+    teacher = {"teacher": views["anchor"].detach()[:, 1:], "teacher_positive": views["positive"].detach()[:, 1:]}
+    return RANKCSE({**views, **teacher}, rows, heads, distillation=distillation)
+
+
+PCL = partial(pcl, similarity="angle", margin=10.0, tau=0.05)
+RANKCSE = partial(rankcse, similarity="angle", margin=10.0, tau=0.05, beta=1.0, gamma=1.0, teacher_tau=0.05)
 OBJECTIVES: dict[str, tuple[Loss, Callable[[int], nn.ModuleDict]]] = {
-    "simcse": (partial(infonce, similarity="cosine", margin=0.0, tau=0.05), lambda width: nn.ModuleDict()),
-    "simace": (partial(infonce, similarity="angle", margin=10.0, tau=0.06), lambda width: nn.ModuleDict()),
-    "arccon": (partial(infonce, similarity="arc", margin=10.0, tau=0.05), lambda width: nn.ModuleDict()),
-    "rbf": (partial(infonce, similarity="rbf", margin=0.0, tau=0.05), lambda width: nn.ModuleDict()),
+    "simcse": (partial(infonce, similarity="cosine", margin=0.0, tau=0.05), no_heads),
+    "simace": (partial(infonce, similarity="angle", margin=10.0, tau=0.06), no_heads),
+    "arccon": (partial(infonce, similarity="arc", margin=10.0, tau=0.05), no_heads),
+    "rbf": (partial(infonce, similarity="rbf", margin=0.0, tau=0.05), no_heads),
     "pairsupcon": (partial(PAIRSUPCON, hard_negatives="importance", classification=True), pairsupcon.heads),
     "exponent": (partial(PAIRSUPCON, hard_negatives="exponent", classification=True), pairsupcon.heads),
     "instancedisc": (partial(PAIRSUPCON, hard_negatives="uniform", classification=False), pairsupcon.heads),
     "supcon": (partial(SUPCON, normalize=False, similarity="cosine"), supcon.heads),
     "supcon-angle": (partial(SUPCON, normalize=True, similarity="angle"), supcon.heads),
-    "dcl": (partial(dcl, similarity="cosine", margin=0.0, tau=0.05), lambda width: nn.ModuleDict()),
-    "dcl-angle": (partial(dcl, similarity="angle", margin=10.0, tau=0.06), lambda width: nn.ModuleDict()),
-    "mpt": (partial(triplets.mpt, margin=0.09), lambda width: nn.ModuleDict()),
-    "met": (partial(triplets.met, margin=0.45), lambda width: nn.ModuleDict()),
-    "mat": (partial(triplets.mat, margin=27.0), lambda width: nn.ModuleDict()),
+    "dcl": (partial(dcl, similarity="cosine", margin=0.0, tau=0.05), no_heads),
+    "dcl-angle": (partial(dcl, similarity="angle", margin=10.0, tau=0.06), no_heads),
+    "mpt": (partial(triplets.mpt, margin=0.09), no_heads),
+    "met": (partial(triplets.met, margin=0.45), no_heads),
+    "mat": (partial(triplets.mat, margin=27.0), no_heads),
     "augment": (partial(augment, positives=0, negatives=0), supcon.heads),
     "softmax": (softmax.softmax, softmax.heads),
+    "pcl": (among_peers, no_heads),
+    "rankcse-listnet": (partial(with_teacher, distillation="listnet"), no_heads),
+    "rankcse-listmle": (partial(with_teacher, distillation="listmle"), no_heads),
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
