@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.evaluation import sts
+from contrastcli.evaluation.result import Encode, Options, Subject, SuiteResult
 from contrastcli.evaluation.senteval import SUBSETS, StsTask
-from contrastcli.evaluation.sts import EXPECTED, StsResult
+from contrastcli.evaluation.sts import EXPECTED
 
 Row = tuple[str, str, str]
 """First sentence, second sentence, gold as it stands in the file."""
@@ -25,6 +28,19 @@ class FakeEncoder:
     def __call__(self, texts: list[str]) -> NDArray[np.float32]:
         self.calls.append(texts)
         return np.array([vector_of(text) for text in texts], dtype=np.float32)  # (S, 3)
+
+
+_NUMBERS = itertools.count()
+
+
+def subject(encode: Encode) -> Subject:
+    """A subject of its own: nothing that was measured of another is known of it."""
+    return Subject("fake", encode, "cls", fingerprint=str(next(_NUMBERS)))
+
+
+def measured(encode: Encode, folder: Path | None, *tasks: str) -> SuiteResult:
+    """The STS suite, all of it unless tasks are named."""
+    return sts.measure(subject(encode), Options(data_dir=folder, tasks=tasks))
 
 
 def vector_of(text: str) -> list[float]:
@@ -91,6 +107,6 @@ def few_sentences(count: int) -> list[Row]:
     return [(f"sentence {i % 37}", f"sentence {i % 23}", f"{i * 7 % 5}") for i in range(count)]
 
 
-def problem(result: StsResult, task: StsTask) -> tuple[str, str]:
+def problem(result: SuiteResult, task: str) -> tuple[str, str]:
     [found] = [gap for gap in result.missing if gap.task == task]
     return found.what, found.hint

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sts_files import (
     FakeEncoder,
+    measured,
     problem,
     some_rows,
     write_all,
@@ -20,7 +21,7 @@ from sts_files import (
 )
 
 from contrastcli.evaluation.senteval import StsTask, read_sts, root
-from contrastcli.evaluation.sts import TASKS, evaluate_sts
+from contrastcli.evaluation.sts import TASKS
 
 
 def test_pairs_without_gold_are_dropped_and_the_others_keep_their_own(tmp_path: Path) -> None:
@@ -64,10 +65,10 @@ def test_sentences_are_read_literally_but_for_white_space(tmp_path: Path, writte
 
 def test_line_ends_of_windows_leave_the_numbers_as_they_are(tmp_path: Path) -> None:
     rows = write_year(tmp_path, "STS12")
-    before = evaluate_sts(FakeEncoder(), tmp_path, ["STS12"])
+    before = measured(FakeEncoder(), tmp_path, "STS12")
     for subset in rows:
         write_subset(tmp_path, "STS12", subset, rows[subset], end="\r\n")
-    assert evaluate_sts(FakeEncoder(), tmp_path, ["STS12"]) == before
+    assert measured(FakeEncoder(), tmp_path, "STS12") == before
 
 
 def test_columns_behind_the_sentences_are_not_text(tmp_path: Path) -> None:
@@ -84,15 +85,15 @@ def test_files_of_all_pairs_or_of_smt_are_no_subsets(tmp_path: Path) -> None:
     rows = write_year(tmp_path, "STS13")
     write_subset(tmp_path, "STS13", "ALL", some_rows("all"))
     write_subset(tmp_path, "STS13", "SMT", some_rows("smt"))
-    result = evaluate_sts(FakeEncoder(), tmp_path, ["STS13"])
-    assert result.scores["STS13"].pairs == sum(map(len, rows.values()))
+    result = measured(FakeEncoder(), tmp_path, "STS13")
+    assert result.tasks["STS13"]["pairs"] == sum(map(len, rows.values()))
 
 
 def test_files_with_different_line_counts_are_named_and_the_other_sets_are_scored(tmp_path: Path) -> None:
     write_all(tmp_path)
     write_lines(tmp_path / "STS" / "STS14-en-test" / "STS.gs.images.txt", ["1", "2", "3"])
-    result = evaluate_sts(FakeEncoder(), tmp_path)
-    assert set(result.scores) == set(TASKS) - {"STS14"}
+    result = measured(FakeEncoder(), tmp_path)
+    assert set(result.tasks) == set(TASKS) - {"STS14"}
     what, _ = problem(result, "STS14")
     assert "STS.input.images.txt has 9 lines, its STS.gs.images.txt has 3" in what
 
@@ -110,7 +111,7 @@ def test_files_with_different_line_counts_are_named_and_the_other_sets_are_score
 def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, file: str, content: bytes, named: str) -> None:
     write_year(tmp_path, "STS13")
     (tmp_path / "STS" / "STS13-en-test" / file).write_bytes(content)
-    what, hint = problem(evaluate_sts(FakeEncoder(), tmp_path, ["STS13"]), "STS13")
+    what, hint = problem(measured(FakeEncoder(), tmp_path, "STS13"), "STS13")
     assert named in what
     assert hint
 
@@ -118,21 +119,21 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, file: str, conte
 def test_a_file_of_other_columns_is_not_taken_for_sts_b(tmp_path: Path) -> None:
     write_stsb(tmp_path, [])
     write_lines(tmp_path / "STS" / "STSBenchmark" / "sts-test.csv", ["sentence,label", "a,1"])
-    what, _ = problem(evaluate_sts(FakeEncoder(), tmp_path, ["STS-B"]), "STS-B")
+    what, _ = problem(measured(FakeEncoder(), tmp_path, "STS-B"), "STS-B")
     assert "sts-test.csv" in what and "sentence1" in what
 
 
 @pytest.mark.parametrize("above", ["", "downstream", "data/downstream"])
 def test_the_folder_may_be_that_of_the_sets_or_one_above_downstream(tmp_path: Path, above: str) -> None:
     write_stsb(tmp_path / above, some_rows("stsb"))
-    assert evaluate_sts(FakeEncoder(), tmp_path, ["STS-B"]).scores["STS-B"].pairs == 6
+    assert measured(FakeEncoder(), tmp_path, "STS-B").tasks["STS-B"]["pairs"] == 6
 
 
 @pytest.mark.parametrize("name", ["absent", "empty"])
 def test_a_folder_without_sets_makes_every_set_missing(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     encoder = FakeEncoder()
-    result = evaluate_sts(encoder, tmp_path / name)
+    result = measured(encoder, tmp_path / name)
     assert [gap.task for gap in result.missing] == list(TASKS)
     assert name in result.missing[0].what and "--data-dir" in result.missing[0].hint
     assert encoder.calls == []
@@ -162,9 +163,9 @@ def test_without_a_folder_the_archive_of_the_hub_is_unpacked_once(tmp_path: Path
     with tarfile.open(tmp_path / "hub" / "senteval.tar", "w") as tar:
         for name in ("STS", "SICK"):
             tar.add(tmp_path / "sets" / name, name)
-    first = evaluate_sts(FakeEncoder(), None)
-    assert set(first.scores) == set(TASKS)
-    assert evaluate_sts(FakeEncoder(), None) == first
+    first = measured(FakeEncoder(), None)
+    assert set(first.tasks) == set(TASKS)
+    assert measured(FakeEncoder(), None) == first
     assert hub == ["princeton-nlp/datasets-for-simcse/senteval.tar"]
 
 
@@ -174,13 +175,13 @@ def test_an_archive_that_is_cut_short_leaves_nothing_behind(tmp_path: Path, hub:
     with tarfile.open(archive, "w") as tar:
         tar.add(tmp_path / "sets" / "STS", "STS")
     archive.write_bytes(archive.read_bytes()[:5000])
-    result = evaluate_sts(FakeEncoder(), None)
+    result = measured(FakeEncoder(), None)
     assert len(result.missing) == 7 and "cannot be unpacked" in result.missing[0].what
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_hub_that_has_no_archive_makes_every_set_missing_with_the_remedy(hub: list[str]) -> None:
-    result = evaluate_sts(FakeEncoder(), None)
+    result = measured(FakeEncoder(), None)
     assert len(result.missing) == 7
     assert "senteval.tar" in result.missing[0].what and "--data-dir" in result.missing[0].hint
 
@@ -189,7 +190,7 @@ def test_a_hub_that_has_no_archive_makes_every_set_missing_with_the_remedy(hub: 
 def test_the_published_sets_have_the_published_counts() -> None:
     folder = root(Path(os.environ["CONTRAST_TEST_DATA"]) / "senteval")
     encoder = FakeEncoder()
-    result = evaluate_sts(encoder, folder)
-    assert {"STS12", "STS15", "STS-B", "SICK-R"} <= set(result.scores)
-    assert not any(score.partial for score in result.scores.values())
-    assert all(text == " ".join(text.split()) and "\t" not in text for text in encoder.calls[0])
+    result = measured(encoder, folder)
+    assert {"STS12", "STS15", "STS-B", "SICK-R"} <= set(result.tasks)
+    assert not any(score["partial"] for score in result.tasks.values())
+    assert all(text == " ".join(text.split()) and "\t" not in text for texts in encoder.calls for text in texts)
