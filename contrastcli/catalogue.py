@@ -242,6 +242,7 @@ class Spec:
     The loss sees the rows' columns as views (anchor, positive, negative). `perturbations` adds a view of the anchor for
     each, shuffle_1 and so on; `peer` a second encoder, trained with the first and dropped after training, whose views
     have the names of the first's behind `PEER`; a setting `teachers` the views teacher and teacher_positive.
+    `measured` are the dev scores (Spearman × 100) before and after the short run that the README describes.
     """
 
     name: str
@@ -255,6 +256,7 @@ class Spec:
     negatives: Callable[[int, bool], int] = _in_batch
     perturbations: tuple[Perturbation, ...] = ()
     peer: bool = False
+    measured: tuple[float, float] | None = None
 
     def describe(self) -> dict[str, Setting]:
         """Its settings by name."""

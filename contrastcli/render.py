@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from contrastcli import catalogue
 from contrastcli import config as configs
 from contrastcli.console import duration
 from contrastcli.runs import Comparison, Run
@@ -212,6 +214,42 @@ def _maybe(value: object) -> str | None:
 
 def _rounded(value: float | None) -> str | None:
     return None if value is None else f"{value:.2f}"
+
+
+def objectives_table() -> str:
+    """The built-in objectives as the README has them, in Markdown: made from the catalogue and from the presets."""
+    lines = ["| name | needs | settings | paper | published | measured |", "|---|---|---|---|---|---|"]
+    for spec in catalogue.BUILT_IN:
+        measured = "{:.1f} → {:.1f}".format(*spec.measured) if spec.measured else "–"
+        cells = (f"`{spec.name}`", _needs(spec), _defaults(spec), spec.paper, _published(spec), measured)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _needs(spec: catalogue.Spec) -> str:
+    *others, last = ["labelled pairs" if form == "labelled" else form for form in spec.needs]
+    neutral = " with neutral" if 1 in spec.labels else ""
+    return (f"{', '.join(others)} or {last}" if others else last) + neutral
+
+
+def _defaults(spec: catalogue.Spec) -> str:
+    """Its settings, each with its default and unit."""
+    units = {name: f" {bounds.unit}" for name, bounds in spec.settings().bounds().items()}
+    defaults = spec.settings.defaults({})
+    words = (f"{name} {_value(defaults[name])}{units.get(name, '')}" for name in spec.describe())
+    return ", ".join(words) or "–"
+
+
+def _published(spec: catalogue.Spec) -> str:
+    """The first score in the header of the objective's first preset, with its mark."""
+    names = configs.preset_names()
+    own = [name for name in names if name.startswith(f"{spec.name}-")]
+    for name in own or names:
+        path = configs.preset_path(name)
+        found = re.search(r"Published: ([\d.]+) \(([^),]*)", " ".join(configs.preset_header(path)))
+        if found and configs.file_layer(path).values["objective.name"] == spec.name:
+            return f"{found[1]} ({found[2]}, `{name}`)"
+    return "–"
 
 
 def presets(names: Sequence[str], to_json: bool) -> str:

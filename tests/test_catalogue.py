@@ -115,6 +115,9 @@ def test_heads_fit_the_width_that_they_are_asked_for(spec):
         ("simcse", 512, True, 1023),  # and every hard negative of the batch
         ("pairsupcon", 1024, False, 2046),  # 2M - 2
         ("softmax", 16, False, 0),
+        ("augment", 64, False, 0),
+        ("dcl", 64, True, 127),
+        ("mpt", 64, False, 63),  # of which one counts
     ],
 )
 def test_negatives_per_anchor_are_those_of_the_formulas(name, rows, hard, negatives):
