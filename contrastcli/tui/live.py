@@ -1,25 +1,366 @@
-"""Live."""
+"""Live: a run as it trains, or as it was."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import work
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
+from textual.widget import Widget
 from textual.widgets import Static
 
 from contrastcli.runs import Run
+from contrastcli.tui import panels
+from contrastcli.tui.children import contrast
+from contrastcli.tui.dialogs import Choice, Question
+from contrastcli.tui.feed import Feed
+from contrastcli.tui.panels import SHARES, Log, Numbers, Panel, View, facts
 from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.standing import IN_PROGRESS, RESUMABLE, Above, Standing, how_far, in_brief, look
+
+DRAW_EVERY = 0.25
+"""Seconds between two drawings of what has changed."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at how the run is."""
+
+_FRAME = 0.02  # seconds from one panel to the next, so that no frame has to draw two
+_SHORT = 34  # rows below which the panels scroll
+_STRIDES = 40  # presses of [ from the end of a run to its beginning
+
+NOTHING = """No run is shown.
+
+1  set up a run and start it
+3  choose one of the runs there are"""
 
 
 class LiveScreen(ModeScreen):
-    """Live."""
+    """A run: its panels, how it is, and what can be done about it."""
 
+    CSS_PATH = "live.tcss"
     mode = "live"
-    help_text = "Live"
+    help_text = """Training as it goes on, or as it went. The angles between the sentences of a batch: positives should
+come closer than every negative. ◆ marks the best score on the dev set; its checkpoint is the one that is kept.
+Alignment and uniformity: lower is better for both, the path goes from ○ to ●.
+
+Training is a process of its own. It goes on when this app is left, and can be watched again later."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "stop", "stop", id="live.stop", tooltip="end the step, save and stop; asks first"),
+        Binding("r", "resume", "resume", id="live.resume", tooltip="go on from the last checkpoint"),
+        Binding("d", "detach", "detach", id="live.detach", tooltip="show no run any more; training goes on"),
+        Binding("p", "pause", "pause", id="live.pause", tooltip="hold the view still; training goes on"),
+        Binding("z", "zoom", "zoom", id="live.zoom", tooltip="one panel on the whole screen, and back"),
+        Binding("e", "evaluate", "evaluate", id="live.evaluate", tooltip="evaluate this run"),
+        Binding("u", "query", "ask it", id="live.query", tooltip="ask this run about sentences"),
+        Binding("l", "log", "log scale", id="live.log", tooltip="logarithmic axis for the loss", show=False),
+        Binding(
+            "plus,equals_sign",
+            "share(1)",
+            "fewer steps",
+            key_display="+",
+            tooltip="the last third, the last tenth of the steps",
+            show=False,
+        ),
+        Binding("minus", "share(-1)", "more steps", key_display="-", tooltip="back to all steps", show=False),
+        Binding(
+            "left_square_bracket",
+            "then(-1)",
+            "earlier",
+            key_display="[",
+            tooltip="the histogram and all else as of an earlier step",
+            show=False,
+        ),
+        Binding("right_square_bracket", "then(1)", "later", key_display="]", tooltip="and forward again", show=False),
+        Binding("tab,right", "panel(1)", "next panel", key_display="Tab →", tooltip="to the next panel", show=False),
+        Binding(
+            "shift+tab,left",
+            "panel(-1)",
+            "previous panel",
+            key_display="⇧Tab ←",
+            tooltip="to the panel before",
+            show=False,
+        ),
+        Binding("down", "panel(1, True)", "panel below", tooltip="to the panel below", show=False),
+        Binding("up", "panel(-1, True)", "panel above", tooltip="to the panel above", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run: Run | None = None
+        self._feed: Feed | None = None
+        self._standing: Standing | None = None
+        self._view = View()
+        self._paused = False
+        self._words = ""  # of an action that goes on or has failed
+        self._news = asyncio.Event()
 
     def body(self) -> ComposeResult:
-        yield Static("Live")
+        yield Static(NOTHING, id="nothing", markup=False)
+        yield Above()
+        with VerticalScroll(id="panels", can_focus=False):
+            yield Panel(
+                "loss", "Loss", "the loss and its parts, from the first logged step on", lambda h: h.loss, panels.loss
+            )
+            yield Panel(
+                "angles",
+                "Angles, degrees",
+                "positives, negatives and the hardest negatives, from the first logged step on",
+                lambda h: h.angles,
+                panels.angles,
+            )
+            yield Panel(
+                "histogram",
+                "Angles of the batch, % of pairs",
+                "how the angles of a batch lie, from the first logged step on",
+                lambda h: h.angles,
+                panels.histogram,
+            )
+            yield Panel(
+                "dev",
+                "Dev score, Spearman × 100",
+                "the score on the dev set, at each evaluation",
+                lambda h: h.dev,
+                panels.dev,
+            )
+            yield Panel(
+                "plane",
+                "Alignment against uniformity",
+                "a path from the start ○ to now ●, a point at each evaluation; lower left is better",
+                lambda h: h.dev,
+                panels.plane,
+            )
+            yield Numbers("numbers", "Numbers", "as soon as training begins")
+            yield Log("log", "Log")
+
+    def on_mount(self) -> None:
+        self._view = View(log=self.contrast.remembered.log_scale)
+        self._zoom(self.contrast.remembered.zoomed)
+        if self.contrast.run_shown:
+            self.attach(self.contrast.run_shown)
+        else:
+            self.add_class("-empty")
+        self._draw()
+
+    def on_resize(self, event: Resize) -> None:
+        self.query_one("#panels").set_class(event.size.height < _SHORT, "-short")
+        self._news.set()
+
+    def on_screen_resume(self) -> None:
+        self._news.set()
 
     def attach(self, run: Run) -> None:
-        """Show a run."""
+        """Follow a run, in progress or ended; one that is followed already goes on."""
+        self._words = ""
+        if self._run == run and self._feed:
+            return
+        self._run, self._standing, self._paused = run, None, False
+        self._view = replace(self._view, end=None)
+        self._feed = Feed(run.events_path, self._news.set)
+        self.remove_class("-empty")
+        self.refresh_bindings()
+        self._follow(self._feed)
+        self._watch(run, self._feed)
 
-    def choose(self, name: str) -> None:
-        """Take a run or model."""
+    @work(group="feed", exclusive=True)
+    async def _follow(self, feed: Feed) -> None:
+        await feed.follow()
+
+    @work(group="standing", exclusive=True)
+    async def _watch(self, run: Run, feed: Feed) -> None:
+        """Look at how the run is, again and again."""
+        while True:
+            standing = await asyncio.to_thread(look, run, feed.history, self._standing)
+            if standing is None:
+                self.contrast.fail(f"{run.path} is no longer there")
+                self._leave()
+                return
+            new = self._standing is None or standing.status.state != self._standing.status.state
+            self._standing = standing
+            self.contrast.watched = in_brief(run, standing)
+            if new:
+                self.refresh_bindings()
+            self._news.set()
+            await asyncio.sleep(LOOK_EVERY)
+
+    @work(group="drawing")
+    async def _draw(self) -> None:
+        """Draw what has changed and is to be seen: one panel at a time, and the loop has its way in between."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._feed and self.is_current:
+                self._say()
+                for panel in self._visible():
+                    if not self._paused and panel.look(self._feed.history, self._view):
+                        await asyncio.sleep(_FRAME)
+            await asyncio.sleep(DRAW_EVERY)
+
+    def _visible(self) -> Iterator[Panel | Numbers | Log]:
+        area = self.query_one("#panels").region
+        for panel in self._panels():
+            if panel.display and panel.region.overlaps(area):
+                yield panel
+
+    def _panels(self) -> list[Panel | Numbers | Log]:
+        return [panel for panel in self.query("#panels > *") if isinstance(panel, Panel | Numbers | Log)]
+
+    def _say(self) -> None:
+        """Say how the run is, and name in the titles what they show."""
+        if self._run and self._feed and self._standing:
+            history, above = self._feed.history, self.query_one(Above)
+            above.say(self._run, self._standing, history, self._words)
+            words = how_far(self._standing, history, self._view, paused=self._paused, earlier=self._feed.earlier)
+            above.say_how_far(words)
+            then = panels.shown_angles(history, self._view)
+            self._title("histogram", f"Angles at step {then.step:,}, % of pairs" if then else "")
+            self._title("loss", "Loss, logarithmic" if self._view.log else "Loss")
+
+    def _title(self, panel: str, title: str) -> None:
+        if title and not self._paused:
+            self.query_one(f"#{panel}").border_title = title
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        state = self._standing.status.state if self._standing else None
+        match action:
+            case "stop" | "pause" | "detach":
+                return state in IN_PROGRESS
+            case "resume":
+                return state in RESUMABLE
+            case "evaluate" | "query":
+                return state is not None and state not in IN_PROGRESS
+            case "zoom" | "log" | "share" | "then" | "panel":
+                return self._run is not None
+        return super().check_action(action, parameters)
+
+    @work
+    async def action_stop(self) -> None:
+        """Ask whether to stop, and stop."""
+        if (run := self._run) is None:
+            return
+        choices = (Choice("s", "stop; it saves first and can be resumed", "stop"), Choice("k", "keep it running", ""))
+        if await self.app.push_screen_wait(Question(f"Stop {run.name}?", choices)):
+            self.contrast.stop_run(run)
+
+    @work(group="resume", exclusive=True)
+    async def action_resume(self) -> None:
+        """Let a child go on with the run."""
+        if (run := self._run) is None:
+            return
+        self._tell("Resuming: the model and the data are being loaded …")
+        done = await contrast(self.contrast.directory, "train", "--resume", str(run.path.resolve()), "--detach")
+        if self._run == run:
+            self._tell(f"It could not be resumed: {done.error}" if done.error else "")
+
+    def action_detach(self) -> None:
+        """Show no run any more; training goes on."""
+        if self._run:
+            self.app.notify(f"{self._run.name} goes on training; 3 lists it", markup=False)
+            self._leave()
+
+    def action_pause(self) -> None:
+        """Hold the view still, or let it go on."""
+        self._paused = not self._paused
+        self._news.set()
+
+    def action_log(self) -> None:
+        """Logarithmic or linear axis for the loss."""
+        self._look(replace(self._view, log=not self._view.log))
+        self.contrast.remembered.log_scale = self._view.log
+
+    def action_share(self, by: int) -> None:
+        """Fewer or more of the steps."""
+        self._look(replace(self._view, share=min(max(self._view.share + by, 0), len(SHARES) - 1)))
+
+    def action_then(self, by: int) -> None:
+        """All panels as of an earlier or a later step, up to the newest."""
+        if self._feed is None:
+            return
+        steps = [angles.step for angles in self._feed.history.histograms]
+        here = len(steps) if self._view.end is None else steps.index(max(s for s in steps if s <= self._view.end))
+        there = max(0, here + by * max(1, len(steps) // _STRIDES))
+        self._look(replace(self._view, end=steps[there] if there < len(steps) else None))
+
+    def action_zoom(self) -> None:
+        """The focused panel on the whole screen, or all panels again."""
+        focused = self.focused.id if isinstance(self.focused, Panel | Numbers | Log) else "loss"
+        self._zoom("" if self.contrast.remembered.zoomed else focused or "")
+
+    def action_panel(self, by: int, rows: bool = False) -> None:
+        """Go to the next panel or the one before; to another row where panels stand side by side."""
+        shown = self._panels()
+        zoomed = self.contrast.remembered.zoomed
+        current: Widget | None = self.query_one(f"#{zoomed}") if zoomed else self.focused
+        stride = 3 if rows and not zoomed and self.has_class("-wide") else 1
+        if current in shown:
+            there = (shown.index(current) + by * stride) % len(shown)
+        else:
+            there = 0 if by > 0 else len(shown) - 1
+        if zoomed:
+            self._zoom(shown[there].id or "")
+        else:
+            shown[there].focus()
+
+    def action_leave_field(self) -> None:
+        """All panels again, and the keys back to the screen."""
+        self._zoom("")
+        super().action_leave_field()
+
+    async def action_evaluate(self) -> None:
+        """Go to Evaluate with this run."""
+        if self._run:
+            await self.contrast.evaluate_model(self._model())
+
+    async def action_query(self) -> None:
+        """Go to Query with this run."""
+        if self._run:
+            await self.contrast.query_model(self._model())
+
+    def copied(self) -> str:
+        """How the run is, its numbers and its log."""
+        if not (self._run and self._feed and self._standing):
+            return ""
+        numbers = "\n".join(f"{name:<14} {value}" for name, value, _ in facts(self._feed.history, self._view))
+        brief = in_brief(self._run, self._standing)
+        return "\n\n".join([brief, numbers, "\n".join(self._feed.history.log)])
+
+    def _model(self) -> str:
+        """The run as other screens know it: by its name, or by its path if it lies elsewhere."""
+        assert self._run
+        here = self._run.path.resolve().parent == self.contrast.directory.resolve()
+        return self._run.name if here else str(self._run.path)
+
+    def _look(self, view: View) -> None:
+        self._view = view
+        self._news.set()
+
+    def _tell(self, words: str) -> None:
+        self._words = words
+        self._news.set()
+
+    def _zoom(self, name: str) -> None:
+        """Let one panel fill the screen; all of them where there is no name."""
+        self.contrast.remembered.zoomed = name
+        self.query_one("#panels").set_class(bool(name), "-zooming")
+        for panel in self._panels():
+            panel.set_class(panel.id == name, "-zoomed")
+        if name:
+            with contextlib.suppress(StopIteration):
+                next(panel for panel in self._panels() if panel.id == name).focus()
+        self._news.set()
+
+    def _leave(self) -> None:
+        """Show no run."""
+        self.workers.cancel_group(self, "feed")
+        self.workers.cancel_group(self, "standing")
+        self._run = self._feed = self._standing = None
+        self._words = ""
+        self.contrast.run_shown, self.contrast.watched = None, ""
+        self.add_class("-empty")
+        self.refresh_bindings()

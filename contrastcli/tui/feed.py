@@ -1,0 +1,100 @@
+"""Follows a run's events into a History without making the app late: files are read in a thread, and events are taken
+in by slices of a millisecond or two on the app's own loop. A thread that decodes them would make the loop wait for
+Python's lock five milliseconds at a time.
+
+The newest events of a large file come first, in a History of their own; the whole is read meanwhile, and replaces it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from contrastcli.events import Started, decode
+from contrastcli.tui.history import History
+
+POLL = 0.2
+"""Seconds between two looks for something new."""
+WINDOW = 2 << 20
+"""Bytes at the end of a file that are shown before the rest has been read."""
+
+_BLOCK = 1 << 19  # bytes read at once
+_SLICE = 0.0015  # seconds that the loop gives at a time
+_REST = 0.0015  # and has for itself between two slices
+
+
+class Feed:
+    """A run's history as it grows. `changed` is called when there is something new."""
+
+    def __init__(self, path: Path, changed: Callable[[], None]) -> None:
+        self._path, self._changed = path, changed
+        self.history = History()
+        self.earlier: float | None = None
+        """The share of the file that has been read, while only its end is shown."""
+
+    async def follow(self) -> None:
+        """Read what there is, then what comes, until cancelled."""
+        size = await asyncio.to_thread(_size, self._path)
+        place = await self._show_window(size) if size > 2 * WINDOW else 0
+        whole, read = (History(), 0) if place else (None, 0)
+        while True:
+            before = place
+            place = await self._take_from(place, self.history)
+            if whole:
+                read = await self._take_from(read, whole)
+                self.earlier = min(1.0, read / max(1, place))
+                if read >= place:
+                    self.history, self.earlier, whole = whole, None, None
+                self._changed()
+            elif place == before:
+                await asyncio.sleep(POLL)
+
+    async def _show_window(self, size: int) -> int:
+        """Begin with the end of a large file; returns where that ends. What the run is stands in its first line."""
+        first, _ = await asyncio.to_thread(_lines_at, self._path, 0)
+        if first and isinstance(started := decode(first[0]), Started):
+            self.history.take(started)
+        torn, place = await asyncio.to_thread(_lines_at, self._path, size - WINDOW)
+        self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
+        await self._take(torn[1:], self.history)
+        while place < size - _BLOCK:
+            place = await self._take_from(place, self.history)
+        return place
+
+    async def _take_from(self, place: int, history: History) -> int:
+        """Take in the next block of whole lines; returns the place after it."""
+        lines, place = await asyncio.to_thread(_lines_at, self._path, place)
+        if lines:
+            await self._take(lines, history)
+            self._changed()
+        return place
+
+    async def _take(self, lines: list[bytes], history: History) -> None:
+        pause = time.perf_counter() + _SLICE
+        for line in lines:
+            if (event := decode(line)) is not None:
+                history.take(event)
+            if time.perf_counter() > pause:
+                await asyncio.sleep(_REST)
+                pause = time.perf_counter() + _SLICE
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _lines_at(path: Path, place: int) -> tuple[list[bytes], int]:
+    """Whole lines from a place on and the place after them; a torn last line may still be completed, or cut."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(place)
+            data = file.read(_BLOCK)
+    except OSError:  # yet to come, or a shared disk that hiccups
+        return [], place
+    whole = data[: data.rfind(b"\n") + 1]
+    return whole.splitlines(), place + len(whole)

@@ -1,0 +1,249 @@
+"""What a run has said so far, in the form that the Live screen draws: columns of numbers whose extremes stay visible
+however many there are.
+
+Plain arrays of the standard library: at four redraws a second they are quick enough, and importing numpy would cost
+the app's first frame more than it saves.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping
+from itertools import pairwise
+
+from contrastcli import status
+from contrastcli.console import describe, printable
+from contrastcli.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step
+
+LOG_LINES = 300
+"""Lines of the log that are kept."""
+HISTOGRAMS = 800
+"""Histograms that are kept: of more, every second one goes, so that they still cover the whole run."""
+
+_BLOCK = 16  # values that one of the next level stands for
+
+Points = tuple[list[float], list[float]]
+"""Steps, and the values there; NaN where there is none."""
+
+
+class Column:
+    """Numbers in their order, with the extremes of every 16, 256, 4096 … of them. NaN stands for a missing one."""
+
+    def __init__(self, missing: int = 0) -> None:
+        self.values = array("f")
+        self._levels = [(self.values, self.values)]  # lowest and highest, of one value, of a block, of a block of those
+        for _ in range(missing):
+            self.append(None)
+
+    def append(self, value: float | None) -> None:
+        """Add a number."""
+        self.values.append(math.nan if value is None else value)
+        if len(self.values) % _BLOCK == 0:
+            self._close_blocks()
+
+    def cut(self, length: int) -> None:
+        """Keep the first ones only."""
+        for level, (lows, highs) in enumerate(self._levels):
+            del lows[length // _BLOCK**level :], highs[length // _BLOCK**level :]
+
+    def outline(self, steps: array[int], first: int, last: int, columns: int) -> Points:
+        """The values from an index to before another as a line for so many columns: each value, or each column's
+        lowest and highest."""
+        count = last - first
+        if count <= 4 * columns:
+            return [float(step) for step in steps[first:last]], list(self.values[first:last])
+        level = max(n for n in range(len(self._levels)) if n == 0 or count // _BLOCK**n >= columns)
+        lows, highs = self._levels[level]
+        size = _BLOCK**level
+        begin, end = first // size, last // size  # blocks
+        edges = [begin + (end - begin) * n // columns for n in range(columns + 1)]
+        found = [(steps[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
+        if end * size < last:  # the block that is not full yet
+            rest = self.values[end * size : last]
+            found.append((steps[last - 1], *extremes(rest, rest)))
+        return _there_and_back(found)
+
+    def _close_blocks(self) -> None:
+        for level, (lows, highs) in enumerate(self._levels):
+            if len(lows) % _BLOCK:
+                return
+            if level + 1 == len(self._levels):
+                self._levels.append((array("f"), array("f")))
+            low, high = extremes(lows[-_BLOCK:], highs[-_BLOCK:])
+            self._levels[level + 1][0].append(low)
+            self._levels[level + 1][1].append(high)
+
+
+def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
+    """The lowest and the highest number; NaN where there is none."""
+    if math.isnan(sum(lows)):
+        numbers = [(low, high) for low, high in zip(lows, highs, strict=True) if low == low]
+        return (min(low for low, _ in numbers), max(high for _, high in numbers)) if numbers else (math.nan, math.nan)
+    return min(lows), max(highs)
+
+
+def _there_and_back(found: list[tuple[int, float, float]]) -> Points:
+    """A line up and down through the extremes of each column, that crosses from one to the next by the shortest way."""
+    x = [float(step) for step, _, _ in found for _ in range(2)]
+    y = [value for n, (_, low, high) in enumerate(found) for value in ((low, high) if n % 2 else (high, low))]
+    return x, y
+
+
+class Table:
+    """Columns by their names, over the steps at which they were measured."""
+
+    def __init__(self) -> None:
+        self.steps = array("q")
+        self.columns: dict[str, Column] = {}
+        self.changes = 0
+        """Grows with every change, so that who draws knows whether there is anything new."""
+
+    def add(self, step: int, values: Mapping[str, float | None]) -> None:
+        """Add a row; a name not met before gets a column, and those not named a gap."""
+        for name in values:
+            if name not in self.columns:
+                self.columns[name] = Column(missing=len(self.steps))
+        self.steps.append(step)
+        for name, column in self.columns.items():
+            column.append(values.get(name))
+        self.changes += 1
+
+    def cut(self, step: int) -> None:
+        """Drop the rows beyond a step."""
+        length = bisect_right(self.steps, step)
+        del self.steps[length:]
+        for column in self.columns.values():
+            column.cut(length)
+        self.changes += 1
+
+    def line(self, name: str, x_range: tuple[float, float], columns: int) -> Points:
+        """A column over a range of steps, as a line for so many columns of a picture."""
+        if name not in self.columns:
+            return [], []
+        first, last = max(0, bisect_right(self.steps, x_range[0]) - 1), bisect_right(self.steps, x_range[1])
+        return self.columns[name].outline(self.steps, first, last, columns)
+
+    def sampled(self, name: str, x_range: tuple[float, float], count: int) -> list[float]:
+        """Some values of a column, evenly spread over a range of steps."""
+        first, last = bisect_right(self.steps, x_range[0]), bisect_right(self.steps, x_range[1]) - 1
+        if name not in self.columns or last < first:
+            return []
+        return [self.columns[name].values[first + (last - first) * n // max(1, count - 1)] for n in range(count)]
+
+    def at(self, name: str, step: float) -> float | None:
+        """A number as it was at a step, or last before it; None where there is none."""
+        row = bisect_right(self.steps, step) - 1
+        if row < 0 or name not in self.columns:
+            return None
+        value = self.columns[name].values[row]
+        return None if math.isnan(value) else value
+
+
+class History:
+    """Everything that Live shows of a run's events."""
+
+    def __init__(self) -> None:
+        self.begin = 0
+        """The step that it begins with; more than 0 while only the end of a large file has been read."""
+        self.loss, self.pace, self.angles, self.dev = Table(), Table(), Table(), Table()
+        self.newest: Angles | None = None
+        self.histograms: list[Angles] = []
+        """Earlier ones, from the whole run."""
+        self.log: deque[str] = deque(maxlen=LOG_LINES)
+        self.logged = 0
+        """Lines of the log so far, those no longer kept included."""
+        self.bests: list[Evaluated] = []
+        self.started: Started | None = None
+        self.step: Step | None = None
+        self.progress: Progress | None = None
+        """Work under way that is no training."""
+        self.done: Done | None = None
+        self.last: AnyEvent | None = None
+        self._every = 1  # which angles' histograms are kept: each, every second, every fourth …
+        self._seen = 0
+
+    @property
+    def last_step(self) -> int:
+        """The newest step of all."""
+        return self.last.step if self.last else 0
+
+    @property
+    def best(self) -> Evaluated | None:
+        """The best evaluation."""
+        return self.bests[-1] if self.bests else None
+
+    def digest(self) -> status.Digest:
+        """What a run's status is derived from."""
+        return status.Digest(last=self.last, started=self.started, step=self.step, best=self.best, done=self.done)
+
+    def take(self, event: AnyEvent) -> None:
+        """Take in the next event."""
+        self.last = event
+        match event:
+            case Step():
+                self._take_step(event)
+            case Angles():
+                self._take_angles(event)
+            case Evaluated():
+                self._take_evaluated(event)
+            case Progress():
+                self.progress = event
+            case Started():
+                self._take_started(event)
+            case Done():
+                self.done, self.progress = event, None
+        if not isinstance(event, Step | Angles | Progress) and (line := _line(event)):
+            self.log.append(line)
+            self.logged += 1
+
+    def _take_step(self, event: Step) -> None:
+        self.step, self.progress = event, None
+        parts = event.parts if len(event.parts) > 1 else {}  # the only part is the loss
+        self.loss.add(event.step, {"loss": event.loss} | parts)
+        pace = {"lr": event.lr, "grad_norm": event.grad_norm, "sentences_per_s": event.sentences_per_s}
+        self.pace.add(event.step, pace)
+
+    def _take_angles(self, event: Angles) -> None:
+        names = ("positive", "negative", "hardest", "satisfied")
+        self.newest = event
+        self.angles.add(event.step, {name: getattr(event, name) for name in names})
+        if event.positive_histogram and self._seen % self._every == 0:
+            self.histograms.append(event)
+        self._seen += 1
+        if len(self.histograms) > HISTOGRAMS:
+            del self.histograms[1::2]
+            self._every *= 2
+
+    def _take_evaluated(self, event: Evaluated) -> None:
+        self.progress = None
+        plane = {"alignment": event.alignment, "uniformity": event.uniformity}
+        self.dev.add(event.step, {"spearman": event.spearman, **plane})
+        if event.best:
+            self.bests.append(event)
+
+    def _take_started(self, event: Started) -> None:
+        """Training begins, or goes on: what lies beyond the step that it goes on from is void."""
+        self.started, self.done = event, None
+        if event.resumed_from is None:
+            return
+        self.step = None
+        for table in (self.loss, self.pace, self.angles, self.dev):
+            table.cut(event.resumed_from)
+        self.histograms = [angles for angles in self.histograms if angles.step <= event.resumed_from]
+        self.newest = self.histograms[-1] if self.histograms else None
+        self.bests = [evaluated for evaluated in self.bests if evaluated.step <= event.resumed_from]
+
+
+def _line(event: AnyEvent) -> str:
+    """An event as a line of the log; empty for what is seen elsewhere."""
+    match event:
+        case Evaluated(best=False, step=step) if step:
+            return ""
+        case Done(code=code) if code:
+            return printable(f"{event.status:<9} step {event.step:,}  {event.message}")
+        case Note() | Saved() | Started() | Done() | Evaluated():
+            return describe(event, 0)
+    return ""
