@@ -63,9 +63,7 @@ def _two(chosen: Sequence[Run], groups: Sequence[Group]) -> tuple[Run, Run]:
     if len(chosen) == 2:
         return chosen[0], chosen[1]
     if len(groups) != 2:
-        raise UsageError(
-            f"--bootstrap sets two methods against each other, and these are {len(groups)}", "name two runs"
-        )
+        raise UsageError(f"--bootstrap compares two methods, and these are {len(groups)}", "name two runs")
     first, second = (next(run for run in chosen if run.name == group.members[0].name) for group in groups)
     return first, second
 

@@ -30,17 +30,22 @@ def _comparison(found: Compared) -> dict[str, Any]:
     sides["groups"] = [_group(group) for group in found.comparison.groups]
     sides["welch"] = {name: _finite(asdict(test)) for name, test in found.welch.items()}
     if found.paired:
-        one = found.paired
-        sides["bootstrap"] = {
-            "first": one.first,
-            "second": one.second,
-            "data": one.data,
-            "difference": _number(one.found.difference),
-            "spearman": [_number(one.found.first), _number(one.found.second)],
-            **_finite({"low": one.found.low, "high": one.found.high, "p": one.found.p}),
-            "pairs": one.found.pairs,
-        }
+        sides["bootstrap"] = _paired(found.paired)
     return sides
+
+
+def _paired(paired: Paired) -> dict[str, Any]:
+    """A bootstrap as JSON; correlations × 100."""
+    one = paired.found
+    values = {"difference": one.difference, "low": one.low, "high": one.high}
+    return {
+        "runs": [paired.first, paired.second],
+        "data": paired.data,
+        "pairs": one.pairs,
+        "spearman": [_number(100 * one.first), _number(100 * one.second)],
+        **_finite({name: 100 * value for name, value in values.items()}),
+        "p": _number(one.p),
+    }
 
 
 def _group(group: Group) -> dict[str, Any]:
