@@ -9,7 +9,8 @@ from test_objectives import NO_HEADS, batch, check, distinct, lists
 from test_objectives_dcl import on_the_circle
 from torch import Tensor
 
-from contrastcli import catalogue
+from contrastcli import catalogue, config
+from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.triplets import mat, met, mpt
 
@@ -88,6 +89,14 @@ def test_each_margin_has_its_own_unit_limits_and_default():
         found[name] = (settings.margin, settings.bounds()["margin"].unit)
         assert "similarity" not in catalogue.find(name).describe()
     assert found == {"mpt": (0.09, "cosine"), "met": (0.45, "distance"), "mat": (27.0, "degrees")}
+
+
+@pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
+def test_a_margin_in_anothers_unit_is_refused_by_name(name, margin, words):
+    values = {"objective.name": name, "objective.margin": margin}
+    with pytest.raises(UsageError) as raised:
+        config.resolve([config.Layer(values, dict.fromkeys(values, "here"))])
+    assert "objective.margin" in raised.value.what and words in raised.value.hint
 
 
 @every_loss
