@@ -57,6 +57,7 @@ class Feed:
         if first and isinstance(started := decode(first[0]), Started):
             self.history.take(started)
         torn, place = await asyncio.to_thread(_lines_at, self._path, size - WINDOW)
+        self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
         await self._take(torn[1:], self.history)
         while place < size - _BLOCK:

@@ -40,16 +40,21 @@ NOTHING = """No run is shown.
 3  choose one of the runs there are"""
 
 
+class Panels(VerticalScroll, can_focus=False, inherit_bindings=False):
+    """Holds the panels. Arrow keys go from one to the next, so it has no keys of its own."""
+
+
 class LiveScreen(ModeScreen):
     """A run: its panels, how it is, and what can be done about it."""
 
     CSS_PATH = "live.tcss"
     mode = "live"
-    help_text = """Training as it goes on, or as it went. The angles between the sentences of a batch: positives should
-come closer than every negative. ◆ marks the best score on the dev set; its checkpoint is the one that is kept.
-Alignment and uniformity: lower is better for both, the path goes from ○ to ●.
-
-Training is a process of its own. It goes on when this app is left, and can be watched again later."""
+    help_text = (
+        "Training as it goes on, or as it went. The angles are those between the sentences of a batch: positives "
+        "should come closer than every negative. ◆ marks the best dev score; the model of that step is kept. "
+        "Alignment and uniformity are both better when lower; their path goes from ○ to ●.\n\n"
+        "Training is a process of its own: it goes on when this app is left, and can be watched again later."
+    )
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop", "stop", id="live.stop", tooltip="end the step, save and stop; asks first"),
@@ -87,6 +92,7 @@ Training is a process of its own. It goes on when this app is left, and can be w
             tooltip="to the panel before",
             show=False,
         ),
+        Binding("escape", "leave_field", "all panels", tooltip="all panels again, none of them chosen", show=False),
         Binding("down", "panel(1, True)", "panel below", tooltip="to the panel below", show=False),
         Binding("up", "panel(-1, True)", "panel above", tooltip="to the panel above", show=False),
     ]
@@ -104,7 +110,7 @@ Training is a process of its own. It goes on when this app is left, and can be w
     def body(self) -> ComposeResult:
         yield Static(NOTHING, id="nothing", markup=False)
         yield Above()
-        with VerticalScroll(id="panels", can_focus=False):
+        with Panels(id="panels"):
             yield Panel(
                 "loss", "Loss", "the loss and its parts, from the first logged step on", lambda h: h.loss, panels.loss
             )
@@ -235,7 +241,7 @@ Training is a process of its own. It goes on when this app is left, and can be w
                 return state in RESUMABLE
             case "evaluate" | "query":
                 return state is not None and state not in IN_PROGRESS
-            case "zoom" | "log" | "share" | "then" | "panel":
+            case "zoom" | "log" | "share" | "then" | "panel" | "leave_field":
                 return self._run is not None
         return super().check_action(action, parameters)
 

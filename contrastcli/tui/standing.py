@@ -60,7 +60,7 @@ def in_brief(run: Run, standing: Standing) -> str:
     """The same in the few words that the bar of screens has room for."""
     found = standing.status
     step = f" {found.step:,}/{found.steps:,}" if found.steps else ""
-    return f"{run.name}  {SHAPES[found.state]} {found.state}{step}"
+    return f"{SHAPES[found.state]} {found.state}{step}  {run.name}"
 
 
 class Above(Vertical):
@@ -78,8 +78,8 @@ class Above(Vertical):
     def say(self, run: Run, standing: Standing, history: History, words: str) -> None:
         """Show how a run is; `words` take the place of what would be said of its state."""
         state = standing.status.state
-        shown = self.query_one("#state", Static)
-        shown.update(f"{SHAPES[state]} {state}{', stopping' if standing.stopping else ''}")
+        self._update("#state", f"{SHAPES[state]} {state}{', stopping' if standing.stopping else ''}")
+        shown = self.query_one("#state")
         shown.set_class(state in _GOOD, "good").set_class(state in _WAITING, "waiting")
         bad = state not in _GOOD + _WAITING
         shown.set_class(bad, "bad")
