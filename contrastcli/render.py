@@ -234,7 +234,7 @@ def _needs(spec: catalogue.Spec) -> str:
 
 def _defaults(spec: catalogue.Spec) -> str:
     """Its settings, each with its default and unit."""
-    units = {name: f" {bounds.unit}" for name, bounds in spec.settings().bounds().items()}
+    units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
     defaults = spec.settings.defaults({})
     words = (f"{name} {_value(defaults[name])}{units.get(name, '')}" for name in spec.describe())
     return ", ".join(words) or "–"

@@ -28,8 +28,8 @@ def test_every_built_in_objective_has_a_line_of_six_cells() -> None:
 @pytest.mark.parametrize(
     ("name", "needs", "setting", "published"),
     [
-        ("simace", "sentences, triplets or pairs", "margin 10 degrees", "78.20 (one seed, `simace-bert-base`)"),
-        ("met", "sentences or pairs", "margin 0.45 distance", "78.38 (mean of seeds, `met-bert-base`)"),
+        ("simace", "sentences, triplets or pairs", "margin 10 (degrees)", "78.20 (one seed, `simace-bert-base`)"),
+        ("met", "sentences or pairs", "margin 0.45 (distance)", "78.38 (mean of seeds, `met-bert-base`)"),
         ("pairsupcon", "labelled pairs", "hard_negatives importance", "80.8 (one seed, `pairsupcon-base`)"),
         ("softmax", "labelled pairs with neutral", "–", "74.89 (one seed, `sbert-nli`)"),
     ],
