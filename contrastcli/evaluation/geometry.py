@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,15 @@ from contrastcli.data.examples import ScoredPairs, scored_from_table
 from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER
 from contrastcli.errors import DataError
-from contrastcli.evaluation import senteval
-from contrastcli.evaluation.cache import measure_each
-from contrastcli.evaluation.projection import pca, sample
+from contrastcli.evaluation import clustering, senteval
+from contrastcli.evaluation.cache import Task, measure_each
+from contrastcli.evaluation.projection import pca, sample, tsne
 from contrastcli.evaluation.result import Options, Subject, SuiteResult, finite, two
 from contrastcli.events import HISTOGRAM_BINS
 from contrastcli.objectives.similarity import degrees
 
-TASKS = ("STS-B",)
+TASKS = ("STS-B", *clustering.TASKS)
+"""The clustering sets, drawn by t-SNE, are measured only where they are asked for by name."""
 
 POSITIVE = 4.0
 """Pairs with a score above this are positives."""
@@ -32,6 +33,7 @@ POSITIVE = 4.0
 _PUBLISHED = 1500  # pairs of STS-B's dev split
 _NEGATIVES = 10_000  # random pairs drawn
 _SENTENCES = 1000  # of the PCA
+_TEXTS = 2000  # of a t-SNE
 _SEED = 0
 _ROWS = 1024  # rows of the distance matrix at once
 _STARTER = STARTER / "dev.tsv"
@@ -72,12 +74,24 @@ def histogram(angles: Tensor) -> list[int]:
 
 def measure(subject: Subject, options: Options) -> SuiteResult:
     """Measure on STS-B's dev split; where `options.data_dir` or the hub has none, on the starter's scored pairs."""
-    found, gaps = measure_each("geometry/1", TASKS, subject, options, _dev_file, _read, partial(_score, subject))
+    named = options.tasks or ("STS-B",)
+    pairs, sets = (["STS-B"] if "STS-B" in named else []), [task for task in clustering.TASKS if task in named]
+    found, gaps = measure_each("geometry", pairs, subject, options, _dev_file, _read, partial(_score, subject))
     tasks = {str(scores["set"]): scores for scores in found.values()}
-    rows = (*(_row(name, scores) for name, scores in tasks.items()), *((gap.task, *"––––––") for gap in gaps))
+    with subject.truncated(clustering.LENGTH):
+        drawn, more = measure_each(
+            "t-SNE", sets, subject, options, clustering.root, clustering.read, partial(_draw, subject)
+        )
+    gaps += more
+    rows = (
+        *(_row(name, scores) for name, scores in tasks.items()),
+        *((name, "–", f"{len(scores['tsne']):,} of {scores['texts']:,}", *"––––") for name, scores in drawn.items()),
+        *((gap.task, "missing", *"–––––") for gap in gaps),
+    )
     columns = ("Set", "Positives", "Sentences", "Alignment", "Uniformity", "Positive°", "Negative°")
-    partial_ = any(scores["partial"] for scores in tasks.values()) or bool(gaps)
-    return SuiteResult("geometry", _protocol(subject, tasks), tasks, {}, columns, rows, gaps, partial_)
+    incomplete = any(scores["partial"] for scores in tasks.values()) or bool(gaps)
+    protocol = _protocol(subject, tasks, list(drawn))
+    return SuiteResult("geometry", protocol, tasks | drawn, {}, columns, rows, gaps, incomplete)
 
 
 def _dev_file(data_dir: Path | None) -> Path:
@@ -95,7 +109,7 @@ def _read(path: Path, task: str) -> ScoredPairs:
     return scored_from_table(read_file(path, str(path)), "", "starter" if path == _STARTER else task)
 
 
-def _score(subject: Subject, task: str, pairs: ScoredPairs) -> dict[str, Any]:
+def _score(subject: Subject, task: str, pairs: ScoredPairs) -> Task:
     texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
     numbers = {text: n for n, text in enumerate(texts)}
     first, second = (np.array([numbers[text] for text in column]) for column in (pairs.first, pairs.second))
@@ -135,24 +149,29 @@ def _strangers(
     return one[strange], other[strange]
 
 
+def _draw(subject: Subject, task: str, data: clustering.Classed) -> Task:
+    chosen = sample(len(data.texts), _TEXTS)
+    vectors = subject.encode([data.texts[n] for n in chosen])
+    labels: list[int] = data.labels[chosen].tolist()
+    return {"texts": len(data.texts), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
+
+
 def _row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
     sizes = (f"{scores['pairs']:,} of {scores['scored']:,} pairs", f"{scores['sentences']:,}")
     return (name, *sizes, *(two(scores[key]) for key in ("alignment", "uniformity", "positive", "negative")))
 
 
-def _protocol(subject: Subject, tasks: Mapping[str, Mapping[str, Any]]) -> str:
+def _protocol(subject: Subject, tasks: Mapping[str, Mapping[str, Any]], drawn: Sequence[str]) -> str:
     """What was measured, in words, with the definitions: half of the published confusion is about them."""
-    sets = [
-        f"{_SOURCES[name]}: positives are the {scores['pairs']:,} of {scores['scored']:,} pairs scored above "
-        f"{POSITIVE:g}, negatives {scores['negatives']:,} random pairs of its {scores['sentences']:,} sentences"
-        for name, scores in tasks.items()
-    ]
-    return "; ".join(
-        [
-            *sets,
-            f"unit vectors, pooling: {subject.pooling}",
+    words = [f"unit vectors, pooling: {subject.pooling}"]
+    for name, scores in tasks.items():
+        words += [
+            f"{_SOURCES[name]}: positives are the {scores['pairs']:,} of {scores['scored']:,} pairs scored above "
+            f"{POSITIVE:g}, negatives {scores['negatives']:,} random pairs of its {scores['sentences']:,} sentences",
             "alignment = E‖f(x) − f(x⁺)‖² over the positives, uniformity = log E e^(−2‖f(x) − f(y)‖²) over all "
             "pairs of distinct sentences, lower is better for both",
             f"angles in degrees, PCA of up to {_SENTENCES:,} sentences",
         ]
-    )
+    if drawn:
+        words.append(f"t-SNE (perplexity 30, from the PCA) of up to {_TEXTS:,} texts, truncated at {clustering.LENGTH}")
+    return "; ".join(words)
