@@ -22,7 +22,7 @@ class ModeScreen(Screen[None]):
     help_text: ClassVar[str]
     """What the screen shows, for who has read nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave_field", "leave a field", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave_field", "leave the field")]
 
     @property
     def contrast(self) -> ContrastApp:
@@ -41,6 +41,10 @@ class ModeScreen(Screen[None]):
     def copied(self) -> str:
         """What the key for copying takes; nothing where empty."""
         return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key means something now."""
+        return self.focused is not None if action == "leave_field" else super().check_action(action, parameters)
 
     def action_leave_field(self) -> None:
         """Give the keys back to the screen."""

@@ -29,8 +29,12 @@ class State(msgspec.Struct):
     data_dir: str = ""
     suites: tuple[str, ...] = ("sts",)
     model: str = ""
-    second_model: str = ""
+    second_model: str = "starter"
+    beside: bool = False
+    """Query: whether a second model is shown."""
     corpus: str = ""
+    question: str = ""
+    nearest: str = "5"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
 
 
