@@ -80,6 +80,11 @@ class Draft:
         return shlex.join(["contrast", *(["--runs-dir", str(directory)] if elsewhere else []), "train", *self.words])
 
     @property
+    def choices(self) -> list[tuple[str, str]]:
+        """The objectives, each with its paper and the rows that it takes."""
+        return [(spec.name, f"{spec.paper} · {', '.join(spec.needs)}") for spec in self.objectives]
+
+    @property
     def problem(self) -> str:
         """What must be mended first, in words; empty where nothing is wrong."""
         wrong = next(((self.fields[key].label, words) for key, words in self.wrong.items()), None)
