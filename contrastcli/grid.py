@@ -126,13 +126,21 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in presets_dir().glob("*.toml"))
 
 
+def preset_path(name: str) -> Path:
+    """The file of a sweep preset or a run preset. Raises UsageError for an unknown one."""
+    if name in preset_names():
+        return presets_dir() / f"{name}.toml"
+    if name in configs.preset_names():
+        return configs.preset_path(name)
+    raise UsageError(f"there is no preset '{name}'", nearest(name, [*preset_names(), *configs.preset_names()]))
+
+
 def published(name: str | None) -> Published:
     """A sweep preset, or a run preset with no grid yet; without a name, nothing. Raises UsageError."""
-    if name in preset_names():
-        return _read(presets_dir() / f"{name}.toml", Published)
-    if name is not None and name not in configs.preset_names():
-        raise UsageError(f"there is no preset '{name}'", nearest(name, [*preset_names(), *configs.preset_names()]))
-    return Published(name)
+    if name is None:
+        return Published()
+    path = preset_path(name)
+    return _read(path, Published) if path.parent == presets_dir() else Published(name)
 
 
 def layers(known: Published, file: Path | None) -> list[Layer]:

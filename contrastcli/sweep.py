@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from contrastcli import config as configs
 from contrastcli import console, control, events, grid, runs
+from contrastcli.config import RESUMABLE, Config
 from contrastcli.errors import RunError, UsageError
 from contrastcli.files import locked
 from contrastcli.grid import Cell, Sweep
@@ -29,6 +29,7 @@ WAITING = "waiting"
 """The state of a cell that no run has been made for."""
 
 _FINAL = ("finished", "diverged")  # training such a cell again would end the same way
+_GOING = ("starting", "running", "silent")
 _BAD = ("diverged", "failed", "killed")
 _LET_GO = 60.0  # seconds for a process that has said its last word to leave
 
@@ -69,25 +70,26 @@ def check(sweep: Sweep, directory: Path) -> None:
     cells = [(cell, with_backbone_of(cell.config, directory)) for cell in sweep.cells()]
     for cell, config in cells:
         _check_unchanged(cell, config, directory)
-    for device in dict.fromkeys(config.train.device for _, config in cells):
+    configs = [config for cell, config in cells if _state(cell, directory) not in _FINAL]
+    for device in dict.fromkeys(config.train.device for config in configs):
         choose_device(device)
-    for backbone in dict.fromkeys(config.model.backbone for _, config in cells):
+    for backbone in dict.fromkeys(config.model.backbone for config in configs):
         locate(backbone)
-    for config in {_data(config): config for _, config in cells}.values():
+    for config in {_data(config): config for config in configs}.values():
         make_plan(config)
 
 
-def _data(config: configs.Config) -> tuple[object, ...]:
+def _data(config: Config) -> tuple[object, ...]:
     """What decides whether the rows are there and suit."""
     return config.spec.needs, config.spec.labels, config.data, config.dev.data, config.train.batch_size
 
 
-def _check_unchanged(cell: Cell, config: configs.Config, directory: Path) -> None:
+def _check_unchanged(cell: Cell, config: Config, directory: Path) -> None:
     run = Run(directory / cell.name)
     if not run.config_path.is_file():
         return
     before, now = run.config().flat(), config.flat()
-    changed = [key for key in now if now[key] != before.get(key) and key not in configs.RESUMABLE]
+    changed = [key for key in now if now[key] != before.get(key) and key not in RESUMABLE]
     if changed:
         what = f"{run.name} was trained with another {', '.join(changed)} than the sweep says"
         raise UsageError(what, "restore the file of the sweep, or begin another one")
@@ -101,28 +103,35 @@ def start(sweep: Sweep, directory: Path) -> int:
     cells = sweep.cells()
     taken = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
     with locked(directory / f".{sweep.name}.sweep.lock", taken), Signals() as signals:
+        _say(f"sweep {sweep.name}: {len(cells)} cells")
         for number, cell in enumerate(cells, 1):
             if not signals.count:
                 _train(cell, f"cell {number} of {len(cells)}", directory, signals)
     if signals.count:
         _say(f"go on with: contrast sweep --resume {sweep.name}")
         return 0
-    ends = [run.status() for cell in cells if (run := _run(cell, directory))]
+    ends = [Run(directory / cell.name).status() for cell in cells]
     return next((status.code for status in ends if status.state in _BAD), 0)
 
 
 def _train(cell: Cell, which: str, directory: Path, signals: Signals) -> None:
     """Train a cell or go on with it, unless it has its end; say how it went."""
-    run = _run(cell, directory)
-    before = run.status() if run else None
-    if before is None or before.state not in _FINAL:
+    state = _state(cell, directory)
+    run = Run(directory / cell.name)
+    if state not in _FINAL:
         _say(f"{which}: {label(cell)}")
-        run = run or runs.create(with_backbone_of(cell.config, directory), directory, cell.name)
+    if state in _GOING:  # a sweep that was killed has left it
+        _follow(run, time.time(), signals)
+        state = run.status().state
+        go_on = state == "killed"
+    else:
+        go_on = state not in _FINAL
+    if go_on and not signals.count:
+        if state == WAITING:
+            runs.create(with_backbone_of(cell.config, directory), directory, cell.name)
         began = time.time()
-        if before is None or before.ended:
-            control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+        control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
         _follow(run, began, signals)
-    assert run is not None
     _say(f"{which}: {label(cell)}: {_outcome(run)}")
 
 
@@ -150,9 +159,9 @@ def _events(run: Run) -> Iterator[events.AnyEvent | None]:
         yield event
 
 
-def _run(cell: Cell, directory: Path) -> Run | None:
+def _state(cell: Cell, directory: Path) -> str:
     run = Run(directory / cell.name)
-    return run if run.config_path.is_file() else None
+    return run.status().state if run.config_path.is_file() else WAITING
 
 
 def _outcome(run: Run) -> str:
@@ -178,8 +187,8 @@ def _group(cells: list[Cell], directory: Path) -> Group:
 
 
 def _member(cell: Cell, directory: Path) -> Member:
-    run = _run(cell, directory)
-    return runs.member(run) if run else Member(cell.name, cell.config.flat(), WAITING, {})
+    run = Run(directory / cell.name)
+    return runs.member(run) if run.config_path.is_file() else Member(cell.name, cell.config.flat(), WAITING, {})
 
 
 def _say(text: str) -> None:
