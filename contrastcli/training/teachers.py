@@ -46,10 +46,10 @@ def named_teachers(objective: ObjectiveSettings) -> list[Teacher]:
 
 
 def _teacher(word: str) -> Teacher:
-    rest, _, last = word.rpartition("=")
-    name, weight = (rest, _weight(last, word)) if rest else (word, 1.0)
+    named, equals, last = word.rpartition("=")
+    name, weight = (named.strip(), _weight(last, word)) if equals else (word, 1.0)
     rest, _, last = name.rpartition(":")
-    if rest and last in get_args(Pooling):
+    if last in get_args(Pooling):
         return Teacher(rest, weight, cast(Pooling, last))
     if not name:
         raise UsageError("objective.teachers has an empty name", "write NAME[:POOLING][=WEIGHT], with commas between")
