@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import click
 
@@ -53,30 +53,11 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
 
 
 @cli.command(cls=options.SettingsCommand)
-@options.from_preset
-@options.from_file
-@options.assigned
-@click.option("--name", metavar="NAME", help="Name of the run directory.")
-@click.option("--resume", metavar="RUN", help="Go on from a run's last checkpoint.")
+@options.job
 @click.option("--no-ui", is_flag=True, help="Plain progress in this terminal, not the app.")
 @click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights.")
-@options.as_json
 @click.pass_obj
-def train(
-    directory: Path,
-    /,
-    preset: str | None,
-    config_file: Path | None,
-    assignments: Sequence[str],
-    name: str | None,
-    resume: str | None,
-    no_ui: bool,
-    detach: bool,
-    dry_run: bool,
-    json: bool,
-    **flags: str | None,
-) -> None:
+def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     """Train a sentence encoder.
 
     \b
@@ -86,23 +67,53 @@ def train(
     """
     from contrastcli import start
 
-    if resume is not None and (preset, config_file, name) != (None, None, None):
+    if job.seeds is not None:
+        if detach or job.resume is not None:
+            raise UsageError(
+                "--seeds trains one run after another, here", "to go on with them: contrast sweep --resume"
+            )
+        return _sweep(directory, job, ())
+    if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
-    if detach and json:
+    if detach and job.json:
         raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
-    layer = options.flag_layer(assignments, flags)
-    run = None if resume is None else runs.find(resume, directory)
-    if run:
-        chosen = start.changed(run, layer)
-    else:
-        chosen = start.with_backbone_of(config.resolve([*options.layers(preset, config_file), layer]), directory)
-    if dry_run:
-        _print(render.dry_run(start.preview(chosen), json))
-    else:
-        where: start.Where = (
-            "background" if detach else "here" if no_ui or json or not options.on_a_terminal() else "app"
-        )
-        raise click.exceptions.Exit(start.start(chosen, run, directory, name, where=where, json=json))
+    run = None if job.resume is None else runs.find(job.resume, directory)
+    chosen = start.changed(run, job.typed) if run else start.with_backbone_of(options.resolve(job), directory)
+    if job.dry_run:
+        return _print(render.dry_run(start.preview(chosen), job.json))
+    here = no_ui or job.json or not options.on_a_terminal()
+    where: start.Where = "background" if detach else "here" if here else "app"
+    raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, where=where, json=job.json))
+
+
+@cli.command(cls=options.SettingsCommand)
+@options.job
+@click.option("--grid", "axes", multiple=True, metavar="KEY=A,B", help="A setting, and its values.")
+@click.pass_obj
+def sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
+    """Train over a grid of settings, with several seeds.
+
+    \b
+    contrast sweep --preset simace-grid
+    contrast sweep --preset starter --grid objective.tau=0.05,0.06 --seeds 5
+    contrast sweep --resume last
+    """
+    _sweep(directory, job, axes)
+
+
+def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
+    from contrastcli import grid, tables
+    from contrastcli import sweep as sweeping
+
+    found = options.sweep(job, axes, directory)
+    sweeping.check(found, directory)
+    if job.dry_run:
+        return _print(tables.cells(sweeping.results(found, directory), job.json))
+    if job.resume is None:
+        grid.save(found, directory)
+    code = sweeping.start(found, directory)
+    _print(tables.sweep(found, sweeping.results(found, directory), job.json))
+    raise click.exceptions.Exit(code)
 
 
 @cli.group("runs")
@@ -228,41 +239,35 @@ def stop(directory: Path, run: str, wait: float) -> None:
 
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
+@click.option("--bootstrap", is_flag=True, help="Also test two models on the same scored pairs.")
+@click.option("--dev", metavar="DATA", help="Those pairs; else the ones that chose the checkpoints.")
 @options.as_json
 @click.pass_obj
-def compare(directory: Path, names: Sequence[str], json: bool) -> None:
+def compare(directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, json: bool) -> None:
     """The settings that differ between runs, and what came of them.
+
+    Runs that differ in their seed only are one method: mean and standard deviation, and for two methods Welch's test.
 
     \b
     contrast compare simcse simace
+    contrast compare simcse simace --bootstrap --dev stsb
     contrast compare last 2026-11-20-1432-simace-bert-base-7f3a --json
     """
+    from contrastcli import compare as comparing
+    from contrastcli import tables
+
     if len(names) < 2:
         raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
-    _print(render.comparison(runs.compare([runs.find(name, directory) for name in names]), json))
+    found = comparing.compare([runs.find(name, directory) for name in names], bootstrap, dev)
+    _print(tables.comparison(found, json))
 
 
 @cli.command("eval")
 @click.argument("model", required=False, metavar="[RUN|MODEL]")
-@click.option("--suite", "suites", default="sts", show_default=True, metavar="NAME,…", help=options.SUITES)
-@click.option("--task", "tasks", metavar="NAME,…", help="Only these tasks of the suites.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub.")
-@click.option("--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own.")
-@click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores.json into this folder.")
-@click.option("--fresh", is_flag=True, help="Measure again what the cache knows.")
+@options.measuring
 @options.as_json
 @click.pass_obj
-def evaluate(
-    directory: Path,
-    model: str | None,
-    suites: str,
-    tasks: str | None,
-    data_dir: Path | None,
-    pooling: config.Pooling | None,
-    folder: Path | None,
-    fresh: bool,
-    json: bool,
-) -> None:
+def evaluate(directory: Path, asked: options.Measuring, model: str | None, json: bool) -> None:
     """Measure a run, a model or a file of word vectors.
 
     \b
@@ -271,14 +276,15 @@ def evaluate(
     contrast eval glove.840B.300d.txt --suite sts --task STS12,STS-B
     """
     from contrastcli import query as asking
-    from contrastcli.evaluation import suites as suiting
+    from contrastcli.evaluation import suites
     from contrastcli.evaluation.result import Options
 
-    names = suiting.check_suites(suites)
-    chosen = suiting.check_tasks(tasks, names) if tasks else ()
+    names = suites.check_suites(asked.suites)
+    tasks = suites.check_tasks(asked.tasks, names) if asked.tasks else ()
     name = asking.resolve_model(model, directory, os.environ)
     with console.progress() as advance:
-        scores = suiting.evaluate(name, names, Options(data_dir, chosen, folder, fresh, advance), pooling)
+        wanted = Options(asked.data_dir, tasks, asked.folder, asked.fresh, advance)
+        scores = suites.evaluate(name, names, wanted, asked.pooling)
     if any(result.tasks for result in scores.results):
         _print(render.scores(scores, json))
     gaps = [gap for result in scores.results for gap in result.missing]
@@ -415,21 +421,17 @@ def config_group() -> None:
 
 
 @config_group.command("show", cls=options.SettingsCommand)
-@options.from_preset
-@options.from_file
-@options.assigned
-@options.as_json
-def show_config(
-    preset: str | None, config_file: Path | None, assignments: Sequence[str], json: bool, **flags: str | None
-) -> None:
+@options.settings
+@click.pass_obj
+def show_config(directory: Path, job: options.Job) -> None:
     """Each setting with its value and where that came from.
 
     \b
     contrast config show --preset simace-bert-base --tau 0.07
     contrast config show --json
     """
-    found = config.resolve([*options.layers(preset, config_file), options.flag_layer(assignments, flags)])
-    _print(render.settings_json(found) if json else render.settings(found))
+    found = options.resolve(job)
+    _print(render.settings_json(found) if job.json else render.settings(found))
 
 
 @config_group.command("path")
@@ -441,6 +443,27 @@ def config_path() -> None:
     $EDITOR "$(contrast config path)"
     """
     click.echo(config.user_file())
+
+
+@cli.command()
+@click.option("--model", default="starter", show_default=True, metavar="RUN|FOLDER|NAME")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Measurements of each.")
+@options.as_json
+@click.pass_obj
+def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
+    """How fast this machine encodes and trains, beside sentence-transformers where it is installed.
+
+    \b
+    contrast bench
+    contrast bench --model bert-base-uncased --rounds 5 --json
+    """
+    from contrastcli import bench as benching
+    from contrastcli import query as asking
+
+    name = asking.resolve_model(model, directory, {})
+    with console.progress() as advance:
+        found = benching.bench(name, rounds, advance)
+    _print(render.benchmark(found, json))
 
 
 @cli.command()

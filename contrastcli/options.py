@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from io import BufferedIOBase
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
@@ -17,19 +19,111 @@ from contrastcli import config, console
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
 from contrastcli.settings import Setting
 
+if TYPE_CHECKING:
+    from contrastcli.grid import Sweep
+
 FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
 """Options of `train` that are not called as their setting is."""
 
-SUITES = "What to measure: sts, transfer, fewshot, clustering, geometry, mteb."
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
-from_preset = click.option("--preset", metavar="NAME", help="A published setting: see contrast presets.")
-from_file = click.option(
-    "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."
-)
-assigned = click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."
-)
 of_model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
+
+Body = Callable[..., None]
+
+_SETTINGS = (
+    click.option("--preset", metavar="NAME", help="A published setting: see contrast presets."),
+    click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."),
+    click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
+    as_json,
+)
+_JOB = (
+    *_SETTINGS,
+    click.option("--name", metavar="NAME", help="Name of the run directory."),
+    click.option("--resume", metavar="NAME", help="Go on with one that exists."),
+    click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
+    click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights."),
+)
+_MEASURING = (
+    click.option(
+        "--suite",
+        "suites",
+        default="sts",
+        show_default=True,
+        metavar="NAME,…",
+        help="What to measure: sts, transfer, fewshot, clustering, geometry, mteb.",
+    ),
+    click.option("--task", "tasks", metavar="NAME,…", help="Only these tasks of the suites."),
+    click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub."),
+    click.option(
+        "--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own."
+    ),
+    click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores and pictures there."),
+    click.option("--fresh", is_flag=True, help="Measure again what the cache knows."),
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Settings from everywhere, and what is to be done with them; `typed` are flags and `--set`."""
+
+    preset: str | None
+    file: Path | None
+    typed: config.Layer
+    json: bool
+    name: str | None = None
+    resume: str | None = None
+    seeds: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What an evaluation is asked for; names are yet to be checked."""
+
+    suites: str
+    tasks: str | None
+    data_dir: Path | None
+    pooling: config.Pooling | None
+    folder: Path | None
+    fresh: bool
+
+
+def settings(body: Body) -> Body:
+    """Options that settings come from; the body gets a Job."""
+    return _with(_SETTINGS, _job_of(body))
+
+
+def job(body: Body) -> Body:
+    """Options of what trains; the body gets a Job."""
+    return _with(_JOB, _job_of(body))
+
+
+def measuring(body: Body) -> Body:
+    """Options of an evaluation; the body gets a Measuring."""
+
+    @functools.wraps(body)
+    def gathered(directory: Path, **words: Any) -> None:
+        asked = Measuring(**{field.name: words.pop(field.name) for field in fields(Measuring)})
+        body(directory, asked, **words)
+
+    return _with(_MEASURING, gathered)
+
+
+def _job_of(body: Body) -> Body:
+    @functools.wraps(body)
+    def gathered(directory: Path, /, **words: Any) -> None:
+        flags = {name: words.pop(name) for name in list(words) if "__" in name}
+        typed = flag_layer(words.pop("assignments"), flags)
+        known = {field.name: words.pop(field.name) for field in fields(Job) if field.name in words}
+        body(directory, Job(typed=typed, **known), **words)
+
+    return gathered
+
+
+def _with(options: Sequence[Callable[[Body], Body]], body: Body) -> Body:
+    for option in reversed(options):
+        body = option(body)
+    return body
 
 
 class Group(click.Group):
@@ -93,13 +187,26 @@ def flag_layer(assignments: Sequence[str], flags: Mapping[str, str | None]) -> c
     return config.text_layer(found, strict=True)
 
 
-def layers(preset: str | None, file: Path | None) -> list[config.Layer]:
-    """Every layer below the flags."""
-    if preset is not None and file:
+def resolve(job: Job) -> config.Config:
+    """The settings of a job. Raises UsageError and DataError."""
+    if job.preset is not None and job.file:
         raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
-    named = [] if preset is None else [config.file_layer(config.preset_path(preset), f"preset {preset}")]
-    named += [config.file_layer(file)] if file else []
-    return [*config.standing_layers(), *named, config.environment_layer(os.environ)]
+    named = [] if job.preset is None else [config.file_layer(config.preset_path(job.preset), f"preset {job.preset}")]
+    named += [config.file_layer(job.file)] if job.file else []
+    return config.resolve([*config.standing_layers(), *named, config.environment_layer(os.environ), job.typed])
+
+
+def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
+    """The sweep that is meant, a new one or one to go on with. Raises UsageError and DataError."""
+    from contrastcli import grid
+
+    if job.resume is not None:
+        if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
+            raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
+        return grid.find(job.resume, directory)
+    known = grid.published(job.preset)
+    points = known.grid | grid.parse(axes, job.typed)
+    return grid.make(grid.layers(known, job.file), job.typed, points, job.seeds or known.seeds, job.name, directory)
 
 
 def check_question(texts: Sequence[str], corpus: Path | None) -> None:

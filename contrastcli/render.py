@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from contrastcli.runs import Comparison, Run
 from contrastcli.status import Status
 
 if TYPE_CHECKING:
+    from contrastcli.bench import Measured
     from contrastcli.evaluation.suites import Scores
     from contrastcli.query import Neighbour, Similarity
     from contrastcli.start import Preview
@@ -287,6 +289,22 @@ def neighbours(found: Sequence[tuple[str, Sequence[Neighbour]]], model: str, to_
         "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in near) for _, near in found
     ]
     return blocks[0] if len(found) == 1 else "\n\n".join(f"{q}\n{b}" for (q, _), b in zip(found, blocks, strict=True))
+
+
+def benchmark(found: Sequence[Measured], to_json: bool) -> str:
+    """Medians of the rounds, and what one is of the other."""
+    if to_json:
+        return as_json([asdict(one) | {"ratio": one.ratio} for one in found])
+    rows = [
+        (
+            one.what,
+            f"{median(one.ours):,.0f}",
+            f"{median(one.theirs):,.0f}" if one.theirs else None,
+            _rounded(one.ratio),
+        )
+        for one in found
+    ]
+    return table(("sentences per second", "contrast", "sentence-transformers", "ratio"), rows)
 
 
 def facts(found: dict[str, Any], to_json: bool) -> str:
