@@ -1,0 +1,160 @@
+"""MTEB's own package on tasks of local data: our vectors, its metrics, its files."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from contrastcli.errors import UsageError
+from contrastcli.evaluation import mteb as suite
+from contrastcli.evaluation.result import Options, Subject
+
+if TYPE_CHECKING:
+    from mteb import AbsTask
+
+FIRST = [f"first {n % 9}" for n in range(12)]
+SECOND = [f"second {n}" for n in range(12)]
+SCORES = [n * 5 % 11 / 2 for n in range(12)]
+
+
+class Fake:
+    """Vectors that depend on the text alone, and the record of what was asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls.append(list(texts))
+        return np.array([vector_of(text) for text in texts], dtype=np.float32)  # (N, 3)
+
+    def subject(self, weights: str = "weights") -> Subject:
+        return Subject("runs/my run", self, "mean", weights)
+
+
+def vector_of(text: str) -> list[float]:
+    digest = zlib.crc32(text.encode())
+    return [(digest >> shift) % 251 - 100.5 for shift in (0, 8, 16)]
+
+
+def cosine(a: str, b: str) -> float:
+    u, v = vector_of(a), vector_of(b)
+    return sum(x * y for x, y in zip(u, v, strict=True)) / math.hypot(*u) / math.hypot(*v)
+
+
+def task(name: str, *, broken: bool = False) -> AbsTask:
+    """An STS task whose data are the lists above, or that cannot load its data."""
+    pytest.importorskip("mteb")
+    import datasets
+    from mteb.abstasks import AbsTaskSTS
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    class Local(AbsTaskSTS):
+        metadata = TaskMetadata(
+            name=name, description="pairs in memory", reference=None, type="STS", category="t2t", modalities=["text"],
+            dataset={"path": "local/data", "revision": "1"}, eval_splits=["test"], eval_langs=["eng-Latn"],
+            main_score="cosine_spearman", date=("2026-01-01", "2026-01-02"), domains=["Written"], task_subtypes=[],
+            license="not specified", annotations_creators="derived", dialect=[], sample_creation="created",
+            bibtex_citation="",
+        )  # fmt: skip
+
+        def load_data(self, **how: Any) -> None:
+            if broken:
+                raise OSError("the hub cannot be reached\nsecond line")
+            rows = {"sentence1": FIRST, "sentence2": SECOND, "score": SCORES}
+            self.dataset = datasets.DatasetDict({"test": datasets.Dataset.from_dict(rows)})
+            self.data_loaded = True
+
+    return Local()
+
+
+def test_a_local_task_is_scored_with_our_vectors(tmp_path: Path) -> None:
+    fake = Fake()
+    result = suite.run(fake.subject(), [task("LocalSTS")], Options(out=tmp_path))
+    expected = 100 * spearmanr([cosine(a, b) for a, b in zip(FIRST, SECOND, strict=True)], SCORES).statistic
+    assert result.tasks["LocalSTS"]["score"] == pytest.approx(expected)
+    assert result.averages["average"] == pytest.approx(expected)
+    assert result.tasks["LocalSTS"]["metric"] == "cosine_spearman" and result.tasks["LocalSTS"]["splits"] == ["test"]
+    assert "pooling: mean" in result.protocol and str(tmp_path) in result.protocol
+    assert json.loads(json.dumps(result.to_json()))["average"] == pytest.approx(expected)
+    assert all(len(texts) == len(set(texts)) for texts in fake.calls)  # 9 of the 12 first sentences differ
+
+
+def test_results_lie_in_mtebs_own_format(tmp_path: Path) -> None:
+    suite.run(Fake().subject("0123456789abcdefgh"), [task("LocalSTS")], Options(out=tmp_path))
+    [path] = tmp_path.rglob("LocalSTS.json")
+    assert path.parent.name == "0123456789abcdef"
+    assert json.loads(path.read_text())["scores"]["test"][0]["main_score"] == pytest.approx(
+        spearmanr([cosine(a, b) for a, b in zip(FIRST, SECOND, strict=True)], SCORES).statistic
+    )
+
+
+def test_a_task_is_run_once_for_the_same_weights(tmp_path: Path) -> None:
+    first, again, other, fresh = (Fake() for _ in range(4))
+    results = [
+        suite.run(first.subject(), [task("LocalSTS")], Options(out=tmp_path)),
+        suite.run(again.subject(), [task("LocalSTS")], Options(out=tmp_path)),
+        suite.run(other.subject("other weights"), [task("LocalSTS")], Options(out=tmp_path)),
+        suite.run(fresh.subject(), [task("LocalSTS")], Options(out=tmp_path, fresh=True)),
+    ]
+    assert first.calls and not again.calls and other.calls and fresh.calls
+    assert results[1].tasks["LocalSTS"]["score"] == pytest.approx(results[0].tasks["LocalSTS"]["score"], abs=1e-3)
+
+
+def test_a_task_that_fails_is_named_and_the_others_are_run(tmp_path: Path) -> None:
+    result = suite.run(Fake().subject(), [task("Broken", broken=True), task("LocalSTS")], Options(out=tmp_path))
+    assert list(result.tasks) == ["LocalSTS"] and result.averages["average"] is None and result.partial
+    assert (result.missing[0].task, result.missing[0].what) == ("Broken", "the hub cannot be reached")
+    assert [row[0] for row in result.rows] == ["LocalSTS", "Broken", "Avg."]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("STS12", "SICK-R", "STS12"), ["STS12", "SICK-R"]),
+        (("STS13", "Banking77Classification"), ["STS13", "Banking77Classification"]),
+    ],
+)
+def test_tasks_are_found_by_mtebs_names(names: tuple[str, ...], found: list[str]) -> None:
+    pytest.importorskip("mteb")
+    assert [one.metadata.name for one in suite.find(names)] == found
+
+
+def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mteb")
+    asked: list[str] = []
+    monkeypatch.setattr(suite, "run", lambda subject, tasks, options: asked.extend(t.metadata.name for t in tasks))
+    suite.measure(Fake().subject(), Options(tasks=("MTEB(eng", "v1)", "STS22.v2")))
+    assert {"STS12", "SICK-R", "AmazonCounterfactualClassification", "STS22.v2"} <= set(asked) and len(asked) == 57
+
+
+@pytest.mark.parametrize(
+    ("names", "what", "hint"),
+    [
+        ((), "MTEB has hundreds of tasks", "say which"),
+        (("STS122",), "no task or benchmark 'STS122'", "STS12"),
+        (("MTEB(english", "v1)"), "no task or benchmark 'MTEB(english, v1)'", "MTEB("),
+        (("CIFAR10",), "'CIFAR10' is not of texts alone", "leave it out"),
+    ],
+)
+def test_names_that_mean_nothing_are_refused(names: tuple[str, ...], what: str, hint: str) -> None:
+    pytest.importorskip("mteb")
+    with pytest.raises(UsageError) as caught:
+        suite.measure(Fake().subject(), Options(tasks=names))
+    assert what in caught.value.what and hint in caught.value.hint
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(UsageError) as caught:
+        suite.measure(Fake().subject(), Options(tasks=("STS12",)))
+    assert 'pip install "contrastcli[mteb]"' in caught.value.hint
