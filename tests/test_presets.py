@@ -87,6 +87,26 @@ ROWS_11 = [
     for backbone, score in zip(BACKBONES, scores, strict=True)
 ]
 
+# SimACE Tables 4 and 10, cosine and angle: BERT-base, BERT-large, RoBERTa-base, RoBERTa-large
+TABLE_10 = """
+pcl              77.39±0.22 77.52±0.39  -          -           76.08±0.63 76.23±0.24  -          -
+rankcse-listnet  76.32±0.12 78.02±0.26  79.06±0.17 79.62±0.26  78.05±0.04 78.77±0.14  77.09±0.28 78.94±0.20
+rankcse-listmle  80.06±0.08 80.22±0.06  80.11±0.15 80.13±0.11  79.14±0.18 79.36±0.21  79.49±0.35 79.79±0.18
+"""
+SIMILARITIES = [(backbone, similarity) for backbone in BACKBONES for similarity in ("cosine", "angle")]
+ROWS_10 = [
+    (system, backbone, similarity, score)
+    for system, *scores in map(str.split, TABLE_10.strip().splitlines())
+    for (backbone, similarity), score in zip(SIMILARITIES, scores, strict=True)
+    if score != "-"
+]
+TEACHERS = "voidism/diffcse-bert-base-uncased-sts:cls=0.33,princeton-nlp/unsup-simcse-bert-large-uncased:cls=0.67"
+
+
+def name_10(system, backbone, similarity):
+    return f"{system}-{backbone}" + ("-angle" if similarity == "angle" else "")
+
+
 PUBLISHED = [
     *(row[0] for row in SIMCSE_ROWS),
     *PAIRSUPCON,
@@ -94,6 +114,7 @@ PUBLISHED = [
     *SUPCON,
     *SUPCON_ABLATIONS,
     *(f"{loss}-{backbone}" for loss, backbone, _ in ROWS_11),
+    *(name_10(*row[:3]) for row in ROWS_10),
     "sbert-nli",
 ]
 
@@ -259,6 +280,39 @@ def test_other_objectives_are_simaces_table(loss, backbone, score):
     assert f"{score} (mean of {'five seeds' if loss == 'rbf' else 'seeds'}" in header(name)
 
 
+@pytest.mark.parametrize("row", ROWS_10, ids=lambda row: name_10(*row[:3]))
+def test_pcl_and_rankcse_are_simaces_tables(row):
+    system, backbone, similarity, score = row
+    name, (objective, _, how) = name_10(*row[:3]), system.partition("-")
+    found = run_of(name)
+    margin, hub_name = 10.0 if similarity == "angle" else 0.0, backbone + "-uncased" * backbone.startswith("bert")
+    assert_holds(found, objective={"name": objective, "similarity": similarity, "margin": margin, "tau": 0.05})
+    if how:
+        own = {"beta": 1.0, "gamma": 1.0, "distillation": how, "teachers": TEACHERS, "teacher_tau": 0.05}
+        assert_holds(found, objective=own)
+    assert_holds(
+        found,
+        model={"backbone": hub_name, "pooling": "cls", "head": "train-only", "max_length": 32},
+        data={"train": WIKI, "limit": 0},
+        dev={"data": "stsb", "every": 125, "patience": 0},
+        train={"batch_size": 64, "epochs": 4 if how else 1, "optimizer": "adamw", "schedule": "linear", "seed": 42},
+    )
+    assert found["train.lr"] == (3e-5 if not how or backbone == "bert-base" else 1e-5)
+    mean, deviation = score.split("±")
+    assert f"{mean} ± {deviation} (mean of five seeds, Table 10)" in header(name)
+    assert "one seed" not in header(name)
+
+
+def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice():
+    from contrastcli.training.teachers import Teacher, named_teachers
+
+    resolved = config.resolve([config.file_layer(config.preset_path("rankcse-listmle-bert-base"))])
+    assert named_teachers(resolved.objective) == [
+        Teacher("voidism/diffcse-bert-base-uncased-sts", 0.33, "cls"),
+        Teacher("princeton-nlp/unsup-simcse-bert-large-uncased", 0.67, "cls"),
+    ]
+
+
 def test_sbert_is_the_paper():
     assert_holds(
         run_of("sbert-nli"),
@@ -304,14 +358,15 @@ def test_the_header_has_the_published_scores_of_labelled_pairs(name):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_memory_estimate_follows_from_the_sizes(name):
-    found, views = run_of(name), 3 if "-sup-" in name else 2
+    found, views = run_of(name), 20 if name.startswith("pcl-") else 3 if "-sup-" in name else 2
+    encoders = 2 if name.startswith("pcl-") else 1
     _, _, _, layers, width = SHAPES[found["model.backbone"]]
     said = re.search(MEMORY, header(name))
     assert said, header(name)
     whole, fixed, activations = float(said[1]), float(said[2]), float(said[3])
     tokens = found["train.batch_size"] * views * found["model.max_length"]
     assert int(said[4].replace(",", "")) == tokens
-    assert fixed == pytest.approx(16 * parameters(found["model.backbone"]) / 1e9, abs=0.06)
+    assert fixed == pytest.approx(encoders * 16 * parameters(found["model.backbone"]) / 1e9, abs=0.06)
     # 28 activations of the width in each layer, two bytes each
     assert activations == pytest.approx(tokens * layers * 28 * width * 2 / 1e9, abs=0.06)
     assert 0.4 < whole - fixed - activations < 2.5  # CUDA, bf16 copies of the weights, rounding up
