@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tiny import Tiny
 
 from contrastcli.evaluation import geometry
 from contrastcli.evaluation.projection import pca, sample, tsne
@@ -122,6 +123,27 @@ def test_a_damaged_file_is_a_gap_with_its_line(folder: Path) -> None:
     result = measure(folder)
     assert not result.tasks and "line 61" in result.missing[0].what
     assert result.rows[0][0] == "STS-B"
+
+
+def test_a_clustering_set_is_drawn_where_it_is_asked_for(folder: Path) -> None:
+    (folder / "cluster").mkdir()
+    rows = [f"{n % 3}\ttext {n}\n" for n in range(30)]
+    (folder / "cluster" / "agnews.tsv").write_text("".join(rows))
+    subject = Subject("fake", encode, "mean", "fake")
+    assert "AgNews" not in geometry.measure(subject, Options(folder)).tasks
+    result = geometry.measure(subject, Options(folder, ("AgNews", "Tweet")))
+    assert list(result.tasks) == ["AgNews"] and [gap.task for gap in result.missing] == ["Tweet"]
+    assert result.tasks["AgNews"]["labels"] == [0, 1, 2] * 10
+    assert np.shape(result.tasks["AgNews"]["tsne"]) == (30, 2)
+    assert "t-SNE" in result.protocol and "alignment" not in result.protocol
+
+
+@pytest.mark.parametrize("form", ["sentences", "pairs", "triplets", "labelled"])
+def test_training_sentences_are_those_of_any_form_of_rows(tiny: Tiny, form: str) -> None:
+    texts = geometry.training_sentences(tiny.config(form=form).data)
+    rows = [json.loads(line) for line in tiny.data[form].read_text().splitlines()]
+    known = {value for row in rows for key, value in row.items() if key != "label"}
+    assert len(texts) == len(set(texts)) > 50 and set(texts) <= known
 
 
 def cloud(count: int, width: int) -> NDArray[np.float32]:

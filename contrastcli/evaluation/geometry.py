@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from contrastcli.config import Data
 from contrastcli.data.examples import ScoredPairs, scored_from_table
 from contrastcli.data.formats import read_file
-from contrastcli.data.sources import STARTER
+from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
 from contrastcli.evaluation.cache import Task, measure_each
@@ -92,6 +93,12 @@ def measure(subject: Subject, options: Options) -> SuiteResult:
     incomplete = any(scores["partial"] for scores in tasks.values()) or bool(gaps)
     protocol = _protocol(subject, tasks, list(drawn))
     return SuiteResult("geometry", protocol, tasks | drawn, {}, columns, rows, gaps, incomplete)
+
+
+def training_sentences(data: Data) -> list[str]:
+    """At most 1000 of the sentences that a run trains on, chosen once and for all. Raises DataError."""
+    texts = load_examples(data, ("sentences",), ()).views["anchor"]
+    return [texts[n] for n in sample(len(texts), _SENTENCES)]
 
 
 def _dev_file(data_dir: Path | None) -> Path:
