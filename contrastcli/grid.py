@@ -99,9 +99,9 @@ def _slug(value: Value) -> str:
 
 
 class _Stored(msgspec.Struct, forbid_unknown_fields=True):
-    seeds: list[int]
-    grid: dict[str, list[str | int | float | bool]]
-    settings: dict[str, str | int | float | bool]
+    seeds: tuple[int, ...]
+    grid: dict[str, tuple[Value, ...]]
+    settings: dict[str, Value]
 
 
 class Published(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,8 +109,8 @@ class Published(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     preset: str | None = None
     seeds: int = 1
-    settings: dict[str, str | int | float | bool] = {}
-    grid: dict[str, list[str | int | float | bool]] = {}
+    settings: dict[str, Value] = {}
+    grid: dict[str, tuple[Value, ...]] = {}
 
 
 _File = TypeVar("_File", _Stored, Published)
@@ -239,7 +239,7 @@ def find(word: str, directory: Path) -> Sweep:
     if len(named) > 1:
         raise DataError(f"'{word}' means {len(named)} sweeps", f"say which: {', '.join(named[:20])}")
     stored = _read(directory / f"{named[0]}{SUFFIX}", _Stored)
-    return Sweep(named[0], {k: tuple(v) for k, v in stored.grid.items()}, tuple(stored.seeds), stored.settings)
+    return Sweep(named[0], stored.grid, stored.seeds, stored.settings)
 
 
 def _read(path: Path, kind: type[_File]) -> _File:

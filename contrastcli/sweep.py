@@ -116,23 +116,23 @@ def start(sweep: Sweep, directory: Path) -> int:
 
 def _train(cell: Cell, which: str, directory: Path, signals: Signals) -> None:
     """Train a cell or go on with it, unless it has its end; say how it went."""
-    state = _state(cell, directory)
-    run = Run(directory / cell.name)
+    run, state = Run(directory / cell.name), _state(cell, directory)
     if state not in _FINAL:
         _say(f"{which}: {label(cell)}")
-    if state in _GOING:  # a sweep that was killed has left it
-        _follow(run, time.time(), signals)
-        state = run.status().state
-        go_on = state == "killed"
-    else:
-        go_on = state not in _FINAL
-    if go_on and not signals.count:
-        if state == WAITING:
-            runs.create(with_backbone_of(cell.config, directory), directory, cell.name)
-        began = time.time()
-        control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
-        _follow(run, began, signals)
+        left = state in _GOING  # by a sweep that was killed
+        if left:
+            _follow(run, time.time(), signals)
+        if not left or (run.status().state == "killed" and not signals.count):
+            _launch(run, cell, directory, signals)
     _say(f"{which}: {label(cell)}: {_outcome(run)}")
+
+
+def _launch(run: Run, cell: Cell, directory: Path, signals: Signals) -> None:
+    if not run.config_path.is_file():
+        runs.create(with_backbone_of(cell.config, directory), directory, cell.name)
+    began = time.time()
+    control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+    _follow(run, began, signals)
 
 
 def _follow(run: Run, began: float, signals: Signals) -> None:

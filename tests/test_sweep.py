@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from tiny import Tiny
 
 from contrastcli import config as configs
-from contrastcli import control, grid, options, runs, sweep, tables
+from contrastcli import control, grid, options, runs, status, sweep, tables
 from contrastcli.errors import ContrastError, DataError, RunError, UsageError
 from contrastcli.events import Done, Evaluated, EventWriter, Started
 from contrastcli.grid import Sweep
@@ -265,6 +267,18 @@ def test_a_cell_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(
     assert sweep.start(found, tmp_path) == 0
     assert said[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]
     assert (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes() == kept
+
+
+def test_a_cell_that_a_killed_sweep_never_launched_is_waited_for_and_then_trained(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
+) -> None:
+    found = small()
+    first = runs.create(found.cells()[0].config, tmp_path, names(found)[0])
+    almost = time.time() - status.STARTING_GRACE + 0.5
+    os.utime(first.config_path, (almost, almost))
+    assert first.status().state == "starting"  # a process may be yet to come
+    assert sweep.start(found, tmp_path) == 0
+    assert launched[0] == names(found)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
