@@ -14,7 +14,7 @@ _WITHOUT_CONSEQUENCE = {"train.seed", "train.device", "train.token_budget", "tra
 """Settings that do not make another method: the seed, and how a run is carried out."""
 
 _PATHS = ("data.train", "dev.data", "model.backbone")
-_HEADLINES = (("all", "spearman"), ("accuracy",), ("mean",))
+_HEADLINES = (("all", "spearman"), ("accuracy",), ("mean",), ("score",))
 """Where a task's entry in scores.json has the number that the papers print."""
 
 

@@ -104,6 +104,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
             "missing": {},
         },
         "fewshot": {"CR": {"mean": 70.5, "sd": 2.0}},
+        "mteb": {"BIOSSES": {"score": 60.5, "metric": "cosine_spearman"}},
         "geometry": {"STS-B": {"alignment": 0.2}},
     }
     assert numbers(0.5, {"model": "m", "suites": suites}) == {
@@ -113,6 +114,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
         "transfer average": 85.0,
         "transfer average8": 84.0,
         "fewshot CR": 70.5,
+        "mteb BIOSSES": 60.5,
     }
     assert numbers(None, {}) == {}
 
