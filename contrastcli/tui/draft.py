@@ -57,8 +57,9 @@ class Draft:
         else:
             self.typed.pop(key, None)
         self._work_out()
-        if key in self._used and not self.fields[key].mark.strip():
-            del self.typed[key], self._used[key]
+        if key in self._used and not self.fields[key].differs:
+            del self.typed[key]
+            self._work_out()
 
     def reset(self) -> None:
         """Forget all that was typed, and read the files again."""
@@ -70,7 +71,7 @@ class Draft:
         """What follows `contrast train` on a command line that trains this."""
         found = ["--preset", self.preset] if self.preset else []
         for key, text in self._used.items():
-            if self.fields[key].mark.strip():
+            if self.fields[key].differs:
                 found += _option(self.known[key], text)
         return found
 

@@ -63,13 +63,14 @@ class FactsView(Vertical):
         """Show words in place of facts."""
         self._words.update(words)
         self._words.set_class(wrong, "wrong")
-        self._rows.update("")
+        self._rows.display = False
 
     def show(self, facts: Facts) -> None:
         """Show what the dry run found."""
         self.say("")
         self._words.update(_table(facts.lines))
         rows = [pair for row in facts.rows for pair in row.items()]
+        self._rows.display = True
         self._rows.update(_table([(role, " ".join(text.split())) for role, text in rows]))
 
 

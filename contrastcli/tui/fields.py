@@ -56,6 +56,11 @@ class Field:
         return f"{name} {self.setting.symbol}".rstrip()
 
     @property
+    def differs(self) -> bool:
+        """Whether it is other than what would stand had it not been typed."""
+        return bool(self.wrong or self.instead)
+
+    @property
     def mark(self) -> str:
         """A character that says how it is: wrong, or other than the preset."""
         return "!" if self.wrong else "●" if self.instead else " "
@@ -149,12 +154,16 @@ class Published:
 
 
 def paper(preset: str, config: Config) -> Published:
-    """The published preset that comes closest: this one, else of objective and backbone, else of the objective."""
-    same = [found for found in published() if found.values.get("objective.name") == config.spec.name]
-    nearest = sorted(
-        same, key=lambda p: (p.name != preset, p.values.get("model.backbone") != config.model.backbone, p.name)
-    )
-    return nearest[0] if nearest else Published("", {})
+    """The published preset that comes closest: this one, else of objective and backbone, else of the objective; of
+    several the one with the plainest name."""
+    name = config.spec.name
+
+    def distance(found: Published) -> tuple[bool, bool, bool, int, str]:
+        other_backbone = found.values.get("model.backbone") != config.model.backbone
+        return found.name != preset, other_backbone, not found.name.startswith(name), len(found.name), found.name
+
+    same = (found for found in published() if found.values.get("objective.name") == name)
+    return min(same, key=distance, default=Published("", {}))
 
 
 @cache

@@ -20,6 +20,20 @@ _SECTIONS = ("objective", *config.SECTIONS)
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
 
 
+class Words(Static):
+    """Plain text; laid out again only where it changes."""
+
+    def __init__(self, text: str = "", id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(text, markup=False, id=id, classes=classes)
+        self._said = text
+
+    def say(self, text: str) -> None:
+        """Show this instead."""
+        if text != self._said:
+            self._said = text
+            self.update(text)
+
+
 class Row(Horizontal):
     """One setting: its name and symbol, its value, and beside it unit, the paper's value, or what is wrong."""
 
@@ -33,10 +47,10 @@ class Row(Horizontal):
     def __init__(self, field: Field, choices: Choices = ()) -> None:
         super().__init__()
         self.field = field
-        self._label = Static(markup=False, classes="label")
+        self._label = Words(classes="label")
         self._choices = choices
         self.value = self._control()
-        self._note = Static(markup=False, classes="note")
+        self._note = Words(classes="note")
         self._shown: Field | None = None
         self.show(field)
 
@@ -50,8 +64,8 @@ class Row(Horizontal):
         self.field = field
         if field != self._shown:
             self._shown = None if typing else field  # what is being typed is tidied up later
-            self._label.update(f"{field.mark} {field.label}")
-            self._note.update(field.note)
+            self._label.say(f"{field.mark} {field.label}")
+            self._note.say(field.note)
             self.value.disabled = bool(field.off)
             self.set_class(bool(field.wrong), "-wrong")
             self.set_class(bool(field.off), "-off")
@@ -63,7 +77,7 @@ class Row(Horizontal):
     def _control(self) -> Input | Pick:
         """What it is typed into or chosen with."""
         if self._options():
-            title = self.field.setting.help.capitalize()
+            title = f"{self.field.label}: {self.field.setting.help}"
             return Pick(title, self._options, steps=not self._choices)
         return Input(compact=True, classes="value")
 
@@ -97,9 +111,9 @@ class Form(VerticalScroll, can_focus=False):
     def __init__(self) -> None:
         super().__init__(id="form")
         self.preset = Pick("Start from a preset", _presets, steps=False, blank="nothing", id="preset")
-        self._changes = Static(markup=False, classes="note")
+        self._changes = Words(classes="note")
         self._find = Input(placeholder="a setting's name; Enter goes to it, Esc ends", compact=True, id="find")
-        self._none = Static("no setting is called so", classes="muted", id="none")
+        self._none = Words("no setting is called so", id="none", classes="muted")
         self._rows: dict[str, Row] = {}
         self._rest: dict[str, Vertical] = {}
         self._more = False
@@ -108,7 +122,7 @@ class Form(VerticalScroll, can_focus=False):
         yield self._find
         yield self._none
         with Horizontal(id="from"):
-            yield Static("  preset", classes="label")
+            yield Words("  preset", classes="label")
             yield self.preset
             yield self._changes
 
@@ -124,7 +138,7 @@ class Form(VerticalScroll, can_focus=False):
         """Take a draft's present state; the text of the setting that is being typed stays."""
         self.preset.show(draft.preset)
         count = len(draft.typed)
-        self._changes.update(f"{count} changed · r resets" if count else "as it comes")
+        self._changes.say(f"{count} changed · r resets" if count else "as it comes")
         self._fit(draft)
         for key, row in self._rows.items():
             row.show(draft.fields[key], typing=key == typing)
@@ -161,8 +175,10 @@ class Form(VerticalScroll, can_focus=False):
     @on(Input.Submitted, "#find")
     def _go_to_first(self, event: Input.Submitted) -> None:
         event.stop()
-        if row := next((row for row in self._rows.values() if row.display and not row.field.off), None):
-            row.value.focus()
+        words = event.value.strip().lower()
+        found = [row for row in self._rows.values() if row.display and not row.field.off]
+        if found:
+            min(found, key=lambda row: words not in row.field.label).value.focus()
 
     def _sift(self) -> None:
         """Show the rows that are searched for, or else those that were asked for."""
@@ -194,7 +210,7 @@ class Form(VerticalScroll, can_focus=False):
 
     def _fit_section(self, section: str, draft: Draft) -> None:
         rows = {field.setting.key: self._row(field, draft) for field in _beyond(draft, section)}
-        self._rest[section].mount(Static(section, classes="heading"), *rows.values())
+        self._rest[section].mount(Words(section, classes="heading"), *rows.values())
 
     def _row(self, field: Field, draft: Draft) -> Row:
         choices = draft.choices if field.setting == config.OBJECTIVE else ()

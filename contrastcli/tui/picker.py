@@ -19,7 +19,8 @@ from textual.widgets.option_list import Option
 Choices = Sequence[tuple[str, str]]
 """Values, each with what it is in a few words."""
 
-_FRAME = 12  # columns of the dialog beside its longest line
+_FRAME = 8  # columns of the dialog beside its lines
+_WIDEST = 104  # columns of the dialog, of which the style sheet knows too
 
 
 class Pick(Static, can_focus=True):
@@ -99,6 +100,7 @@ class Picker(ModalScreen[str | None]):
             yield Static("↑ ↓ Enter  choose     Esc  back", classes="muted")
 
     def on_mount(self) -> None:
+        self.query_one("#what").display = any(what for _, what in self._choices)
         self._list("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -119,7 +121,7 @@ class Picker(ModalScreen[str | None]):
 
     def _list(self, words: str) -> None:
         """Show what has all of the words."""
-        room = min(self.app.size.width - _FRAME, 110)
+        room = min(self.app.size.width * 9 // 10, _WIDEST) - _FRAME
         width = max((cell_len(value) for value, _ in self._choices), default=0)
         found = [
             (value, what)

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.events import DescendantBlur, DescendantFocus
-from textual.widgets import Button, Static
+from textual.widgets import Button
 
 from contrastcli import config
 from contrastcli.chart import Chart
@@ -22,7 +22,7 @@ from contrastcli.tui.children import contrast
 from contrastcli.tui.curves import NEXT, TITLES, View, compared
 from contrastcli.tui.draft import Draft
 from contrastcli.tui.facts import Facts, FactsView
-from contrastcli.tui.form import Form, Row
+from contrastcli.tui.form import Form, Row, Words
 from contrastcli.tui.picker import Pick
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import ChartView
@@ -48,7 +48,7 @@ class SetupScreen(ModeScreen):
         Binding("p", "preset", "preset", tooltip="start from a published setting, or from nothing"),
         Binding("o", "objective", "objective", tooltip="choose what is trained for"),
         Binding("m", "more", "more", tooltip="every setting, or the essential ones"),
-        Binding("slash", "find", "find", key_display="/", tooltip="go to a setting by its name"),
+        Binding("slash", "find", "find", key_display="/", tooltip="go to a setting by its name", show=False),
         Binding("g", "gradient", "gradient", tooltip="the curve, its gradient, or its slope", show=False),
         Binding("r", "reset", "reset", tooltip="forget what was typed over the preset", show=False),
         Binding("down", "app.focus_next", "next field", show=False),
@@ -68,15 +68,15 @@ class SetupScreen(ModeScreen):
         with Container(id="setup"):
             with Vertical(id="left"):
                 yield Form()
-                yield Static(_USE, markup=False, id="about", classes="muted")
+                yield Words(_USE, id="about", classes="muted")
             with VerticalScroll(id="beside"):
                 yield ChartView(TITLES["value"], id="value")
                 yield ChartView(TITLES["pull"], id="gradient")
-                yield Static(markup=False, id="command", classes="panel")
+                yield Words(id="command", classes="panel")
                 yield FactsView()
         with Horizontal(id="go"):
             yield Button("s  Start", id="start", variant="primary", compact=True)
-            yield Static(markup=False, id="ready")
+            yield Words(id="ready")
 
     def on_mount(self) -> None:
         self.query_one("#command").border_title = "The same from a shell (y copies it)"
@@ -124,7 +124,7 @@ class SetupScreen(ModeScreen):
         """Say what the setting is that has the focus, else how to go about."""
         above = self.focused.ancestors if self.focused else ()
         row = next((widget for widget in above if isinstance(widget, Row)), None)
-        self.query_one("#about", Static).update(row.field.about if row else _USE)
+        self.query_one("#about", Words).say(row.field.about if row else _USE)
 
     def action_preset(self) -> None:
         """Choose a preset."""
@@ -169,7 +169,7 @@ class SetupScreen(ModeScreen):
         self.contrast.remembered.preset, self.contrast.remembered.typed = draft.preset, dict(draft.typed)
         self._form.show(draft, typing)
         self._tell_about()
-        self.query_one("#command", Static).update(self.copied())
+        self.query_one("#command", Words).say(self.copied())
         self._draw()
         if not draft.problem and draft.matters != self._matters:
             self._ask()
@@ -230,13 +230,13 @@ class SetupScreen(ModeScreen):
 
     def _say(self) -> None:
         """Whether it can start, or why not."""
-        problem = (self._draft.problem if self._draft else "") or self._failed
+        problem = (self._draft.problem if self._draft else "") or (self._failed and f"{self._failed} (s: look again)")
         words = f"cannot start: {problem}" if problem else "reading the data…"
         if self._starting:
             words = "starting…"
         elif self._facts and not problem:
             words = f"ready: {self._facts.short}"
-        ready = self.query_one("#ready", Static)
-        ready.update(words)
+        ready = self.query_one("#ready", Words)
+        ready.say(words)
         ready.set_class(bool(problem), "wrong")
         self.query_one("#start", Button).disabled = bool(problem) or self._starting
