@@ -44,15 +44,22 @@ _STYLE: Any = {
 }
 
 
+def require() -> None:
+    """Raises UsageError without matplotlib: to be asked before long work whose pictures `save` shall write."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"') from None
+
+
 def save(picture: Picture, folder: Path) -> list[Path]:
     """Write a picture as PNG and SVG into a folder, which is made where it is missing; returns their paths.
 
     Raises UsageError without matplotlib, RunError where the folder cannot be written.
     """
-    try:
-        import matplotlib
-    except ImportError:
-        raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"') from None
+    require()
+    import matplotlib
+
     with matplotlib.rc_context(_STYLE), writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         figure = _figure(picture)

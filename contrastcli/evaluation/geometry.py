@@ -21,7 +21,7 @@ from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
 from contrastcli.evaluation.cache import Task, measure_each
 from contrastcli.evaluation.projection import pca, sample, tsne
-from contrastcli.evaluation.result import Options, Subject, SuiteResult, finite, two
+from contrastcli.evaluation.result import Gap, Options, Subject, SuiteResult, finite, two
 from contrastcli.events import HISTOGRAM_BINS
 from contrastcli.objectives.similarity import degrees
 
@@ -75,14 +75,8 @@ def histogram(angles: Tensor) -> list[int]:
 
 def measure(subject: Subject, options: Options) -> SuiteResult:
     """Measure on STS-B's dev split; where `options.data_dir` or the hub has none, on the starter's scored pairs."""
-    named = options.tasks or ("STS-B",)
-    pairs, sets = (["STS-B"] if "STS-B" in named else []), [task for task in clustering.TASKS if task in named]
-    found, gaps = measure_each("geometry", pairs, subject, options, _dev_file, _read, partial(_score, subject))
-    tasks = {str(scores["set"]): scores for scores in found.values()}
-    with subject.truncated(clustering.LENGTH):
-        drawn, more = measure_each(
-            "t-SNE", sets, subject, options, clustering.root, clustering.read, partial(_draw, subject)
-        )
+    tasks, gaps = _of_pairs(subject, options)
+    drawn, more = _of_classes(subject, options)
     gaps += more
     rows = (
         *(_row(name, scores) for name, scores in tasks.items()),
@@ -93,6 +87,23 @@ def measure(subject: Subject, options: Options) -> SuiteResult:
     incomplete = any(scores["partial"] for scores in tasks.values()) or bool(gaps)
     protocol = _protocol(subject, tasks, list(drawn))
     return SuiteResult("geometry", protocol, tasks | drawn, {}, columns, rows, gaps, incomplete)
+
+
+def _of_pairs(subject: Subject, options: Options) -> tuple[dict[str, Task], tuple[Gap, ...]]:
+    if options.tasks and "STS-B" not in options.tasks:
+        return {}, ()
+    score = partial(_score, subject)
+    found, gaps = measure_each("geometry", ["STS-B"], subject, options, _dev_file, _read, score)
+    return {str(scores["set"]): scores for scores in found.values()}, gaps
+
+
+def _of_classes(subject: Subject, options: Options) -> tuple[dict[str, Task], tuple[Gap, ...]]:
+    sets = [task for task in clustering.TASKS if task in options.tasks]
+    if not sets:
+        return {}, ()
+    with subject.truncated(clustering.LENGTH):
+        draw = partial(_draw, subject)
+        return measure_each("t-SNE", sets, subject, options, clustering.root, clustering.read, draw)
 
 
 def training_sentences(data: Data) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TASKS: tuple[str, ...] = ()
 """Any name that the package knows will do."""
 
-_HOW = "MTEB fetches its data from the hub: check the network, or the message above"
+_HOW = "MTEB fetches its data from the hub: check the network"
 
 
 def measure(subject: Subject, options: Options) -> SuiteResult:
