@@ -97,10 +97,15 @@ class Vectors:
         self._known: dict[str, Floats] = {}
 
     def __call__(self, texts: Sequence[str]) -> Floats:
-        """(N, d), in the order of the texts."""
+        """(N, d), in the order of the texts. Raises DataError for a model whose vectors are no numbers."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            self._known.update(zip(new, self._encode(new), strict=True))
+            found = self._encode(new)
+            if not np.isfinite(found).all():
+                raise DataError(
+                    "the model's vectors are not finite numbers", "see how its training ended, or take another"
+                )
+            self._known.update(zip(new, found, strict=True))
         return np.stack([self._known[text] for text in texts])
 
 

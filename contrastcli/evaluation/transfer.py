@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 Ints = NDArray[np.int64]
+Split = tuple[Floats, Ints]
+"""Features (N, d) and classes (N,)."""
 Advance = Callable[[], None]
 
 EXPECTED: Mapping[TransferTask, tuple[int, ...]] = {
@@ -84,17 +86,22 @@ def _row(task: str, score: Task | None) -> tuple[str, ...]:
 
 
 def _score(task: TransferTask, data: Splits, vectors: Vectors, options: Options) -> Task:
-    x, y = features(data.train, vectors), np.array(data.train.labels)  # (N, d), (N,)
-    advance = _counter(f"classifying {task}", _fits(data), options)
+    middle = features(data.train, vectors).mean(axis=0)  # (d,)
+
+    def read(rows: Labelled) -> Split:
+        return features(rows, vectors) - middle, np.array(rows.labels)  # moves the intercept only; lbfgs needs it
+
+    train, advance = read(data.train), _counter(f"classifying {task}", _fits(data), options)
     found: Task = {}
     if data.test is None:
-        found["accuracy"] = 100 * float(np.mean(list(_nested(x, y, advance))))
+        found["accuracy"] = 100 * float(np.mean(list(_nested(*train, advance))))
     else:
-        c = _chosen_c(x, y, data.dev, vectors, advance)
-        predicted = fit(x, y, c).predict(features(data.test, vectors))
-        found["accuracy"] = 100 * float(np.mean(predicted == data.test.labels))
+        c = _by_folds(*train, TEST_GRID, advance) if data.dev is None else _by_dev(train, read(data.dev), advance)
+        x, labels = read(data.test)
+        predicted = fit(*train, c).predict(x)
+        found["accuracy"] = 100 * float(np.mean(predicted == labels))
         if data.test.second:
-            found["f1"] = 100 * _f1(predicted, np.array(data.test.labels))
+            found["f1"] = 100 * _f1(predicted, labels)
     counts, expected = data.counts, EXPECTED[task]
     return {**found, "rows": sum(counts), "expected": sum(expected), "partial": counts != expected}
 
@@ -129,35 +136,35 @@ def features(rows: Labelled, vectors: Vectors) -> Floats:
 def _nested(x: Floats, y: Ints, advance: Advance) -> Iterator[float]:
     """The accuracy of each outer fold, with the C that inner folds of its training rows chose."""
     for train, test in _folds(y):
-        c = _best(_by_folds(x[train], y[train], GRID, advance), GRID)
+        c = _by_folds(x[train], y[train], GRID, advance)
         yield float(fit(x[train], y[train], c).score(x[test], y[test]))
 
 
-def _chosen_c(x: Floats, y: Ints, dev: Labelled | None, vectors: Vectors, advance: Advance) -> float:
-    if dev is None:
-        return _best(_by_folds(x, y, TEST_GRID, advance), TEST_GRID)
-    return _best([_path(x, y, features(dev, vectors), np.array(dev.labels), GRID, advance)], GRID)
+def _by_folds(x: Floats, y: Ints, grid: Sequence[float], advance: Advance) -> float:
+    """The C that is best on the folds of the rows."""
+    paths = [_path((x[train], y[train]), (x[test], y[test]), grid, advance) for train, test in _folds(y)]
+    return _best(np.mean(paths, axis=0), grid)
 
 
-def _by_folds(x: Floats, y: Ints, grid: Sequence[float], advance: Advance) -> list[list[float]]:
-    """Accuracies, folds × grid."""
-    return [_path(x[train], y[train], x[test], y[test], grid, advance) for train, test in _folds(y)]
+def _by_dev(train: Split, dev: Split, advance: Advance) -> float:
+    """The C that is best on the dev split."""
+    return _best(np.array(_path(train, dev, GRID, advance)), GRID)
 
 
-def _path(x: Floats, y: Ints, held_x: Floats, held_y: Ints, grid: Sequence[float], advance: Advance) -> list[float]:
+def _best(accuracies: Floats, grid: Sequence[float]) -> float:
+    """The C of the best accuracy, to a hundredth of a percent; the smallest where several are as good."""
+    return grid[int(np.argmax(accuracies.round(4)))]
+
+
+def _path(train: Split, held: Split, grid: Sequence[float], advance: Advance) -> list[float]:
     """The accuracy on held-out rows for each C, the smallest first: each fit starts where the one before has ended."""
     model = _regression(grid[0])
     accuracies = []
     for c in grid:
-        _fit(model.set_params(C=c, warm_start=True), x, y)
-        accuracies.append(float(model.score(held_x, held_y)))
+        _fit(model.set_params(C=c, warm_start=True), *train)
+        accuracies.append(float(model.score(*held)))
         advance()
     return accuracies
-
-
-def _best(accuracies: Sequence[Sequence[float]], grid: Sequence[float]) -> float:
-    """The C of the best mean, to a hundredth of a percent; the smallest where several are as good."""
-    return grid[int(np.argmax(np.mean(accuracies, axis=0).round(4)))]
 
 
 def _folds(y: Ints) -> Iterator[tuple[Ints, Ints]]:
