@@ -389,13 +389,16 @@ def presets() -> None:
 @presets.command("list")
 @options.as_json
 def list_presets(json: bool) -> None:
-    """All presets.
+    """All presets, those of sweeps last.
 
     \b
     contrast presets list
     contrast presets list --json
     """
-    _print(render.presets(config.preset_names(), json))
+    from contrastcli import grid
+
+    names = [*config.preset_names(), *grid.preset_names()]
+    _print(render.presets({name: grid.preset_path(name) for name in names}, json))
 
 
 @presets.command("show")
@@ -407,7 +410,9 @@ def show_preset(name: str) -> None:
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
     """
-    click.echo(config.preset_path(name).read_text(encoding="utf-8"), nl=False)
+    from contrastcli import grid
+
+    click.echo(grid.preset_path(name).read_text(encoding="utf-8"), nl=False)
 
 
 @cli.group("config")
@@ -451,7 +456,9 @@ def config_path() -> None:
 @options.as_json
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
-    """How fast this machine encodes and trains, beside sentence-transformers where it is installed.
+    """How fast this machine encodes and trains.
+
+    Beside sentence-transformers where that is installed.
 
     \b
     contrast bench

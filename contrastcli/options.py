@@ -102,20 +102,20 @@ def measuring(body: Body) -> Body:
     """Options of an evaluation; the body gets a Measuring."""
 
     @functools.wraps(body)
-    def gathered(directory: Path, **words: Any) -> None:
+    def gathered(**words: Any) -> None:
         asked = Measuring(**{field.name: words.pop(field.name) for field in fields(Measuring)})
-        body(directory, asked, **words)
+        body(asked=asked, **words)
 
     return _with(_MEASURING, gathered)
 
 
 def _job_of(body: Body) -> Body:
     @functools.wraps(body)
-    def gathered(directory: Path, /, **words: Any) -> None:
+    def gathered(**words: Any) -> None:
         flags = {name: words.pop(name) for name in list(words) if "__" in name}
         typed = flag_layer(words.pop("assignments"), flags)
         known = {field.name: words.pop(field.name) for field in fields(Job) if field.name in words}
-        body(directory, Job(typed=typed, **known), **words)
+        body(job=Job(typed=typed, **known), **words)
 
     return gathered
 
@@ -205,7 +205,7 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
             raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
         return grid.find(job.resume, directory)
     known = grid.published(job.preset)
-    points = known.grid | grid.parse(axes, job.typed)
+    points = {key: tuple(values) for key, values in known.grid.items()} | grid.parse(axes, job.typed)
     return grid.make(grid.layers(known, job.file), job.typed, points, job.seeds or known.seeds, job.name, directory)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -254,13 +254,13 @@ def _published(spec: catalogue.Spec) -> str:
     return "–"
 
 
-def presets(names: Sequence[str], to_json: bool) -> str:
+def presets(paths: Mapping[str, Path], to_json: bool) -> str:
     """Presets with the first sentence of their header, as far as it fits the terminal."""
-    headers = {name: " ".join(configs.preset_header(configs.preset_path(name))) for name in names}
+    headers = {name: " ".join(configs.preset_header(path)) for name, path in paths.items()}
     first = {name: header.partition(". ")[0].rstrip(".") for name, header in headers.items()}
     if to_json:
         return as_json(first)
-    width = shutil.get_terminal_size().columns - max(map(len, names)) - 2
+    width = shutil.get_terminal_size().columns - max(map(len, paths)) - 2
     return table(("preset", "what"), [(name, shorten(text, width, placeholder=" …")) for name, text in first.items()])
 
 

@@ -17,6 +17,7 @@ from command import Contrast
 from tiny import Tiny
 
 from contrastcli import config as configs
+from contrastcli import grid
 from contrastcli.cli import cli
 from contrastcli.runs import Run
 
@@ -126,7 +127,7 @@ def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run)
 def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = contrast("presets").out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == configs.preset_names()
+    assert [line.split()[0] for line in lines[1:]] == [*configs.preset_names(), *grid.preset_names()]
     assert max(map(len, lines)) <= 80
     assert contrast("presets", "list").out.splitlines() == lines
     whole = json.loads(contrast("presets", "list", "--json").out)
@@ -205,7 +206,7 @@ def test_the_examples_of_help_parse(
         assert tuple(example[: len(words)]) == words
         assert contrast(*example) == (0, "", "")
         if "--preset" in example:
-            assert example[example.index("--preset") + 1] in configs.preset_names()
+            assert example[example.index("--preset") + 1] in {*configs.preset_names(), *grid.preset_names()}
 
 
 def test_every_setting_of_training_has_an_option(contrast: Contrast) -> None:

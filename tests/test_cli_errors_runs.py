@@ -204,7 +204,7 @@ def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("-", "--corpus", "x.txt"), ("a", " ")],
+    [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("a", " ")],
 )
 def test_a_question_of_no_known_kind_is_refused_before_a_model_is_sought(
     contrast: Contrast, words: tuple[str, ...]

@@ -74,7 +74,7 @@ def test_the_nearest_of_a_corpus_are_found_and_its_vectors_kept(
     some = texts()
     Path("corpus.txt").write_text("\n".join(some) + "\n")
     first = contrast("query", some[3], "--corpus", "corpus.txt", "-k", "4", *MODEL, "--json")
-    found = [json.loads(line) for line in first.out.splitlines()]
+    found = json.loads(first.out)["neighbours"]
     by_hand = sorted(((cosine(some[3], text), -row, text) for row, text in enumerate(some, 1)), reverse=True)[:4]
     assert [(line["row"], line["text"]) for line in found] == [(-row, text) for _, row, text in by_hand]
     assert [line["cosine"] for line in found] == pytest.approx([c for c, _, _ in by_hand], abs=1e-5)
