@@ -22,6 +22,8 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "hard-negatives": ("simcse", "triplets", {"train__token_budget": 240, "model__head": "keep"}),
     "masked-tokens": ("simcse", "triplets", {"objective__mlm_weight": 0.5, "train__token_budget": 400}),
     "labelled": ("pairsupcon", "labelled", {"train__weight_decay": 0.1, "model__head": "train-only"}),
+    "peer": ("pcl", "sentences", {"train__token_budget": 2400, "model__head": "train-only"}),
+    "teacher": ("rankcse", "pairs", {"objective__distillation": "listnet"}),
     "one-chunk": ("simcse", "pairs", {"train__token_budget": 4000, "train__batch_size": 2}),
     "stopped-early": ("simace", "sentences", {"dev__every": 1, "dev__patience": 1, "train__lr": 1e-9}),
 }

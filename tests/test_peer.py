@@ -16,6 +16,7 @@ from contrastcli.data.tokens import TokenTable
 from contrastcli.events import AnyEvent, Saved, Started, Step
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
+from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
 from contrastcli.training.views import Perturber, delete, repeat, reverse, shuffle
 
@@ -176,6 +177,8 @@ def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny
     assert sum(t.numel() for t in peer.values()) == sum(p.numel() for p in model.backbone.parameters())
     trained = {f"peer.{name}": tensor for name, tensor in model.named_parameters()}
     assert all(not torch.equal(peer[name], trained[name]) for name in peer)  # they went apart
+    size = sum(path.stat().st_size for path in run.checkpoint("last").rglob("*.safetensors"))
+    assert disk_bytes(tiny.backbone, with_best=False, peer=True) == pytest.approx(size, rel=0.2)
     states = {name.partition(".")[0] for name in load_file(folder / "optimizer.safetensors")}
     assert len(states) == 2 * len(trained)
 

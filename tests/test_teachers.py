@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -173,8 +174,18 @@ def test_a_teacher_is_left_as_it_was(tiny: Tiny, place: Path, stranger: Path) ->
     assert not any("teacher" in name for name in kept)
 
 
-def test_a_run_may_teach_and_is_needed_no_more_than_its_vectors(tiny: Tiny, place: Path) -> None:
-    """Its best checkpoint does; and a run goes on from its cache as it began."""
+def test_a_run_says_who_taught_it(tiny: Tiny, place: Path, stranger: Path) -> None:
+    words = f"{stranger}=2,{tiny.backbone}"
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=1)
+    train(run)
+    assert json.loads(run.environment_path.read_text())["teachers"] == [
+        {"name": str(folder), "folder": str(folder), "revision": None} for folder in (stranger, tiny.backbone)
+    ]
+    assert run.config().flat()["objective.teachers"] == words
+
+
+def test_a_run_may_teach(tiny: Tiny, place: Path) -> None:
+    """With its best checkpoint."""
     teacher = tiny.run(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
     train(teacher)
     run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(teacher.path), train__max_steps=2)

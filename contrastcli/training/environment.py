@@ -27,7 +27,6 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "dat
 def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
     """Versions, device, revisions and fingerprints as JSON. Raises RunError where it cannot be written."""
     config = plan.config
-    backbone = locate(config.model.backbone)
     found = {
         "contrast": contrastcli.__version__,
         "commit": _commit(),
@@ -41,7 +40,8 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "threads": torch.get_num_threads(),
         "processes": processes,
         "precision": precision,
-        "backbone": {"name": config.model.backbone, "folder": str(backbone), "revision": revision(backbone)},
+        "backbone": _model(config.model.backbone),
+        "teachers": [_model(teacher.name) for teacher in plan.teachers],
         "data": {
             "train": plan.examples.source,
             "rows": len(plan.examples),
@@ -53,6 +53,12 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
     }
     with writing_to(path):
         atomic_write(path, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _model(name: str) -> dict[str, str | None]:
+    """A model by its name, and which one that was. Raises DataError."""
+    folder = locate(name)
+    return {"name": name, "folder": str(folder), "revision": revision(folder)}
 
 
 def check_data(path: Path, plan: Plan) -> None:
