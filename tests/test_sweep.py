@@ -60,6 +60,15 @@ def test_a_cell_has_the_name_of_a_run(tmp_path: Path) -> None:
     assert "s-backbone=two-objective=simace-seed=42" in names(found)
 
 
+@pytest.mark.parametrize("preset", ["starter", "simace-bert-base", "supcon-medium", "pairsupcon-base"])
+def test_a_cell_is_the_run_that_the_same_words_train(tmp_path: Path, preset: str) -> None:
+    below, given = grid.layers(grid.published(preset), None), typed("train.lr=2e-4", "dev.every=9")
+    found = grid.make(below, given, grid.parse(["objective.tau=0.5,0.7"], given), 2, "s", tmp_path)
+    first = found.seeds[0]
+    words = typed("train.lr=2e-4", "dev.every=9", "objective.tau=0.7", f"train.seed={first + 1}")
+    assert found.cells()[-1].config == configs.resolve([*below, words])
+
+
 def test_each_objective_of_a_grid_has_its_own_defaults_and_what_was_typed(tmp_path: Path) -> None:
     below = {"objective.name": "simace", "objective.margin": 7.0, "train.lr": 2e-5}
     found = make(tmp_path, below, "objective.name=simcse,simace", flags=("objective.mlm_weight=0.5",))
