@@ -94,8 +94,9 @@ def _figure(picture: Picture) -> Figure:
             _series(axes, picture, series, number)
     if _is_cloud(picture):
         axes.set_aspect("equal", "datalim")
-    if not picture.x_label:
-        axes.set(xticks=[], yticks=[])
+        axes.locator_params(nbins=5)
+    if not picture.x_label:  # places that mean nothing but by their neighbours
+        axes.set_axis_off()
     if rows:
         larger = 2.5 if _is_cloud(picture) else 1.0
         style = {"ncols": columns, "handlelength": 2.6, "columnspacing": 1.2, "markerscale": larger}
