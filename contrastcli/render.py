@@ -248,7 +248,7 @@ def _published(spec: catalogue.Spec) -> str:
     own = [name for name in names if name.startswith(f"{spec.name}-")]
     for name in own or names:
         path = configs.preset_path(name)
-        found = re.search(r"Published: ([\d.]+) \(([^),]*)", " ".join(configs.preset_header(path)))
+        found = re.search(r"Published: ([\d.]+(?: ± [\d.]+)?) \(([^),]*)", " ".join(configs.preset_header(path)))
         if found and configs.file_layer(path).values["objective.name"] == spec.name:
             return f"{found[1]} ({found[2]}, `{name}`)"
     return "–"
