@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from contrastcli import catalogue, published
+from contrastcli import catalogue, grid, published
 from contrastcli import config as configs
 from contrastcli.config import Config
 from contrastcli.published import Row, Score, Table, rows
@@ -167,6 +168,26 @@ def test_the_header_of_a_preset_has_the_papers_average(name: str) -> None:
 def test_the_header_of_a_preset_has_the_papers_transfer_average(name: str) -> None:
     ((_, value, _),) = averages("transfer", preset(name))
     assert f"{value}" in " ".join(configs.preset_header(configs.preset_path(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "found"),
+    [
+        ("simace-margins", "one seed", 3),
+        ("simace-seeds", "mean of seeds", 3),
+        ("pairsupcon-beta", "one seed", 4),  # the fifth β is not printed
+        ("pairsupcon-negatives", "one seed", 4),
+        ("supcon-lambda", "one seed", 5),
+        ("supcon-tau", "one seed", 6),
+    ],
+)
+def test_the_header_of_a_sweep_has_the_papers_averages(tmp_path: Path, name: str, mark: str, found: int) -> None:
+    known = grid.published(name)
+    sweep = grid.make(grid.layers(known, None), configs.Layer({}, {}), known.grid, 1, "s", tmp_path)
+    header = " ".join(configs.preset_header(grid.preset_path(name)))
+    exact = [[r for r in rows("sts", cell.config) if not r.differs and r.mark == mark] for cell in sweep.cells()]
+    printed = [row.values["average"].value for (row,) in filter(None, exact)]
+    assert len(printed) == found and [value for value in printed if f"{value}" not in header] == []
 
 
 def test_every_setting_that_identifies_a_row_exists() -> None:
