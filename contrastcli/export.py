@@ -253,26 +253,51 @@ def _training(run: Run, config: Config) -> str:
     return "\n".join([*lines, _table(("setting", "value"), rows)])
 
 
+_CELLS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "sts": (
+        ("pairs", "pairs"),
+        ("Spearman × 100", "all.spearman"),
+        ("mean of subsets", "mean.spearman"),
+        ("weighted by pairs", "wmean.spearman"),
+    ),
+    "transfer": (("rows", "rows"), ("accuracy", "accuracy"), ("F1", "f1")),
+    "fewshot": (("rows", "rows"), ("mean", "mean"), ("SD", "sd")),
+    "clustering": (("rows", "rows"), ("accuracy", "accuracy"), ("NMI", "nmi"), ("AMI", "ami"), ("ARI", "ari")),
+    "geometry": (("positives", "pairs"), ("alignment", "alignment"), ("uniformity", "uniformity")),
+    "mteb": (("metric", "metric"), ("score", "score")),
+}
+"""The columns of each suite's table, and where their values stand in the scores of a task. The second has an average."""
+
+
 def _scores(run: Run) -> str:
     suites: Mapping[str, Mapping[str, Any]] = run.scores().get("suites", {})
-    return "\n".join(f"## Scores: {name.upper()}\n\n{_suite(tasks)}" for name, tasks in suites.items())
+    return "\n".join(f"## Scores: {name}\n\n{_suite(name, tasks)}" for name, tasks in suites.items() if name in _CELLS)
 
 
-def _suite(tasks: Mapping[str, Any]) -> str:
-    """A row a task: Spearman × 100 over all its pairs, and averaged over its subsets."""
+def _suite(name: str, tasks: Mapping[str, Any]) -> str:
+    """A row a task, then the average."""
+    columns = _CELLS[name]
     rows: list[Sequence[object]] = [
-        (name, f"{task['pairs']:,}", *(_number(task[by]["spearman"]) for by in ("all", "mean", "wmean")))
-        for name, task in tasks.items()
-        if isinstance(task, Mapping) and "pairs" in task
+        (task, *(_cell(scores, path) for _, path in columns))
+        for task, scores in tasks.items()
+        if isinstance(scores, Mapping) and columns[0][1] in scores
     ]
     if tasks.get("average") is not None:
-        rows.append(("average", "", _number(tasks["average"]), "", ""))
-    table = _table(("Spearman × 100", "pairs", "all", "mean of subsets", "weighted by pairs"), rows)
+        rows.append(("average", "", _cell(tasks, "average"), *[""] * (len(columns) - 2)))
+    table = _table(("", *(title for title, _ in columns)), rows)
     return f"{table}\n{tasks['protocol']}\n" if "protocol" in tasks else table
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+def _cell(scores: Mapping[str, Any], path: str) -> str:
+    """A value by its keys with dots: counts as such, scores with two decimals; a dash for what is not a number."""
+    found: Any = scores
+    for key in path.split("."):
+        if key not in found:
+            return ""  # F1 is of some tasks only
+        found = found[key]
+    if found is None:
+        return "–"
+    return f"{found:.2f}" if isinstance(found, float) else f"{found:,}" if isinstance(found, int) else str(found)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

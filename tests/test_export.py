@@ -93,6 +93,30 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
     assert 'SentenceTransformer("this folder")' in card and 'contrastcli.load("this folder")' in card
 
 
+def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
+    transfer = {"MR": {"rows": 10662, "accuracy": 75.0}, "MRPC": {"rows": 5801, "accuracy": 70.25, "f1": 80.5}}
+    geometry = {"STS-B": {"pairs": 338, "alignment": 0.214, "uniformity": None, "pca": [[0.1, 0.2]]}}
+    suites = {
+        "transfer": transfer | {"average": None, "missing": {}, "protocol": "As SentEval."},
+        "clustering": {
+            "AgNews": {"rows": 8000, "accuracy": 80.0, "nmi": 50.5, "ami": 50.4, "ari": 49.0},
+            "average": 80.0,
+        },
+        "geometry": geometry,
+        "mteb": {"STS12": {"metric": "cosine_spearman", "score": 70.0}},
+        "of a later version": {"x": {"rows": 1}},
+    }
+    run.scores_path.write_text(json.dumps({"suites": suites}))
+    export_model(str(run.path), tmp_path / "dest")
+    card = (tmp_path / "dest" / "README.md").read_text()
+    assert "## Scores: transfer\n\n|  | rows | accuracy | F1 |\n" in card and "As SentEval." in card
+    assert "| MR | 10,662 | 75.00 |  |\n| MRPC | 5,801 | 70.25 | 80.50 |\n" in card
+    assert "| AgNews | 8,000 | 80.00 | 50.50 | 50.40 | 49.00 |\n| average |  | 80.00 |  |  |  |\n" in card
+    assert "| STS-B | 338 | 0.21 | – |\n" in card and "| STS12 | cosine_spearman | 70.00 |\n" in card
+    assert "later" not in card
+
+
 def test_the_card_says_what_makes_a_vector_of_a_text(tiny: Tiny, tmp_path: Path) -> None:
     export_model(str(model(tiny, tmp_path / "mine", "mean-no-cls", full=True)), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()

@@ -55,6 +55,8 @@ def test_suites_are_a_list_with_commas() -> None:
 
 def test_an_unknown_task_is_named_with_the_nearest() -> None:
     assert suites.check_tasks("STS12,TREC", ("sts", "transfer")) == ("STS12", "TREC")
+    benchmarks = ("MTEB(eng, v1)", "MTEB(fra, v1)", "STS22")
+    assert suites.check_tasks(",".join(benchmarks), ("mteb",)) == benchmarks  # which it knows better
     with pytest.raises(UsageError) as raised:
         suites.check_tasks("STS12,TRECK", ("sts", "transfer"))
     assert "no task 'TRECK' in sts, transfer" in raised.value.what and "'TREC'" in raised.value.hint

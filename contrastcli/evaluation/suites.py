@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -67,7 +68,8 @@ def check_tasks(words: str, suites: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listed(words: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip() for word in words.split(",")))
+    """The words between commas; those of `MTEB(eng, v1)` are part of its name."""
+    return tuple(dict.fromkeys(word.strip() for word in re.split(r",(?![^()]*\))", words)))
 
 
 def evaluate(model: str, suites: Sequence[str], options: Options, pooling: Pooling | None = None) -> Scores:
