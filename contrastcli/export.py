@@ -266,7 +266,7 @@ _CELLS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "geometry": (("positives", "pairs"), ("alignment", "alignment"), ("uniformity", "uniformity")),
     "mteb": (("metric", "metric"), ("score", "score")),
 }
-"""The columns of each suite's table, and where their values stand in the scores of a task. The second has an average."""
+"""The columns of each suite's table, and where their values stand in a task's scores; an average is of the second."""
 
 
 def _scores(run: Run) -> str:
