@@ -33,7 +33,7 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
     end = clock() + seconds
     while not condition():
         assert clock() < end, f"still not so after {seconds} s:\n{screen_text(pilot.app)}"
-        await pilot.pause(0.02)
+        await pilot.pause(0.05)
 
 
 def screen_text(app: App[None]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -13,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.events import Resize
-from textual.widget import Widget
 from textual.widgets import Static
 
 from contrastcli.runs import Run
@@ -21,7 +19,7 @@ from contrastcli.tui import panels
 from contrastcli.tui.children import contrast
 from contrastcli.tui.dialogs import Choice, Question
 from contrastcli.tui.feed import Feed
-from contrastcli.tui.panels import SHARES, Log, Numbers, Panel, View, facts
+from contrastcli.tui.panels import SHARES, Log, Numbers, Panel, View, all_panels, facts
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.standing import IN_PROGRESS, RESUMABLE, Above, Standing, how_far, in_brief, look
 
@@ -42,6 +40,11 @@ NOTHING = """No run is shown.
 
 class Panels(VerticalScroll, can_focus=False, inherit_bindings=False):
     """Holds the panels. Arrow keys go from one to the next, so it has no keys of its own."""
+
+    def on_resize(self) -> None:
+        """Keep the chosen panel in sight when words above take room."""
+        if (chosen := self.screen.focused) and chosen.parent is self:
+            chosen.scroll_visible(animate=False)
 
 
 class LiveScreen(ModeScreen):
@@ -106,48 +109,18 @@ class LiveScreen(ModeScreen):
         self._paused = False
         self._words = ""  # of an action that goes on or has failed
         self._news = asyncio.Event()
+        self._above, self._area = Above(), Panels(id="panels")
+        self._panels = {panel.id or "": panel for panel in all_panels()}
 
     def body(self) -> ComposeResult:
         yield Static(NOTHING, id="nothing", markup=False)
-        yield Above()
-        with Panels(id="panels"):
-            yield Panel(
-                "loss", "Loss", "the loss and its parts, from the first logged step on", lambda h: h.loss, panels.loss
-            )
-            yield Panel(
-                "angles",
-                "Angles, degrees",
-                "positives, negatives and the hardest negatives, from the first logged step on",
-                lambda h: h.angles,
-                panels.angles,
-            )
-            yield Panel(
-                "histogram",
-                "Angles of the batch, % of pairs",
-                "how the angles of a batch lie, from the first logged step on",
-                lambda h: h.angles,
-                panels.histogram,
-            )
-            yield Panel(
-                "dev",
-                "Dev score, Spearman × 100",
-                "the score on the dev set, at each evaluation",
-                lambda h: h.dev,
-                panels.dev,
-            )
-            yield Panel(
-                "plane",
-                "Alignment against uniformity",
-                "a path from the start ○ to now ●, a point at each evaluation; lower left is better",
-                lambda h: h.dev,
-                panels.plane,
-            )
-            yield Numbers("numbers", "Numbers", "as soon as training begins")
-            yield Log("log", "Log")
+        yield self._above
+        with self._area:
+            yield from self._panels.values()
 
     def on_mount(self) -> None:
         self._view = View(log=self.contrast.remembered.log_scale)
-        self._zoom(self.contrast.remembered.zoomed)
+        self._zoom(zoomed if (zoomed := self.contrast.remembered.zoomed) in self._panels else "")
         if self.contrast.run_shown:
             self.attach(self.contrast.run_shown)
         else:
@@ -155,7 +128,7 @@ class LiveScreen(ModeScreen):
         self._draw()
 
     def on_resize(self, event: Resize) -> None:
-        self.query_one("#panels").set_class(event.size.height < _SHORT, "-short")
+        self._area.set_class(event.size.height < _SHORT, "-short")
         self._news.set()
 
     def on_screen_resume(self) -> None:
@@ -209,28 +182,22 @@ class LiveScreen(ModeScreen):
             await asyncio.sleep(DRAW_EVERY)
 
     def _visible(self) -> Iterator[Panel | Numbers | Log]:
-        area = self.query_one("#panels").region
-        for panel in self._panels():
-            if panel.display and panel.region.overlaps(area):
+        for panel in self._panels.values():
+            if panel.display and panel.region.overlaps(self._area.region):
                 yield panel
-
-    def _panels(self) -> list[Panel | Numbers | Log]:
-        return [panel for panel in self.query("#panels > *") if isinstance(panel, Panel | Numbers | Log)]
 
     def _say(self) -> None:
         """Say how the run is, and name in the titles what they show."""
         if self._run and self._feed and self._standing:
-            history, above = self._feed.history, self.query_one(Above)
-            above.say(self._run, self._standing, history, self._words)
+            history = self._feed.history
             words = how_far(self._standing, history, self._view, paused=self._paused, earlier=self._feed.earlier)
-            above.say_how_far(words)
+            self._above.say(self._run, self._standing, history.best, words, self._words)
             then = panels.shown_angles(history, self._view)
-            self._title("histogram", f"Angles at step {then.step:,}, % of pairs" if then else "")
-            self._title("loss", "Loss, logarithmic" if self._view.log else "Loss")
-
-    def _title(self, panel: str, title: str) -> None:
-        if title and not self._paused:
-            self.query_one(f"#{panel}").border_title = title
+            if not self._paused:
+                self._panels["loss"].border_title = "Loss, logarithmic" if self._view.log else "Loss"
+                self._panels["histogram"].border_title = (
+                    f"Angles at step {then.step:,}, % of pairs" if then else "Angles of a batch"
+                )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         state = self._standing.status.state if self._standing else None
@@ -250,8 +217,8 @@ class LiveScreen(ModeScreen):
         """Ask whether to stop, and stop."""
         if (run := self._run) is None:
             return
-        choices = (Choice("s", "stop; it saves first and can be resumed", "stop"), Choice("k", "keep it running", ""))
-        if await self.app.push_screen_wait(Question(f"Stop {run.name}?", choices)):
+        choices = (Choice("s", "stop it", "stop"), Choice("k", "keep it running", ""))
+        if await self.app.push_screen_wait(Question(f"Stop {run.name}?\nIt saves first, and can be resumed.", choices)):
             self.contrast.stop_run(run)
 
     @work(group="resume", exclusive=True)
@@ -295,19 +262,17 @@ class LiveScreen(ModeScreen):
 
     def action_zoom(self) -> None:
         """The focused panel on the whole screen, or all panels again."""
-        focused = self.focused.id if isinstance(self.focused, Panel | Numbers | Log) else "loss"
-        self._zoom("" if self.contrast.remembered.zoomed else focused or "")
+        focused = next((name for name, panel in self._panels.items() if panel is self.focused), "loss")
+        self._zoom("" if self.contrast.remembered.zoomed else focused)
 
     def action_panel(self, by: int, rows: bool = False) -> None:
         """Go to the next panel or the one before; to another row where panels stand side by side."""
-        shown = self._panels()
-        zoomed = self.contrast.remembered.zoomed
-        current: Widget | None = self.query_one(f"#{zoomed}") if zoomed else self.focused
+        shown, zoomed = list(self._panels.values()), self.contrast.remembered.zoomed
+        current = self._panels[zoomed] if zoomed else self.focused
         stride = 3 if rows and not zoomed and self.has_class("-wide") else 1
+        there = 0 if by > 0 else len(shown) - 1
         if current in shown:
             there = (shown.index(current) + by * stride) % len(shown)
-        else:
-            there = 0 if by > 0 else len(shown) - 1
         if zoomed:
             self._zoom(shown[there].id or "")
         else:
@@ -353,12 +318,11 @@ class LiveScreen(ModeScreen):
     def _zoom(self, name: str) -> None:
         """Let one panel fill the screen; all of them where there is no name."""
         self.contrast.remembered.zoomed = name
-        self.query_one("#panels").set_class(bool(name), "-zooming")
-        for panel in self._panels():
+        self._area.set_class(bool(name), "-zooming")
+        for panel in self._panels.values():
             panel.set_class(panel.id == name, "-zoomed")
         if name:
-            with contextlib.suppress(StopIteration):
-                next(panel for panel in self._panels() if panel.id == name).focus()
+            self._panels[name].focus()
         self._news.set()
 
     def _leave(self) -> None:

@@ -231,17 +231,17 @@ class Log(ScrollView, can_focus=True):
         self._lay_out()
         return True
 
+    def on_mount(self) -> None:
+        self.anchor()  # stays at the end until the user scrolls away from it
+
     def on_resize(self) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Wrap the lines to the width, and stay at the end unless the user has scrolled away from it."""
-        at_end = self.is_vertical_scroll_end
+        """Wrap the lines to the width."""
         width = max(20, self.scrollable_content_region.width - 1)
         self._rows = [row for line in self._said for row in _wrapped(line, width)]
         self.virtual_size = Size(width, len(self._rows))
-        if at_end:
-            self.scroll_end(animate=False)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -253,3 +253,34 @@ class Log(ScrollView, can_focus=True):
 def _wrapped(line: str, width: int) -> list[str]:
     """A line of the log in rows, the later ones below its words."""
     return [line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10)
+
+
+def all_panels() -> list[Panel | Numbers | Log]:
+    """The panels of the screen, in their order, each with the words that stand there until there is something."""
+    return [
+        Panel("loss", "Loss", "the loss and its parts, from the first logged step on", lambda h: h.loss, loss),
+        Panel(
+            "angles",
+            "Angles, degrees",
+            "positives, negatives and the hardest negatives, from the first logged step on",
+            lambda h: h.angles,
+            angles,
+        ),
+        Panel(
+            "histogram",
+            "Angles of a batch",
+            "how the angles of a batch lie, from the first logged step on",
+            lambda h: h.angles,
+            histogram,
+        ),
+        Panel("dev", "Dev score, Spearman × 100", "the dev score, at each evaluation", lambda h: h.dev, dev),
+        Panel(
+            "plane",
+            "Alignment against uniformity",
+            "a path from the start ○ to now ●, a point at each evaluation; lower left is better",
+            lambda h: h.dev,
+            plane,
+        ),
+        Numbers("numbers", "Numbers", "rates, memory and time left, as soon as training begins"),
+        Log("log", "Log"),
+    ]

@@ -66,37 +66,42 @@ def in_brief(run: Run, standing: Standing) -> str:
 class Above(Vertical):
     """State, name and best; how far training is; and what to know or to do, where there is something."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._state_shown = Static(id="state", markup=False)
+        self._name_shown = Static(id="name", markup=False)
+        self._best_shown = Static(id="best", markup=False)
+        self._how_far_shown = Static(id="how-far", markup=False)
+        self._words_shown = Static(id="words", markup=False)
+
     def compose(self) -> ComposeResult:
         with Vertical(id="standing"):
             with Horizontal():
-                yield Static(id="state", markup=False)
-                yield Static(id="name", markup=False)
-                yield Static(id="best", markup=False)
-            yield Static(id="how-far", markup=False)
-        yield Static(id="words", markup=False)
+                yield self._state_shown
+                yield self._name_shown
+                yield self._best_shown
+            yield self._how_far_shown
+        yield self._words_shown
 
-    def say(self, run: Run, standing: Standing, history: History, words: str) -> None:
+    def say(self, run: Run, standing: Standing, best: Evaluated | None, how_far: str, words: str) -> None:
         """Show how a run is; `words` take the place of what would be said of its state."""
         state = standing.status.state
-        self._update("#state", f"{SHAPES[state]} {state}{', stopping' if standing.stopping else ''}")
-        shown = self.query_one("#state")
-        shown.set_class(state in _GOOD, "good").set_class(state in _WAITING, "waiting")
         bad = state not in _GOOD + _WAITING
-        shown.set_class(bad, "bad")
-        self._update("#name", run.name)
-        self._update("#best", _best(history.best))
         words = words or advice(standing)
-        self._update("#words", words)
-        self.query_one("#words").set_class(bad, "bad").display = bool(words)
+        _update(self._state_shown, f"{SHAPES[state]} {state}{', stopping' if standing.stopping else ''}")
+        self._state_shown.set_class(state in _GOOD, "good").set_class(state in _WAITING, "waiting").set_class(
+            bad, "bad"
+        )
+        _update(self._name_shown, run.name)
+        _update(self._best_shown, _best(best))
+        _update(self._how_far_shown, how_far)
+        _update(self._words_shown, words)
+        self._words_shown.set_class(bad, "bad").display = bool(words)
 
-    def say_how_far(self, text: str) -> None:
-        """Show how far training is."""
-        self._update("#how-far", text)
 
-    def _update(self, which: str, text: str) -> None:
-        shown = self.query_one(which, Static)
-        if shown.content != text:
-            shown.update(text)
+def _update(shown: Static, text: str) -> None:
+    if shown.content != text:
+        shown.update(text)
 
 
 def how_far(standing: Standing, history: History, view: View, *, paused: bool, earlier: float | None) -> str:
@@ -110,7 +115,7 @@ def how_far(standing: Standing, history: History, view: View, *, paused: bool, e
         parts = [f"step {found.step:,} of {found.steps:,}", f"{bar(share)} {100 * share:.0f} %"]
     else:
         parts = ["loading the model and the data"] if live else ["it ended before its first word"]
-    if live and history.step and history.step.seconds_left is not None:
+    if found.state == "running" and history.step and history.step.seconds_left is not None:
         parts.append(f"{duration(history.step.seconds_left)} left")
     return "  ".join(parts) + "".join(f" · {word}" for word in _view_words(view, paused, earlier))
 
