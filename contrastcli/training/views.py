@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -69,12 +68,7 @@ class Perturber:
     @property
     def names(self) -> list[str]:
         """The views, each by its kind and the number of its kind: shuffle_1, …"""
-        seen: Counter[str] = Counter()
-        found = []
-        for kind in self.kinds:
-            seen[kind] += 1
-            found.append(f"{kind}_{seen[kind]}")
-        return found
+        return [f"{kind}_{self.kinds[: place + 1].count(kind)}" for place, kind in enumerate(self.kinds)]
 
     def __call__(self, table: TokenTable, texts: Indices, step: int) -> list[Ids]:
         """Token ids of K views of N texts of a table, view after view: (N,) → K·N arrays."""
