@@ -11,12 +11,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from contrastcli import __version__, config, console, options, render, runs
 from contrastcli.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from contrastcli.evaluation.pictures import Picture
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -241,9 +244,13 @@ def stop(directory: Path, run: str, wait: float) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--bootstrap", is_flag=True, help="Also test two models on the same scored pairs.")
 @click.option("--dev", metavar="DATA", help="Those pairs; else the ones that chose the checkpoints.")
+@click.option("--plot", is_flag=True, help="Draw angles, alignment and uniformity over training.")
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="Write these pictures there as PNG and SVG.")
 @options.as_json
 @click.pass_obj
-def compare(directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, json: bool) -> None:
+def compare(
+    directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, plot: bool, folder: Path | None, json: bool
+) -> None:
     """The settings that differ between runs, and what came of them.
 
     Runs that differ in their seed only are one method: mean and standard deviation, and for two methods Welch's test.
@@ -251,45 +258,60 @@ def compare(directory: Path, names: Sequence[str], bootstrap: bool, dev: str | N
     \b
     contrast compare simcse simace
     contrast compare simcse simace --bootstrap --dev stsb
-    contrast compare last 2026-11-20-1432-simace-bert-base-7f3a --json
+    contrast compare simcse simace --plot --out pictures
     """
     from contrastcli import compare as comparing
     from contrastcli import tables
 
     if len(names) < 2:
         raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
-    found = comparing.compare([runs.find(name, directory) for name in names], bootstrap, dev)
-    _print(tables.comparison(found, json))
+    chosen = [runs.find(name, directory) for name in names]
+    _print(tables.comparison(comparing.compare(chosen, bootstrap, dev), json))
+    if plot or folder:
+        from contrastcli.evaluation import gallery
+
+        _show(gallery.of_runs(chosen), folder, shown=plot and not json)
 
 
 @cli.command("eval")
-@click.argument("model", required=False, metavar="[RUN|MODEL]")
+@click.argument("models", nargs=-1, metavar="[RUN|MODEL]...")
 @options.measuring
 @options.as_json
 @click.pass_obj
-def evaluate(directory: Path, asked: options.Measuring, model: str | None, json: bool) -> None:
-    """Measure a run, a model or a file of word vectors.
+def evaluate(directory: Path, asked: options.Measuring, models: Sequence[str], json: bool) -> None:
+    """Measure runs, models or files of word vectors.
 
     \b
     contrast eval last --data-dir SentEval/data/downstream
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
-    contrast eval glove.840B.300d.txt --suite sts --task STS12,STS-B
+    contrast eval simcse simace --suite sts,geometry --out pictures
     """
     from contrastcli import query as asking
-    from contrastcli.evaluation import suites
+    from contrastcli.evaluation import gallery, suites
     from contrastcli.evaluation.result import Options
 
-    names = suites.check_suites(asked.suites)
-    tasks = suites.check_tasks(asked.tasks, names) if asked.tasks else ()
-    name = asking.resolve_model(model, directory, os.environ)
+    wanted = suites.check_suites(asked.suites)
+    tasks = suites.check_tasks(asked.tasks, wanted) if asked.tasks else ()
+    names = [asking.resolve_model(model, directory, os.environ) for model in models or (None,)]
     with console.progress() as advance:
-        wanted = Options(asked.data_dir, tasks, asked.folder, asked.fresh, advance)
-        scores = suites.evaluate(name, names, wanted, asked.pooling)
-    if any(result.tasks for result in scores.results):
-        _print(render.scores(scores, json))
-    gaps = [gap for result in scores.results for gap in result.missing]
+        how = Options(asked.data_dir, tasks, asked.folder, asked.fresh, advance)
+        scores = gallery.evaluate_each(names, wanted, how, asked.pooling)
+        drawn = gallery.of_models(scores, how, asked.pooling) if "geometry" in wanted else []
+    _print(render.scores(scores, json))
+    _show(drawn, asked.folder, shown=not json)
+    gaps = [gap for one in scores for result in one.results for gap in result.missing]
     if gaps:
         raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
+
+
+def _show(drawn: Sequence[Picture], folder: Path | None, shown: bool) -> None:
+    """Pictures in the terminal, and as files where there is a folder for them."""
+    from contrastcli.evaluation import gallery
+
+    if drawn and shown:
+        _print("\n" + gallery.text(drawn, render.width()))
+    for path in gallery.save(drawn, folder) if folder else ():
+        click.echo(f"wrote {path}", err=True)
 
 
 @cli.command()

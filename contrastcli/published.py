@@ -19,6 +19,7 @@ Wanted = str | int | float | bool | list[str | int | float | bool]
 """A value that a setting has in the paper, or several that come to the same."""
 
 _BACKBONE = "model.backbone"
+_AVERAGE = "Avg."  # as tables of suites call it
 _ESSENTIAL = ("objective.name", "objective.similarity", "model.head")
 """Settings without which a row is about another method; SimCSE keeps its head where it is supervised."""
 
@@ -78,6 +79,12 @@ class Row:
         """`SimACE, Table 1`."""
         return f"{self.paper}, Table {self.table}"
 
+    @property
+    def words(self) -> str:
+        """Whose numbers these are, and what keeps them from being the run's own target."""
+        apart = f"; differs in {', '.join(self.differs)}" if self.differs else ""
+        return f"{self.source}: {self.method} on {self.backbone}, {self.mark}{apart}"
+
 
 @cache
 def tables() -> Tables:
@@ -108,6 +115,14 @@ def rows(suite: str, config: Config) -> list[Row]:
         if _distance(row) == nearest and not any(_repeats(row, other) for other in kept):
             kept.append(row)
     return kept
+
+
+def beside(row: Row, task: str) -> str:
+    """The number that stands beside a task of a suite's table, or beside its average; a dash where there is none."""
+    score = row.values.get("average" if task == _AVERAGE else task)
+    if score is None:
+        return "–"
+    return f"{score.value:.2f}" if score.deviation is None else f"{score.value:.2f} ± {score.deviation:.2f}"
 
 
 def _row(table: Table, backbone: object, method: object, *cells: str | float | list[float]) -> Row:

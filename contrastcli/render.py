@@ -13,7 +13,7 @@ from statistics import median
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from contrastcli import catalogue
+from contrastcli import catalogue, published
 from contrastcli import config as configs
 from contrastcli.console import duration
 from contrastcli.runs import Comparison, Run
@@ -21,6 +21,7 @@ from contrastcli.status import Status
 
 if TYPE_CHECKING:
     from contrastcli.bench import Measured
+    from contrastcli.evaluation.result import SuiteResult
     from contrastcli.evaluation.suites import Scores
     from contrastcli.query import Neighbour, Similarity
     from contrastcli.start import Preview
@@ -260,16 +261,37 @@ def presets(paths: Mapping[str, Path], to_json: bool) -> str:
     first = {name: header.partition(". ")[0].rstrip(".") for name, header in headers.items()}
     if to_json:
         return as_json(first)
-    width = shutil.get_terminal_size().columns - max(map(len, paths)) - 2
-    return table(("preset", "what"), [(name, shorten(text, width, placeholder=" …")) for name, text in first.items()])
+    room = width() - max(map(len, paths)) - 2
+    return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in first.items()])
 
 
-def scores(found: Scores, to_json: bool) -> str:
-    """What evaluation measured, suite by suite, each with its protocol."""
+def scores(found: Sequence[Scores], to_json: bool) -> str:
+    """What evaluation measured, suite by suite, each with its protocol and, of a run, what its paper reports."""
     if to_json:
-        return as_json(found.to_json())
-    suites = (f"{table(r.columns, r.rows)}\n\n{r.suite}: {r.protocol}" for r in found.results if r.tasks)
-    return "\n\n".join([found.model, *suites])
+        measured = [one.to_json() for one in found if any(result.tasks for result in one.results)]
+        return as_json(measured[0]) if measured and len(found) == 1 else as_json(measured) if measured else ""
+    return "\n\n".join(_measured(one) for one in found if any(result.tasks for result in one.results))
+
+
+def _measured(scores: Scores) -> str:
+    config = Run(Path(scores.model)).config() if (Path(scores.model) / "config.toml").is_file() else None
+    blocks = [_suite(result, published.rows(result.suite, config) if config else []) for result in scores.results]
+    return "\n\n".join([scores.model, *filter(None, blocks)])
+
+
+def _suite(result: SuiteResult, rows: Sequence[published.Row]) -> str:
+    """Its table, a column for each published row, and where these are from."""
+    if not result.tasks:
+        return ""
+    header = (*result.columns, *(f"[{n}]" for n in range(1, len(rows) + 1)))
+    body = [(*cells, *(published.beside(row, cells[0]) for row in rows)) for cells in result.rows]
+    notes = [f"[{n}] {row.words}" for n, row in enumerate(rows, 1)]
+    return "\n\n".join(filter(None, [table(header, body), "\n".join(notes), f"{result.suite}: {result.protocol}"]))
+
+
+def width() -> int:
+    """Columns of the terminal."""
+    return shutil.get_terminal_size().columns
 
 
 def similarities(found: Sequence[Similarity], model: str, to_json: bool) -> str:

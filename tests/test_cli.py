@@ -131,7 +131,7 @@ def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypa
     assert max(map(len, lines)) <= 80
     assert contrast("presets", "list").out.splitlines() == lines
     whole = json.loads(contrast("presets", "list", "--json").out)
-    assert list(whole) == configs.preset_names() and all(whole.values())
+    assert list(whole) == [*configs.preset_names(), *grid.preset_names()] and all(whole.values())
 
 
 def test_a_preset_is_shown_as_its_file(contrast: Contrast) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,6 +65,10 @@ class Options:
     out: Path | None = None
     fresh: bool = False
     on_progress: OnProgress = lambda what, done, total: None
+
+    def below(self, folder: Path | None) -> Options:
+        """The same with another folder to write to."""
+        return replace(self, out=folder)
 
     def chosen(self, known: Sequence[T]) -> list[T]:
         """Those tasks of a suite that are asked for, in the suite's order."""
