@@ -40,7 +40,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "data": BASE,
     "model": BASE | {"data"},
     "training": BASE | {"data", "model", "objectives", "evaluation", "runs", "control", "status"},
-    "evaluation": BASE | {"chart", "data", "model", "objectives", "query"},
+    "evaluation": BASE | {"chart", "data", "model", "objectives", "query", "runs"},
     "query": BASE | {"data", "model", "objectives", "training", "runs"},
     "encode": BASE | {"data", "model"},
     "export": BASE | {"data", "model", "objectives", "runs"},

@@ -192,7 +192,7 @@ def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
     found = suites.evaluate(str(tiny.backbone), ("sts", "transfer", "clustering"), Options(data_dir=tmp_path))
-    text = render.scores(found, False)
+    text = render.scores([found], False)
     for task in ("STS12", "STS-B", "AgNews", "GoogleNews-T"):
         assert [line.split()[0] for line in text.splitlines() if line.startswith(f"{task} ")] == [task]
     assert "sts: test splits as SentEval's" in text and "clustering: KMeans" in text
