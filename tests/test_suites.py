@@ -197,7 +197,7 @@ def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp
         assert [line.split()[0] for line in text.splitlines() if line.startswith(f"{task} ")] == [task]
     assert "sts: test splits as SentEval's" in text and "clustering: KMeans" in text
     assert "transfer" not in text  # nothing of it was there
-    assert json.loads(render.scores(found, True))["suites"]["transfer"]["missing"].keys() == {
+    assert json.loads(render.scores([found], True))["suites"]["transfer"]["missing"].keys() == {
         *suites.suite("transfer").TASKS
     }
 
