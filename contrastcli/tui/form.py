@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
@@ -16,6 +18,10 @@ from contrastcli.tui.draft import Draft
 from contrastcli.tui.fields import ESSENTIAL, Field
 from contrastcli.tui.picker import Choices, Pick
 
+FIELD_KEYS: tuple[BindingType, ...] = (
+    Binding("down", "app.focus_next", "next field", show=False),
+    Binding("up", "app.focus_previous", "previous field", show=False),
+)
 _SECTIONS = ("objective", *config.SECTIONS)
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
 
@@ -107,6 +113,8 @@ class Row(Horizontal):
 
 class Form(VerticalScroll, can_focus=False):
     """A preset, and every setting of a run: the essential ones, and with `more` all of them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]  # in place of scrolling, which follows the focus
 
     def __init__(self) -> None:
         super().__init__(id="form")

@@ -22,7 +22,7 @@ from contrastcli.tui.children import contrast
 from contrastcli.tui.curves import NEXT, TITLES, View, compared
 from contrastcli.tui.draft import Draft
 from contrastcli.tui.facts import Facts, FactsView
-from contrastcli.tui.form import Form, Row, Words
+from contrastcli.tui.form import FIELD_KEYS, Form, Row, Words
 from contrastcli.tui.picker import Pick
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import ChartView
@@ -51,8 +51,7 @@ class SetupScreen(ModeScreen):
         Binding("slash", "find", "find", key_display="/", tooltip="go to a setting by its name", show=False),
         Binding("g", "gradient", "gradient", tooltip="the curve, its gradient, or its slope", show=False),
         Binding("r", "reset", "reset", tooltip="forget what was typed over the preset", show=False),
-        Binding("down", "app.focus_next", "next field", show=False),
-        Binding("up", "app.focus_previous", "previous field", show=False),
+        *FIELD_KEYS,
     ]
 
     _draft: Draft | None = None
@@ -211,7 +210,7 @@ class SetupScreen(ModeScreen):
     def _reading(self, event: Progress) -> None:
         self.query_one(FactsView).say(f"{event.what}: {event.done:,} of {event.total:,}")
 
-    @work(exclusive=True, group="start")
+    @work(group="start")
     async def action_start(self) -> None:
         """Train in the background, and watch."""
         draft = self._draft
