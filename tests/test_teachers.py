@@ -56,6 +56,11 @@ def test_teachers_are_named_with_a_pooling_and_a_weight_where_they_need_one() ->
     ]
 
 
+def test_a_teacher_is_written_as_it_is_read() -> None:
+    teachers = named("owner/a@v2:cls=0.1, C:\\models\\b,starter:last-mean=3e-7")
+    assert named(",".join(map(str, teachers))) == teachers
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [

@@ -30,6 +30,10 @@ class Teacher:
     weight: float
     pooling: Pooling | None
 
+    def __str__(self) -> str:
+        """As `named_teachers` reads it."""
+        return f"{self.name}{f':{self.pooling}' if self.pooling else ''}={self.weight}"
+
 
 def named_teachers(objective: ObjectiveSettings) -> list[Teacher]:
     """The teachers of an objective that has a setting `teachers`, where the other settings leave it active.
