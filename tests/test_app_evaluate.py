@@ -110,6 +110,15 @@ async def ready(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: "one-run" in screen_text(pilot.app))
 
 
+async def settled(pilot: Pilot[None]) -> str:
+    """What the screen shows, once it has come to rest."""
+    before = ""
+    while (text := screen_text(pilot.app)) != before:
+        before = text
+        await pilot.pause(0.1)
+    return text
+
+
 def texts(pilot: Pilot[None]) -> str:
     """All words of the screen, those that are scrolled away included."""
     return "\n".join(str(part.content) for part in pilot.app.screen.query(Static) if part.display)
@@ -126,11 +135,11 @@ def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
         assert "encoding  200 of 400" in texts(pilot)
         assert "100 of 400" not in texts(pilot), "a bar for each work"
         name = "narrow" if size == NARROW else "wide"
-        check_golden(f"evaluate-measuring-{name}", screen_text(pilot.app))
+        check_golden(f"evaluate-measuring-{name}", await settled(pilot))
         child.ends(0, {"sts": STS | {"missing": {}}})
         await until(pilot, lambda: "63.81" in texts(pilot))
         assert "Done." in texts(pilot)
-        check_golden(f"evaluate-{name}", screen_text(pilot.app))
+        check_golden(f"evaluate-{name}", await settled(pilot))
         await pilot.press("y")
         assert "63.81" in pilot.app.clipboard
 
@@ -212,7 +221,7 @@ def test_what_was_measured_before_shows_at_once_with_its_pictures(
         pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
         await until(pilot, lambda: "random pairs" in screen_text(pilot.app) or size == NARROW)
         await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
-        check_golden(f"evaluate-pictures-{'narrow' if size == NARROW else 'wide'}", screen_text(pilot.app))
+        check_golden(f"evaluate-pictures-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
 
     show(ContrastApp(place), body, size)
     assert not child.calls

@@ -22,7 +22,7 @@ from contrastcli.tui.children import ChildEnded, OnProgress
 from contrastcli.tui.dial import dial
 
 SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
-CORPUS = ["a puppy sprints over the grass", "interest rates rose", "no one is playing chess [today]"]
+CORPUS = ["a puppy sprints over the grass", "interest rates rose", "no puppy is playing [red]chess[/red]"]
 
 
 class Model:
@@ -79,6 +79,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+async def settled(pilot: Pilot[None]) -> str:
+    """What the screen shows, once it has come to rest."""
+    before = ""
+    while (text := screen_text(pilot.app)) != before:
+        before = text
+        await pilot.pause(0.1)
+    return text
+
+
 async def typed(pilot: Pilot[None], field: str, text: str) -> None:
     """Put a text into a field."""
     found = pilot.app.screen.query_one(f"#{field}", Input)
@@ -96,7 +105,7 @@ def test_the_remembered_sentences_are_answered_by_the_newest_run(
         await until(pilot, lambda: "angle" in screen_text(pilot.app))
         await until(pilot, lambda: "0.3333" in screen_text(pilot.app))
         assert "70.5°" in screen_text(pilot.app)
-        check_golden(f"query-{'narrow' if size == NARROW else 'wide'}", screen_text(pilot.app))
+        check_golden(f"query-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
 
     show(ContrastApp(place), body, size)
     (model,) = models
@@ -184,7 +193,7 @@ def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: list[M
         await pilot.press("5")
         await until(pilot, lambda: "A model is needed" in screen_text(pilot.app))
         assert "press 1" in screen_text(pilot.app).lower()
-        check_golden("query-no-model", screen_text(pilot.app))
+        check_golden("query-no-model", await settled(pilot))
         await pilot.press("m", *"starter", "enter")
         await until(pilot, lambda: "0.3333" in screen_text(pilot.app))
 
@@ -201,8 +210,9 @@ def test_the_nearest_sentences_of_a_corpus(place: Path, models: list[Model], siz
         await typed(pilot, "question", "a puppy")
         await pilot.press("enter")
         await until(pilot, lambda: "over the grass" in screen_text(pilot.app))
+        assert "[red]chess[/red]" in screen_text(pilot.app), "as it stands in the file"
         await pilot.press("escape")
-        check_golden(f"query-corpus-{'narrow' if size == NARROW else 'wide'}", screen_text(pilot.app))
+        check_golden(f"query-corpus-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
         await pilot.press("n")
         await until(pilot, lambda: len(models[-1].asked) == 2)
         await pilot.press("y")
@@ -217,7 +227,7 @@ def test_the_nearest_sentences_of_a_corpus(place: Path, models: list[Model], siz
         "0.3333  70.5°  one-run",
         "a puppy",
         "0.5774\t54.7°\t1\ta puppy sprints over the grass",
-        "0.0000\t90.0°\t2\tinterest rates rose",
+        "0.3162\t71.6°\t3\tno puppy is playing [red]chess[/red]",
     ]
     remembered = state.load()
     assert (remembered.corpus, remembered.question, remembered.nearest) == ("texts.txt", "a puppy", "2")

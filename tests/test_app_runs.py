@@ -58,6 +58,15 @@ def opened(app: ContrastApp, then: Callable[[Pilot[None], RunsTable], object], s
     show(app, body, size)
 
 
+async def settled(pilot: Pilot[None]) -> str:
+    """What the screen shows, once it has come to rest."""
+    before = ""
+    while (text := screen_text(pilot.app)) != before:
+        before = text
+        await pilot.pause(0.1)
+    return text
+
+
 def names(table: RunsTable) -> list[str]:
     """The names in the table, from the top."""
     return [str(row[1]) for row in map(table.get_row_at, range(table.row_count))]
@@ -76,7 +85,7 @@ def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) 
             assert state_ in text
         await until(pilot, lambda: "━━ starter-stopped" in screen_text(pilot.app))
         await until(pilot, lambda: size == NARROW or "checkpoint" in screen_text(pilot.app))
-        check_golden(f"runs-{'narrow' if size == NARROW else 'wide'}", _without_sizes(screen_text(pilot.app)))
+        check_golden(f"runs-{'narrow' if size == NARROW else 'wide'}", _without_sizes(await settled(pilot)))
 
     opened(ContrastApp(place), body, size)
 
@@ -101,7 +110,7 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
         await until(pilot, lambda: "train.lr" in facts())
         assert ["train.lr", "0.0001", "0.0003"] in [line.split() for line in facts().splitlines()]
         assert "train.batch_size" not in facts(), "only settings that differ"
-        check_golden(f"runs-overlaid-{'narrow' if size == NARROW else 'wide'}", screen_text(pilot.app))
+        check_golden(f"runs-overlaid-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
         await pilot.press("space")
         await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
 

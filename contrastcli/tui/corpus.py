@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -52,7 +53,7 @@ class CorpusPanel(Vertical):
         self._table.display = False
 
     @property
-    def _table(self) -> DataTable[str]:
+    def _table(self) -> DataTable[Text]:
         return self.query_one(DataTable)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -123,7 +124,7 @@ class CorpusPanel(Vertical):
         table.add_column("sentence", width=max(rest, 10, *(len(n.text) for n in found.neighbours)))
         for rank, near in enumerate(found.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
-            table.add_row(*numbers, near.text)
+            table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets
 
     def copied(self) -> str:
         """The neighbours as text."""

@@ -215,6 +215,7 @@ class EvaluateScreen(ModeScreen):
             return  # it has said why there is none
         before = {} if pooling else self._scores.get("suites", {})
         await self._show({"suites": {**before, **found.get("suites", {})}})
+        self.call_after_refresh(self.query_one("#results").scroll_visible, animate=False, top=True)
 
     def _advance(self, event: Progress) -> None:
         """Show how far the child is, with what."""
