@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
-from contrastcli import catalogue, config, errors
+from contrastcli import config, errors, grid
 from contrastcli.cli import cli
+from contrastcli.evaluation.suites import SUITES
+from contrastcli.tui.widgets import SCREENS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,15 +26,20 @@ def section(title):
 def test_every_preset_is_named():
     rows = [line.split("|")[1] for line in section("Presets").splitlines() if line.startswith("| `")]
     named = {name for row in rows for quoted in re.findall(r"`([^`]+)`", row) for name in expanded(quoted)}
-    named |= {name + "-stsb-dev" for name in named if name.startswith("pairsupcon")}
+    named |= {f"pairsupcon-{size}-stsb-dev" for size in ("distil", "base", "large")}
     assert named - {"-stsb-dev"} - {n for n in named if n.startswith("-")} == set(config.preset_names())
 
 
-def test_every_objective_is_named_with_its_rows():
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section("Objectives"), re.M)
-    assert [name for name, _ in rows] == [spec.name for spec in catalogue.BUILT_IN]
-    for spec, (_, needs) in zip(catalogue.BUILT_IN, rows, strict=True):
-        assert all(form.removesuffix("s").removesuffix("led") in needs for form in spec.needs)
+def test_every_sweep_preset_is_named():
+    assert set(grid.preset_names()) <= set(re.findall(r"`([\w-]+)`", section("Evaluation")))
+
+
+def test_every_suite_is_named():
+    assert re.findall(r"^\| `(\w+)` \|", section("Evaluation"), re.M) == list(SUITES)
+
+
+def test_every_screen_is_named():
+    assert re.findall(r"^\| `\d` \| (\w+) \|", section("The app"), re.M) == list(SCREENS.values())
 
 
 def test_exit_codes_are_those_of_the_errors():
