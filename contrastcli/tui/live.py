@@ -176,10 +176,15 @@ class LiveScreen(ModeScreen):
             self._news.clear()
             if self._feed and self.is_current:
                 self._say()
-                for panel in self._visible():
-                    if not self._paused and panel.look(self._feed.history, self._view):
-                        await asyncio.sleep(_FRAME)
+                await self._draw_panels(self._feed)
             await asyncio.sleep(DRAW_EVERY)
+
+    async def _draw_panels(self, feed: Feed) -> None:
+        for panel in self._visible():
+            if self._paused or feed is not self._feed:
+                return
+            if panel.look(feed.history, self._view):
+                await asyncio.sleep(_FRAME)
 
     def _visible(self) -> Iterator[Panel | Numbers | Log]:
         for panel in self._panels.values():

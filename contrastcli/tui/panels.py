@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.widget import Widget
 
-from contrastcli.chart import Chart, Line, Mark, number, staircase
-from contrastcli.console import duration
+from contrastcli.chart import Cells, Chart, Line, Mark, number, staircase
 from contrastcli.events import HISTOGRAM_BINS, Angles
 from contrastcli.tui.history import History, Table
 from contrastcli.tui.widgets import HARDEST, NEGATIVE, POSITIVE, ChartView
@@ -26,6 +26,7 @@ SHARE_WORDS = ("all steps", "the last third", "the last tenth")
 
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 12  # characters
+_VALUE = -1  # ink of a number
 _BINS = [180 / HISTOGRAM_BINS * n for n in range(HISTOGRAM_BINS + 1)]  # degrees
 
 
@@ -129,6 +130,7 @@ class Panel(ChartView, can_focus=True):
             return False
         self._shown = new
         self.show(self._make(history, view, 2 * self.size.width))
+        self.prepare()
         return True
 
 
@@ -143,7 +145,6 @@ def facts(history: History, view: View) -> list[tuple[str, str, str]]:
         value = table.at(column, end)
         return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS))
 
-    left = step.seconds_left if step and not history.done else None
     memory = step.memory_mb if step else None
     return [
         row("learning rate", history.pace, "lr", number),
@@ -151,7 +152,6 @@ def facts(history: History, view: View) -> list[tuple[str, str, str]]:
         row("satisfied", history.angles, "satisfied", lambda value: f"{100 * value:.0f} %"),
         row("sentences/s", history.pace, "sentences_per_s", lambda value: f"{value:,.0f}"),
         ("epoch", f"{end / max(1, started.steps_per_epoch):.2f}", ""),
-        ("time left", "–" if left is None else duration(left), ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
         ("batch", f"{started.batch_size:,} rows, {started.sentences_per_step:,} sentences", ""),
@@ -170,15 +170,13 @@ def spark(values: Sequence[float]) -> str:
     return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
 
 
-class Numbers(Widget, can_focus=True):
-    """Numbers that need no chart."""
+class Numbers(ChartView, can_focus=True):
+    """Numbers that need no chart, and what a few of them did."""
 
-    COMPONENT_CLASSES = {"numbers--name", "numbers--spark"}  # noqa: RUF012 - declared so by its base
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"numbers--value"}
 
     def __init__(self, id: str, title: str, waiting: str) -> None:
-        super().__init__(id=id)
-        self.border_title = title
-        self._waiting = waiting
+        super().__init__(title, waiting, id=id)
         self._facts: list[tuple[str, str, str]] = []
 
     def look(self, history: History, view: View) -> bool:
@@ -186,30 +184,21 @@ class Numbers(Widget, can_focus=True):
         found = facts(history, view)
         if found == self._facts:
             return False
-        self._facts = found
+        self._facts, self._rows = found, None
+        self.prepare()
         self.refresh()
         return True
 
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
+    def _drawn(self, width: int, height: int) -> list[Cells]:
         if not self._facts:
-            words = wrap(self._waiting, max(1, width - 2))
-            above = (self.size.height - len(words)) // 2
-            text = words[y - above].center(width) if 0 <= y - above < len(words) else ""
-            return self._strip([Segment(text, self.get_component_rich_style("numbers--name"))])
-        if y >= len(self._facts):
-            return self._strip([])
-        name, value, drawn = self._facts[y]
-        return self._strip(
-            [
-                Segment(f" {name:<14} ", self.get_component_rich_style("numbers--name")),
-                Segment(f"{value:<10} " if drawn else value, self.rich_style),
-                Segment(drawn, self.get_component_rich_style("numbers--spark")),
-            ]
-        )
+            return super()._drawn(width, height)
+        return [
+            [(f" {name:<14} ", 0), (f"{value:<10} " if drawn else value, _VALUE), (drawn, 1)]
+            for name, value, drawn in self._facts
+        ]
 
-    def _strip(self, segments: Iterable[Segment]) -> Strip:
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+    def _style(self, ink: int) -> Style:
+        return self.get_component_rich_style("numbers--value") if ink == _VALUE else super()._style(ink)
 
 
 class Log(ScrollView, can_focus=True):
@@ -246,8 +235,8 @@ class Log(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         row = round(self.scroll_y) + y
-        text = f" {self._rows[row]}" if row < len(self._rows) else ""
-        return Strip([Segment(text, self.rich_style)]).adjust_cell_length(self.size.width, self.rich_style)
+        text, style = f" {self._rows[row]}" if row < len(self._rows) else "", self.rich_style
+        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -281,6 +270,6 @@ def all_panels() -> list[Panel | Numbers | Log]:
             lambda h: h.dev,
             plane,
         ),
-        Numbers("numbers", "Numbers", "rates, memory and time left, as soon as training begins"),
+        Numbers("numbers", "Numbers", "rates, memory and device, as soon as training begins"),
         Log("log", "Log"),
     ]

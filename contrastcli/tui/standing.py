@@ -94,7 +94,8 @@ class Above(Vertical):
         )
         _update(self._name_shown, run.name)
         _update(self._best_shown, _best(best))
-        _update(self._how_far_shown, how_far)
+        if self._how_far_shown.content != how_far:  # four times a second, and no reason to lay out the screen anew
+            self._how_far_shown.update(how_far, layout=False)
         _update(self._words_shown, words)
         self._words_shown.set_class(bad, "bad").display = bool(words)
 

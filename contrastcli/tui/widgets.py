@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
@@ -34,8 +35,8 @@ class ChartView(Widget):
         self.border_title = title
         self._waiting = waiting
         self._chart = Chart()
-        self._rows: list[Cells] | None = None
-        self._drawn_at = (0, 0)
+        self._rows: list[Strip] | None = None
+        self._drawn_at = Size()
 
     @property
     def chart(self) -> Chart:
@@ -49,13 +50,24 @@ class ChartView(Widget):
             self._chart, self._waiting, self._rows = chart, waiting, None
             self.refresh()
 
+    def prepare(self) -> None:
+        """Draw now what the next frame would draw, so that neither a frame nor a drawing takes long."""
+        if self._rows is None or self._drawn_at != self.size:
+            self._drawn_at = self.size
+            self._rows = [self._strip(cells) for cells in self._drawn(*self.size)]
+
     def render_line(self, y: int) -> Strip:
-        size = (self.size.width, self.size.height)
-        if self._rows is None or size != self._drawn_at:
-            self._rows, self._drawn_at = self._drawn(*size), size
-        cells = self._rows[y] if y < len(self._rows) else []
+        self.prepare()
+        assert self._rows is not None
+        return self._rows[y] if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._rows = None
+
+    def _strip(self, cells: Cells) -> Strip:
         segments = [Segment(text, self._style(ink)) for text, ink in cells]
-        return Strip(segments).adjust_cell_length(size[0], self.rich_style)
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def _style(self, ink: int) -> Style:
         name = f"chart--ink-{(ink - 1) % INKS + 1}" if ink else "chart--axis"
@@ -91,4 +103,4 @@ class ModeBar(Horizontal):
         self.watch(self.app, "watched", self._say)
 
     def _say(self, words: str) -> None:
-        self.query_one("#watched", Static).update(words)
+        self.query_one("#watched", Static).update(words, layout=False)
