@@ -213,6 +213,18 @@ def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_bo
     shown(body, NARROW)
 
 
+def test_facts_and_command_are_below_the_curve_where_it_is_narrow(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await pilot.press("pagedown")
+        await until(pilot, lambda: "contrast train --preset starter" in screen_text(pilot.app))
+        await pilot.press("pagedown")
+        await until(pilot, lambda: "positive  a puppy [sprints]" in screen_text(pilot.app))
+        await pilot.press("pageup", "pageup")
+        await until(pilot, lambda: "━━ cosine" in screen_text(pilot.app))
+
+    shown(body, NARROW)
+
+
 def test_a_bad_value_is_said_beside_its_field_and_nothing_starts(children):
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await write(pilot, screen, "objective.tau", "0")

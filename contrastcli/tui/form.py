@@ -83,7 +83,7 @@ class Row(Horizontal):
     def _control(self) -> Input | Pick:
         """What it is typed into or chosen with."""
         if self._options():
-            title = f"{self.field.label}: {self.field.setting.help}"
+            title = "What to train for" if self._choices else f"{self.field.label}: {self.field.setting.help}"
             return Pick(title, self._options, steps=not self._choices)
         return Input(compact=True, classes="value")
 

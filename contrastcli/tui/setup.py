@@ -28,7 +28,7 @@ from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import ChartView
 
 _PAUSE = 0.4  # seconds without a key before the data is read
-_USE = "↓ ↑ go through the settings, Enter opens a list; erase a field to undo it."
+_USE = "↓ ↑ go to a setting, Enter opens its list; PgDn shows facts and the command."
 
 
 class SetupScreen(ModeScreen):
@@ -52,6 +52,8 @@ class SetupScreen(ModeScreen):
         Binding("g", "gradient", "gradient", tooltip="the curve, its gradient, or its slope", show=False),
         Binding("r", "reset", "reset", tooltip="forget what was typed over the preset", show=False),
         *FIELD_KEYS,
+        Binding("pagedown", "beside(1)", "facts", tooltip="down to the command and the facts", show=False),
+        Binding("pageup", "beside(-1)", "curve", tooltip="up to the curve", show=False),
     ]
 
     _draft: Draft | None = None
@@ -153,6 +155,11 @@ class SetupScreen(ModeScreen):
         if self._draft:
             self._draft.reset()
             self._show()
+
+    def action_beside(self, pages: int) -> None:
+        """Scroll what stands beside the form, or below it."""
+        beside = self.query_one("#beside")
+        beside.scroll_relative(y=pages * beside.size.height)
 
     def action_gradient(self) -> None:
         """Show the next of value, gradient and slope; where both charts are shown, the value stays."""
