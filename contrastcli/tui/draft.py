@@ -83,7 +83,7 @@ class Draft:
     @property
     def choices(self) -> list[tuple[str, str]]:
         """The objectives, each with its paper and the rows that it takes."""
-        return [(spec.name, f"{spec.paper} · {', '.join(spec.needs)}") for spec in self.objectives]
+        return [(spec.name, f"{spec.paper} · takes {', '.join(spec.needs)}") for spec in self.objectives]
 
     @property
     def problem(self) -> str:
