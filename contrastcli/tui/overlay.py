@@ -81,7 +81,7 @@ class Overlay(Container):
         if tuple(chosen) != self._shown:
             self._shown = tuple(chosen)
             self.go_on()
-        self.compare()
+            self._compare()
 
     def show_metric(self, metric: str) -> None:
         """Draw something else."""
@@ -103,8 +103,13 @@ class Overlay(Container):
     async def _follow(self, feed: Feed) -> None:
         await feed.follow()
 
+    def look_again(self) -> None:
+        """See anew how the runs are, unless that is being done."""
+        if not any(worker.group == "comparison" and worker.is_running for worker in self.workers):
+            self._compare()
+
     @work(group="comparison", exclusive=True)
-    async def compare(self) -> None:
+    async def _compare(self) -> None:
         """Put the runs beside each other in words."""
         text = await asyncio.to_thread(described, self._shown)
         self.query_one("#facts", Static).update(text)

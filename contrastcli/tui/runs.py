@@ -128,7 +128,7 @@ class RunsScreen(ModeScreen):
         self._say("" if self._entries else _FIRST.format(directory=self.contrast.directory))
         self._fill()
         if any(entry.status and not entry.status.ended for entry in self._chosen()):
-            self._overlay.compare()
+            self._overlay.look_again()
 
     def _say(self, words: str) -> None:
         """Words in place of the table, or none."""
