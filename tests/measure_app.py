@@ -18,17 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
-from recorded import angles, append, recorded, started, stepped
+import psutil
+from recorded import Kind, angles, append, recorded, started, stepped
 from screens import NARROW, WIDE, screen_text
+from textual.app import App
 
 from contrastcli.events import encode
 from contrastcli.runs import Run
 from contrastcli.status import Writer
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.feed import Feed
 from contrastcli.tui.live import LiveScreen
 
 PERIOD = 0.01  # seconds between the ticks of the timer
@@ -39,7 +42,7 @@ HEAVY = ("torch", "transformers", "datasets", "scipy", "sklearn", "numpy")
 WRITER = """
 import sys, time, itertools
 sys.path.insert(0, sys.argv[2])
-from recorded import angles, stepped
+from recorded import Kind, angles, stepped
 from contrastcli.events import encode
 import msgspec
 with open(sys.argv[1], "ab", buffering=0) as file:
@@ -71,7 +74,7 @@ class Ticks:
 
 
 @contextlib.asynccontextmanager
-async def ticking() -> Iterator[Ticks]:  # type: ignore[misc]
+async def ticking() -> AsyncIterator[Ticks]:
     ticks = Ticks()
     task = asyncio.create_task(ticks.run())
     try:
@@ -127,12 +130,12 @@ def large(folder: Path) -> Run:
     with open(run.events_path, "ab") as file:
         for step in range(1, MILLION + 1):
             file.write(encode(msgspec.structs.replace(some[step % 600], step=step)))
-    append(run, angles(600))
+    append(run, msgspec.structs.replace(angles(600), step=MILLION))
     return run
 
 
-async def idle(folder: Path, kind: str, seconds: float) -> None:
-    run = recorded(folder, kind)  # type: ignore[arg-type]
+async def idle(folder: Path, kind: Kind, seconds: float) -> None:
+    run = recorded(folder, kind)
     async with ContrastApp(folder, run).run_test(size=WIDE):
         await asyncio.sleep(3)
         before = time.process_time()
@@ -146,14 +149,14 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.02)
 
 
-def live(app: object) -> object:
+def live(app: App[None]) -> Feed:
     """The feed of the screen."""
-    assert isinstance(app, ContrastApp) and isinstance(app.screen, LiveScreen)
+    assert isinstance(app.screen, LiveScreen) and app.screen._feed
     return app.screen._feed
 
 
-def first_frame(words: list[str]) -> float:
-    """Seconds from a process' start until it has painted its last row, on a terminal of its own."""
+def first_frame(words: list[str]) -> tuple[float, float]:
+    """Seconds from a process' start until it has painted its last row on a terminal of its own, and those of a core."""
     master, slave = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     begin = time.perf_counter()
@@ -163,11 +166,11 @@ def first_frame(words: list[str]) -> float:
     while b"help" not in seen:
         assert select.select([master], [], [], 30)[0], "no frame"
         seen += os.read(master, 1 << 16)
-    took = time.perf_counter() - begin
+    took, used = time.perf_counter() - begin, psutil.Process(process.pid).cpu_times()
     process.terminate()
     process.wait()
     os.close(master)
-    return took
+    return took, used.user + used.system
 
 
 def main() -> None:
@@ -177,14 +180,16 @@ def main() -> None:
         asyncio.run(empty_loop(5))
         for size in (NARROW, WIDE):
             asyncio.run(logging_run(folder, size, 10))
+        asyncio.run(empty_loop(5))
         asyncio.run(million(folder, WIDE))
-        for kind in ("finished", "running"):
-            asyncio.run(idle(folder, kind, 10))
+        asyncio.run(idle(folder, "finished", 10))
+        asyncio.run(idle(folder, "running", 10))
         say(f"imported by the app's process: {', '.join(set(HEAVY) & set(sys.modules)) or 'nothing heavy'}")
         for words in (["tui"], ["tui", "starter-finished"]):
             command = [sys.executable, "-m", "contrastcli", "--runs-dir", str(folder), *words]
             took = [first_frame(command) for _ in range(5)]
-            say(f"contrast {' '.join(words)}: first frame after {statistics.median(took):.2f} s (best {min(took):.2f})")
+            median, core = (statistics.median(seconds) for seconds in zip(*took, strict=True))
+            say(f"contrast {' '.join(words)}: first frame after {median:.2f} s, {core:.2f} s of a core")
 
 
 if __name__ == "__main__":

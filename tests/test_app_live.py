@@ -24,6 +24,7 @@ from contrastcli.status import Writer, this_process
 from contrastcli.tui import feed, live
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.children import Finished
+from contrastcli.tui.panels import Panel
 
 Page = Pilot[None]
 
@@ -72,12 +73,12 @@ def footer(page: Page) -> str:
 
 def seen(widget: Widget | None) -> bool:
     """Whether a panel can be seen from top to bottom."""
-    return widget is not None and widget.region in widget.screen.query_one("#panels").region
+    return widget is not None and widget.screen.query_one("#panels").region.contains_region(widget.region)
 
 
 def charts(page: Page) -> set[str]:
     """The panels that have something to show."""
-    return {panel.id or "" for panel in page.app.screen.query(live.Panel) if not panel.chart.empty}
+    return {panel.id or "" for panel in page.app.screen.query(Panel) if not panel.chart.empty}
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
@@ -170,7 +171,7 @@ def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> 
         await until(page, lambda: "loss" in charts(page))
         await page.press("l")
         await until(
-            page, lambda: says(page, "Loss, logarithmic") and page.app.screen.query_one("#loss", live.Panel).chart.log
+            page, lambda: says(page, "Loss, logarithmic") and page.app.screen.query_one("#loss", Panel).chart.log
         )
 
     async def find_it_again(page: Page) -> None:
@@ -185,7 +186,7 @@ def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> 
 def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         def shown() -> tuple[float, float] | None:
-            return page.app.screen.query_one("#angles", live.Panel).chart.x_range
+            return page.app.screen.query_one("#angles", Panel).chart.x_range
 
         await until(page, lambda: shown() == (0, 600))
         for key, steps, words in (
@@ -238,7 +239,7 @@ def test_a_paused_view_stands_still_while_the_run_goes_on(tmp_path: Path) -> Non
     run = recorded(tmp_path, "running")
 
     async def body(page: Page) -> None:
-        chart = page.app.screen.query_one("#loss", live.Panel)
+        chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: chart.chart.x_range == (0, 350))
         await page.press("p")
         append(run, *training(351, 400))

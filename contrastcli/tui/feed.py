@@ -1,5 +1,5 @@
 """Follows a run's events into a History without making the app late: files are read in a thread, and events are taken
-in by slices of a millisecond or two on the app's own loop. A thread that decodes them would make the loop wait for
+in by slices of a millisecond on the app's own loop. A thread that decodes them would make the loop wait for
 Python's lock five milliseconds at a time.
 
 The newest events of a large file come first, in a History of their own; the whole is read meanwhile, and replaces it.
@@ -20,9 +20,9 @@ POLL = 0.2
 WINDOW = 2 << 20
 """Bytes at the end of a file that are shown before the rest has been read."""
 
-_BLOCK = 1 << 19  # bytes read at once
-_SLICE = 0.0015  # seconds that the loop gives at a time
-_REST = 0.0015  # and has for itself between two slices
+_BLOCK = 1 << 17  # bytes read at once
+_SLICE = 0.001  # seconds that the loop gives at a time
+_REST = 0.002  # and has for itself between two slices
 
 
 class Feed:
