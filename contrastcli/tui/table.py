@@ -15,12 +15,25 @@ from contrastcli.tui.listing import COLUMNS, Column, Entry, shortened
 
 _PADDING = 2  # of a cell
 _NARROWEST = 16  # characters of a name
+_MOVES = {  # without words: help is for the keys that nobody would guess
+    "up": "cursor_up",
+    "down": "cursor_down",
+    "left": "cursor_left",
+    "right": "cursor_right",
+    "pageup": "page_up",
+    "pagedown": "page_down",
+    "home": "scroll_top",
+    "end": "scroll_bottom",
+}
 
 
-class RunsTable(DataTable[Text]):
+class RunsTable(DataTable[Text], inherit_bindings=False):
     """A row a run. The first column has the letters of the runs that are selected."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open", tooltip="show the run in Live")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select_cursor", "open", tooltip="show the run in Live"),
+        *(Binding(key, action, show=False) for key, action in _MOVES.items()),
+    ]
 
     def __init__(self) -> None:
         super().__init__(id="table", cursor_type="row")
