@@ -63,7 +63,7 @@ def draw(chart: Chart, width: int, height: int) -> list[Cells]:
     lines = [_scaled(line, chart.log) for line in chart.lines]
     x_low, x_high = _range([x for line in lines for x in line.x], chart.x_range, 0.0)
     y_low, y_high = _range([y for line in lines for y in line.y], _logged(chart.y_range, chart.log), 0.04)
-    legend = _legend(chart.lines, width)
+    legend = _legend(chart.lines, width)[: max(1, height // 5)]
     rows = max(1, height - 1 - len(legend))
     labels = {row: text for row, text in _y_ticks(y_low, y_high, rows, chart.log)}
     gutter = max(map(len, labels.values()), default=0)
@@ -190,16 +190,18 @@ def _range(values: Sequence[float], given: tuple[float, float] | None, margin: f
 
 
 def _legend(lines: Sequence[Line], width: int) -> list[Cells]:
-    named = [(n, line) for n, line in enumerate(lines) if line.name]
-    cells: Cells = []
-    used = 0
-    for n, line in named:
+    """The names of the lines in as many rows as it takes."""
+    rows: list[Cells] = []
+    room = 0
+    for n, line in enumerate(lines):
         text = f"{_SAMPLES[n % len(_SAMPLES)] if line.joined else '∙'} {line.name}  "
-        if used + len(text) > width + 2:
-            break
-        cells.append((text, line.ink or n + 1))
-        used += len(text)
-    return [cells] if cells else []
+        if line.name and len(text) > room + 2:  # the two spaces at the end need no room
+            rows.append([])
+            room = width
+        if line.name:
+            rows[-1].append((text, line.ink or n + 1))
+            room -= len(text)
+    return rows
 
 
 def _y_ticks(low: float, high: float, rows: int, log: bool) -> Iterator[tuple[int, str]]:

@@ -115,7 +115,7 @@ def test_the_screen_looks_as_it_did(size: tuple[int, int], name: str, tmp_path: 
 def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         await page.press("2")
-        await until(page, lambda: says(page, "No run is shown.", "1 set up a run", "3 choose one"))
+        await until(page, lambda: says(page, "No run is shown. Press 1 to set up and start one, 3 to choose"))
         await page.press("z", "p", "s", "l", "tab", "y")
         assert says(page, "No run is shown.")
 
@@ -204,14 +204,14 @@ def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -
 
 def test_brackets_show_everything_as_of_an_earlier_step(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
-        await until(page, lambda: says(page, "Angles at step 600", "satisfied 97 %"))
+        await until(page, lambda: says(page, "% of pairs, step 600", "satisfied 97 %"))
         await page.press(*["left_square_bracket"] * 5)
-        await until(page, lambda: says(page, "Angles at step 560", "as of step 560"))
+        await until(page, lambda: says(page, "% of pairs, step 560", "as of step 560"))
         await until(page, lambda: says(page, "satisfied 97 %", "epoch 5.60"))
         await page.press("right_square_bracket")
-        await until(page, lambda: says(page, "Angles at step 570"))
+        await until(page, lambda: says(page, "% of pairs, step 570"))
         await page.press(*["right_square_bracket"] * 4)
-        await until(page, lambda: says(page, "Angles at step 600") and not says(page, "as of step"))
+        await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "as of step"))
 
     show(opened(recorded(tmp_path, "finished")), body)
 

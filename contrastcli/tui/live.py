@@ -32,10 +32,7 @@ _FRAME = 0.02  # seconds from one panel to the next, so that no frame has to dra
 _SHORT = 34  # rows below which the panels scroll
 _STRIDES = 40  # presses of [ from the end of a run to its beginning
 
-NOTHING = """No run is shown.
-
-1  set up a run and start it
-3  choose one of the runs there are"""
+NOTHING = "No run is shown.\n\nPress 1 to set up and start one, 3 to choose one of those there are."
 
 
 class Panels(VerticalScroll, can_focus=False, inherit_bindings=False):
@@ -201,7 +198,7 @@ class LiveScreen(ModeScreen):
             if not self._paused:
                 self._panels["loss"].border_title = "Loss, logarithmic" if self._view.log else "Loss"
                 self._panels["histogram"].border_title = (
-                    f"Angles at step {then.step:,}, % of pairs" if then else "Angles of a batch"
+                    f"% of pairs, step {then.step:,}" if then else "% of pairs by angle"
                 )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -25,7 +25,7 @@ SHARES = (1.0, 1 / 3, 0.1)
 SHARE_WORDS = ("all steps", "the last third", "the last tenth")
 
 _SPARK = "▁▂▃▄▅▆▇█"
-_SPARKS = 12  # characters
+_SPARKS = 8  # characters
 _VALUE = -1  # ink of a number
 _BINS = [180 / HISTOGRAM_BINS * n for n in range(HISTOGRAM_BINS + 1)]  # degrees
 
@@ -154,7 +154,8 @@ def facts(history: History, view: View) -> list[tuple[str, str, str]]:
         ("epoch", f"{end / max(1, started.steps_per_epoch):.2f}", ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
-        ("batch", f"{started.batch_size:,} rows, {started.sentences_per_step:,} sentences", ""),
+        ("batch", f"{started.batch_size:,} rows", ""),
+        ("a step", f"{started.sentences_per_step:,} sentences", ""),
         ("device", f"{started.device} in {started.precision}", ""),
         ("objective", started.objective, ""),
         ("backbone", started.backbone, ""),
@@ -168,6 +169,10 @@ def spark(values: Sequence[float]) -> str:
         return ""
     low, scale = min(finite), (len(_SPARK) - 1) / (max(finite) - min(finite))
     return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 class Numbers(ChartView, can_focus=True):
@@ -193,7 +198,7 @@ class Numbers(ChartView, can_focus=True):
         if not self._facts:
             return super()._drawn(width, height)
         return [
-            [(f" {name:<14} ", 0), (f"{value:<10} " if drawn else value, _VALUE), (drawn, 1)]
+            [(f" {name:<14}", 0), (f"{value:<8}" if drawn else _cut(value, width - 15), _VALUE), (drawn, 1)]
             for name, value, drawn in self._facts
         ]
 
@@ -257,7 +262,7 @@ def all_panels() -> list[Panel | Numbers | Log]:
         ),
         Panel(
             "histogram",
-            "Angles of a batch",
+            "% of pairs by angle",
             "how the angles of a batch lie, from the first logged step on",
             lambda h: h.angles,
             histogram,
@@ -265,7 +270,7 @@ def all_panels() -> list[Panel | Numbers | Log]:
         Panel("dev", "Dev score, Spearman × 100", "the dev score, at each evaluation", lambda h: h.dev, dev),
         Panel(
             "plane",
-            "Alignment against uniformity",
+            "Alignment, uniformity",
             "a path from the start ○ to now ●, a point at each evaluation; lower left is better",
             lambda h: h.dev,
             plane,
