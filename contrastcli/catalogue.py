@@ -258,7 +258,7 @@ class Spec:
     peer: bool = False
     measured: tuple[float, float] | None = None
 
-    def describe(self) -> dict[str, Setting]:
+    def describe(self) -> Mapping[str, Setting]:
         """Its settings by name."""
         return describe("objective", self.settings)
 
@@ -270,7 +270,7 @@ _TRIPLETS = "contrastcli.objectives.triplets"
 BUILT_IN: tuple[Spec, ...] = (
     Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5", measured=(56.13, 69.73)),
     Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9", measured=(56.13, 70.35)),
-    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)"),
+    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)", measured=(56.13, 68.02)),
     Spec(
         "dcl",
         DCL,
@@ -291,6 +291,7 @@ BUILT_IN: tuple[Spec, ...] = (
         heads="contrastcli.objectives.pairsupcon:heads",
         labels=(0, 2),
         negatives=lambda rows, hard: 2 * rows - 2,
+        measured=(56.13, 68.55),
     ),
     Spec(
         "supcon",
@@ -324,6 +325,7 @@ BUILT_IN: tuple[Spec, ...] = (
         heads="contrastcli.objectives.softmax:heads",
         labels=(0, 1, 2),
         negatives=_none,
+        measured=(56.13, 55.24),
     ),
     Spec(
         "pcl",

@@ -6,8 +6,11 @@ the error messages are all made from the `Setting` that this module derives from
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
@@ -101,10 +104,11 @@ def _from_text(text: str, kind: type) -> Value:
         return text  # check() names what was expected
 
 
-def describe(section: str, struct: type[Section]) -> dict[str, Setting]:
+@cache
+def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
     """The settings that a struct declares, by name, in its order."""
     info = cast(inspect.StructType, inspect.type_info(struct))
-    return {field.encode_name: _setting(section, field) for field in info.fields}
+    return MappingProxyType({field.encode_name: _setting(section, field) for field in info.fields})
 
 
 def _setting(section: str, field: inspect.Field) -> Setting:
