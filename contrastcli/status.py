@@ -160,7 +160,14 @@ def _backwards(path: Path, words: Callable[[], list[bytes]]) -> Iterator[bytes]:
 
 def _lines_with(words: Callable[[], list[bytes]], data: bytes) -> Iterator[bytes]:
     end = data.rfind(b"\n") + 1  # before a torn last line
-    while (at := max((data.rfind(word, 0, end) for word in words()), default=-1)) >= 0:
+    last: dict[bytes, int] = {}  # where a word stands last before `end`, −1 where it does not
+    while wanted := words():
+        for word in wanted:
+            if last.get(word, end) >= end:
+                last[word] = data.rfind(word, 0, end)
+        at = max(last[word] for word in wanted)
+        if at < 0:
+            break
         start = data.rfind(b"\n", 0, at) + 1
         yield data[start : data.find(b"\n", at)]
         end = start
