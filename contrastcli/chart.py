@@ -16,7 +16,7 @@ Cells = list[tuple[str, int]]
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a braille cell, by row and column
 _DASHES = ("1", "111100", "100", "1111001100", "11110000", "100000")  # which dots of a line are drawn, by its number
 _SAMPLES = ("━━", "╍╍", "┄┄", "━·", "━ ", "· ")  # the same, as a legend shows it
-_TICK_ROWS, _TICK_COLUMNS = 4, 16  # cells from one tick to the next, at least
+_TICK_ROWS, _TICK_COLUMNS = 3, 10  # cells from one tick to the next, at least
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from asyncio import to_thread
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -29,6 +31,12 @@ _UNTOLD = ("screen.copy_text", "help_quit")  # Textual's own, and no help here
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
     """Run the app until its user leaves it."""
     ContrastApp(directory, run).run(mouse=mouse)
+
+
+def _settle() -> None:
+    """What is there by now stays: the collector need not look at it again, which would hold up a frame or two."""
+    gc.collect()
+    gc.freeze()
 
 
 def _setup() -> Screen[None]:
@@ -103,6 +111,7 @@ class ContrastApp(App[None]):
             self.theme = self.remembered.theme
         self.theme_changed_signal.subscribe(self, self._remember_theme)
         await self.switch_mode("live" if self.run_shown else "setup")
+        self.call_after_refresh(_settle)
 
     def _remember_theme(self, theme: object) -> None:
         self.remembered.theme = self.theme
@@ -173,20 +182,20 @@ class ContrastApp(App[None]):
     async def action_leave(self) -> None:
         """Leave; while the run in Live is in progress, ask what becomes of it."""
         run = self.run_shown
-        if run is None or not run.path.exists() or run.status().state not in _LIVE:
+        if run is None or not run.path.exists() or (await to_thread(run.status)).state not in _LIVE:
             self.exit()
             return
         choices = (Choice("k", "keep it running", "keep"), Choice("s", "stop it; it saves first", "stop"))
         answer = await self.push_screen_wait(Question(f"{run.name} is still training.", choices))
         if answer == "stop":
-            self.stop_run(run)
+            await self.stop_run(run)
         if answer:
             self.exit()
 
-    def stop_run(self, run: Run) -> None:
+    async def stop_run(self, run: Run) -> None:
         """Ask a run to end its step, save and stop."""
         try:
-            control.request_stop(run)
+            await to_thread(control.request_stop, run)
             self.notify(f"{run.name} ends its step, saves and stops", markup=False)
         except ContrastError as error:
             self.fail(f"{error.what}\n{error.hint}")

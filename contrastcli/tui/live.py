@@ -221,7 +221,7 @@ class LiveScreen(ModeScreen):
             return
         choices = (Choice("s", "stop it", "stop"), Choice("k", "keep it running", ""))
         if await self.app.push_screen_wait(Question(f"Stop {run.name}?\nIt saves first, and can be resumed.", choices)):
-            self.contrast.stop_run(run)
+            await self.contrast.stop_run(run)
 
     @work(group="resume", exclusive=True)
     async def action_resume(self) -> None:
