@@ -342,6 +342,7 @@ BUILT_IN: tuple[Spec, ...] = (
         ("sentences", "pairs"),
         "contrastcli.objectives.rankcse:rankcse",
         "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
+        measured=(56.13, 69.65),
     ),
 )
 

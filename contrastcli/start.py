@@ -57,7 +57,7 @@ def preview(config: Config) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
-        disk=disk_bytes(backbone, plan.dev is not None) if backbone else None,
+        disk=disk_bytes(backbone, plan.dev is not None, config.spec.peer) if backbone else None,
     )
 
 
@@ -76,11 +76,19 @@ def changed(run: Run, flags: Layer) -> Config:
 
 
 def with_backbone_of(config: Config, directory: Path) -> Config:
-    """The settings with a run's name as backbone written as that run's path."""
-    named = next((run for run in runs.list_runs(directory) if run.name == config.model.backbone), None)
-    if named is None or Path(config.model.backbone).exists():
+    """The settings with a run's name, as backbone or as teacher, written as that run's path."""
+    paths = {run.name: str(run.path) for run in runs.list_runs(directory) if not Path(run.name).exists()}
+    backbone = paths.get(config.model.backbone, config.model.backbone)
+    config = replace(config, model=msgspec.structs.replace(config.model, backbone=backbone))
+    if not getattr(config.objective, "teachers", ""):
         return config
-    return replace(config, model=msgspec.structs.replace(config.model, backbone=str(named.path)))
+    from contrastcli.training.teachers import named_teachers
+
+    teachers = named_teachers(config.objective)
+    if not any(teacher.name in paths for teacher in teachers):
+        return config
+    words = ",".join(str(replace(teacher, name=paths.get(teacher.name, teacher.name))) for teacher in teachers)
+    return replace(config, objective=msgspec.structs.replace(config.objective, teachers=words))
 
 
 Where = Literal["here", "background", "app"]
@@ -101,7 +109,8 @@ def start(config: Config, run: Run | None, directory: Path, name: str | None, *,
         return 0
     choose_device(config.train.device)
     if everyone.leads:
-        locate(config.model.backbone)  # better no run than one that cannot begin
+        for model in (config.model.backbone, *(teacher.name for teacher in plan.teachers)):
+            locate(model)  # better no run than one that cannot begin
         run = _prepare(config, run, directory, name)
     run = Run(Path(everyone.share(str(run.path) if run else "")))
     if where == "here":

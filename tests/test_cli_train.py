@@ -44,6 +44,12 @@ def test_a_run_s_name_is_a_backbone(contrast: Contrast, run: Run) -> None:
     assert found["settings"]["model.backbone"]["value"] == str(run.path)
 
 
+def test_a_run_s_name_is_a_teacher(contrast: Contrast, run: Run) -> None:
+    words = ("--objective", "rankcse", "--teachers", f"{run.name}:cls=0.4,tiny/backbone")
+    found = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
+    assert found["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
+
+
 def test_json_prints_the_bytes_of_the_events_and_nothing_else(contrast: Contrast) -> None:
     answer = contrast(*train(*LABELLED, "--name", "mine", "--json"))
     assert answer.code == 0
