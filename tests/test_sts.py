@@ -79,12 +79,12 @@ def test_a_set_without_subsets_has_one_number_three_times(tmp_path: Path) -> Non
     assert score["all"] == score["mean"] == score["wmean"]
 
 
-def test_each_distinct_sentence_of_all_sets_is_encoded_once(tmp_path: Path) -> None:
+def test_each_distinct_sentence_of_all_sets_is_encoded_once_in_one_call(tmp_path: Path) -> None:
     write_all(tmp_path)
     write_stsb(tmp_path, [("sick a 1", "sick b 2", "1"), ("twice", "twice", "5"), ("STS12 MSRpar a 0", "new", "2")])
     encoder = FakeEncoder()
     measured(encoder, tmp_path)
-    texts = [text for call in encoder.calls for text in call]
+    [texts] = encoder.calls
     assert len(texts) == len(set(texts))
     assert {"twice", "new", "sick a 1", "STS16 plagiarism b 5"} <= set(texts)
 

@@ -117,6 +117,15 @@ def test_what_the_cache_knows_is_measured_again_on_request(tiny: Tiny, tmp_path:
     assert encoded() == 2 * before
 
 
+def test_only_what_the_cache_does_not_know_is_encoded(tiny: Tiny, tmp_path: Path, encoded: Counted) -> None:
+    write_all(tmp_path)
+    suites.evaluate(str(tiny.backbone), ("sts",), Options(data_dir=tmp_path))
+    before = encoded()
+    write_stsb(tmp_path, some_rows("other", 8))
+    suites.evaluate(str(tiny.backbone), ("sts",), Options(data_dir=tmp_path))
+    assert encoded() - before == 16
+
+
 def test_other_data_another_pooling_or_another_model_are_measured_anew(
     tiny: Tiny, trained: Run, tmp_path: Path, encoded: Counted
 ) -> None:
@@ -178,7 +187,7 @@ def test_progress_tells_of_tasks_and_of_texts(tiny: Tiny, tmp_path: Path) -> Non
     options = Options(data_dir=tmp_path, tasks=("STS13", "STS-B"), on_progress=lambda *words: told.append(words))
     suites.evaluate(str(tiny.backbone), ("sts",), options)
     assert [words for words in told if words[0] == "sts"] == [("sts", 0, 2), ("sts", 1, 2), ("sts", 2, 2)]
-    assert ("encoding", 12, 12) in told
+    assert ("encoding", 54, 54) in told
 
 
 def test_a_model_whose_vectors_are_no_numbers_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -43,43 +42,44 @@ def measure_each(
     root: Callable[[Path | None], Path],
     read: Callable[[Path, T], D],
     score: Callable[[T, D], Task],
+    prepare: Callable[[Sequence[D]], None] = lambda data: None,
 ) -> tuple[dict[str, Task], tuple[Gap, ...]]:
     """Score the tasks one after another: from the cache, else by `score`, which the cache then keeps.
 
     So an interrupted evaluation goes on where it stopped, and a repeated one costs the reading of the data. `root`
     finds the folder of the data, `read` those of a task there; where they raise DataError, the task is a gap and the
-    others go on.
+    others go on. `prepare` gets the data of all tasks that will be scored, before the first is.
     """
-    found: dict[str, Task] = {}
-    gaps: list[Gap] = []
     try:
         folder = root(options.data_dir)
     except DataError as error:
         return {}, tuple(Gap(task, error.what, error.hint) for task in tasks)
-    for number, task in enumerate(tasks):
-        options.on_progress(suite, number, len(tasks))
+    there, gaps = _read_each(tasks, folder, read)
+    paths = {task: _path(suite, task, subject.fingerprint, data.fingerprint) for task, data in there.items()}
+    known = {task: None if options.fresh else _stored(path) for task, path in paths.items()}
+    found: dict[str, Task] = {}
+    options.on_progress(suite, 0, len(there))
+    prepare([data for task, data in there.items() if known[task] is None])
+    for task, data in there.items():
+        found[task] = known[task] or _kept(score(task, data), paths[task])
+        options.on_progress(suite, len(found), len(there))
+    return found, gaps
+
+
+def _read_each(tasks: Sequence[T], folder: Path, read: Callable[[Path, T], D]) -> tuple[dict[T, D], tuple[Gap, ...]]:
+    there: dict[T, D] = {}
+    gaps: list[Gap] = []
+    for task in tasks:
         try:
-            data = read(folder, task)
+            there[task] = read(folder, task)
         except DataError as error:
             gaps.append(Gap(task, error.what, error.hint))
-            continue
-        key = (suite, task, subject.fingerprint, data.fingerprint)
-        found[task] = _remembered(key, options.fresh, partial(score, task, data))
-    options.on_progress(suite, len(tasks), len(tasks))
-    return found, tuple(gaps)
+    return there, tuple(gaps)
 
 
-def _remembered(key: Sequence[str], fresh: bool, compute: Callable[[], Task]) -> Task:
+def _path(*key: str) -> Path:
     name = hashlib.sha256(json.dumps([_VERSION, *key]).encode()).hexdigest()
-    path = cache_dir() / "scores" / f"{name}.json"
-    known = None if fresh else _stored(path)
-    if known is not None:
-        return known
-    scores = compute()
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, not the answer
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, json.dumps(scores).encode())
-    return scores
+    return cache_dir() / "scores" / f"{name}.json"
 
 
 def _stored(path: Path) -> Task | None:
@@ -87,6 +87,13 @@ def _stored(path: Path) -> Task | None:
         return read_json(path, Task)
     except (DataError, OSError):
         return None
+
+
+def _kept(scores: Task, path: Path) -> Task:
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, not the answer
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, json.dumps(scores).encode())
+    return scores
 
 
 class Vectors:
@@ -98,15 +105,18 @@ class Vectors:
 
     def __call__(self, texts: Sequence[str]) -> Floats:
         """(N, d), in the order of the texts. Raises DataError for a model whose vectors are no numbers."""
+        self.add(texts)
+        return np.stack([self._known[text] for text in texts])
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Encode what will be asked for, in one call, so that texts of like length share a batch. Raises DataError."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             found = self._encode(new)
             if not np.isfinite(found).all():
-                raise DataError(
-                    "the model's vectors are not finite numbers", "see how its training ended, or take another"
-                )
+                what = "the model's vectors are not finite numbers"
+                raise DataError(what, "see how its training ended, or take another")
             self._known.update(zip(new, found, strict=True))
-        return np.stack([self._known[text] for text in texts])
 
 
 def fingerprint(encoder: SentenceEncoder) -> str:

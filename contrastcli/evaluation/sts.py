@@ -53,8 +53,8 @@ class _Subsets:
 def measure(subject: Subject, options: Options) -> SuiteResult:
     """Score the STS test sets, of SentEval's folder or of its archive on the hub.
 
-    Each distinct sentence of all sets is encoded once. A set that is missing or malformed does not keep the others from
-    being scored. The average is of the seven `all` Spearman, None unless all are there and complete.
+    Each distinct sentence of all sets is encoded once, all together. A set that is missing or malformed does not keep
+    the others from being scored. The average is of the seven `all` Spearman, None unless all are there and complete.
     """
     vectors = Vectors(subject.encode)
 
@@ -64,8 +64,12 @@ def measure(subject: Subject, options: Options) -> SuiteResult:
     def score(task: StsTask, data: _Subsets) -> Task:
         return _score(data.parts, EXPECTED[task], vectors)
 
+    def prepare(sets: Sequence[_Subsets]) -> None:
+        parts = [part for one in sets for part in one.parts.values()]
+        vectors.add([text for part in parts for text in (*part.first, *part.second)])
+
     chosen = options.chosen(TASKS)
-    scores, missing = measure_each("sts", chosen, subject, options, senteval.root, read, score)
+    scores, missing = measure_each("sts", chosen, subject, options, senteval.root, read, score, prepare)
     partial = not complete(scores, TASKS)
     average = None if partial else mean([score["all"]["spearman"] for score in scores.values()])
     pairs = sum(score["pairs"] for score in scores.values())
