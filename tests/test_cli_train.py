@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -213,12 +214,13 @@ def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     assert asking.stdin is not None and asking.stdout is not None
     asking.stdin.write("a\tb\n" * 1000)
     asking.stdin.flush()
     assert asking.stdout.readline()  # it is up and has answered
-    asking.send_signal(2)
+    asking.send_signal(signal.SIGINT)
     _, err = asking.communicate(timeout=60)
     assert (asking.returncode, err.splitlines()) == (130, ["contrast: error: interrupted", "hint: nothing was changed"])
 
