@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +23,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.events import AnyEvent, Step
 from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.model.folder import save_encoder
+from contrastcli.quiet import hushed
 from contrastcli.training import process
 from contrastcli.training.devices import choose_device, choose_precision
 from contrastcli.training.distributed import world
@@ -71,8 +71,7 @@ def _jobs(model: str) -> Iterator[tuple[str, Job, Job | None]]:
     rows = load_examples(Data(train="starter"), ("triplets",), ())
     texts = list(dict.fromkeys(text for view in rows.views.values() for text in view))
     fast = choose_precision("auto", choose_device("auto"))
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the peer's remarks on its own insides
+    with tempfile.TemporaryDirectory() as folder:
         save_encoder(encoder, Path(folder) / "model")
         peer = _Peer(Path(folder), texts, rows) if find_spec("sentence_transformers") else None
         theirs = partial(peer.encode) if peer else None
@@ -121,8 +120,9 @@ _BEST = {"bf16": True, "train_sampling_strategy": "group_by_length"}
 
 
 class _Peer:
-    """sentence-transformers on the same weights."""
+    """sentence-transformers on the same weights; what it prints is not the result of ours."""
 
+    @hushed()
     def __init__(self, folder: Path, texts: Sequence[str], rows: Examples) -> None:
         from datasets import Dataset
         from sentence_transformers import SentenceTransformer
@@ -132,11 +132,13 @@ class _Peer:
         self._texts = list(texts)
         self._rows = Dataset.from_dict(rows.views)
 
+    @hushed()
     def encode(self) -> float:
         start = time.perf_counter()
         self._model.encode(self._texts, show_progress_bar=False)
         return len(self._texts) / (time.perf_counter() - start)
 
+    @hushed()
     def train(self, extra: dict[str, Any]) -> float:
         """Their trainer with MultipleNegativesRankingLoss, which is the same objective."""
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments

@@ -31,6 +31,7 @@ BASE = {"events", "catalogue", "config", "settings", "files", "errors"}
 
 MAY_KNOW: dict[str, set[str]] = {
     "errors": set(),
+    "quiet": set(),
     "files": {"errors"},
     "settings": {"errors"},
     "catalogue": {"settings", "errors"},
@@ -40,7 +41,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "data": BASE,
     "model": BASE | {"data"},
     "training": BASE | {"data", "model", "objectives", "evaluation", "runs", "control", "status"},
-    "evaluation": BASE | {"chart", "data", "model", "objectives", "query", "runs"},
+    "evaluation": BASE | {"chart", "data", "model", "objectives", "query", "quiet", "runs"},
     "query": BASE | {"data", "model", "objectives", "training", "runs"},
     "encode": BASE | {"data", "model"},
     "export": BASE | {"data", "model", "objectives", "runs"},

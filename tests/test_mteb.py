@@ -141,7 +141,7 @@ def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma(monk
     ("names", "what", "hint"),
     [
         ((), "MTEB has hundreds of tasks", "say which"),
-        (("STS122",), "no task or benchmark 'STS122'", "STS12"),
+        (("STS122",), "no task or benchmark 'STS122'", "did you mean: 'STS"),
         (("MTEB(english", "v1)"), "no task or benchmark 'MTEB(english, v1)'", "MTEB("),
         (("CIFAR10",), "'CIFAR10' is not of texts alone", "leave it out"),
     ],

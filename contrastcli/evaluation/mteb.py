@@ -13,6 +13,7 @@ from contrastcli.config import cache_dir
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.result import Floats, Gap, Options, Subject, SuiteResult, finite, mean, two
 from contrastcli.objectives.similarity import cosines, unit
+from contrastcli.quiet import unlogged
 
 if TYPE_CHECKING:
     from mteb import AbsTask
@@ -54,12 +55,18 @@ def find(names: Sequence[str]) -> list[AbsTask]:
         try:
             tasks = mteb.get_benchmark(name).tasks if "(" in name else [mteb.get_task(name)]
         except KeyError as error:
-            raise UsageError(f"MTEB has no task or benchmark '{name}'", str(error.args[0])) from None
+            raise UsageError(f"MTEB has no task or benchmark '{name}'", _near(str(error.args[0]))) from None
         found |= {task.metadata.name: task for task in tasks}
     for name, task in found.items():
         if set(task.metadata.modalities) != {"text"}:
             raise UsageError(f"the task '{name}' is not of texts alone", "leave it out")
     return list(found.values())
+
+
+def _near(words: str) -> str:
+    """The names that the package proposes in its own words, or where all of them are listed."""
+    _, meant, close = words.rpartition("Did you mean")
+    return f"did you mean{close}" if meant else "its tasks: mteb.get_tasks(), or its documentation"
 
 
 def run(subject: Subject, tasks: Sequence[AbsTask], options: Options) -> SuiteResult:
@@ -76,15 +83,16 @@ def run(subject: Subject, tasks: Sequence[AbsTask], options: Options) -> SuiteRe
     gaps: list[Gap] = []
     for number, task in enumerate(tasks):
         options.on_progress("MTEB", number, len(tasks))
-        result = mteb.evaluate(
-            encoder,
-            task,
-            cache=cache,
-            overwrite_strategy="always" if options.fresh else "only-missing",
-            raise_error=False,
-            show_progress_bar=False,
-            co2_tracker=False,
-        )
+        with unlogged():  # what fails is told as a gap
+            result = mteb.evaluate(
+                encoder,
+                task,
+                cache=cache,
+                overwrite_strategy="always" if options.fresh else "only-missing",
+                raise_error=False,
+                show_progress_bar=False,
+                co2_tracker=False,
+            )
         gaps += [Gap(error.task_name, _first_line(error.exception), _HOW) for error in result.exceptions or ()]
         found |= {one.task_name: _scores(task, one.get_score(), list(one.scores)) for one in result.task_results}
     options.on_progress("MTEB", len(tasks), len(tasks))
