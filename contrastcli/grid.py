@@ -214,18 +214,24 @@ def path_of(sweep: Sweep, directory: Path) -> Path:
     return directory / f"{sweep.name}{SUFFIX}"
 
 
+def check_free(sweep: Sweep, directory: Path) -> None:
+    """Raises RunError if there is a sweep of that name, or a run that a cell would be."""
+    taken = [path_of(sweep, directory), *(directory / cell.name for cell in sweep.cells())]
+    for place in taken:
+        if place.exists():
+            raise RunError(f"{place} exists", f"choose another --name, or go on: contrast sweep --resume {sweep.name}")
+
+
 def save(sweep: Sweep, directory: Path) -> None:
-    """Write a new sweep down. Raises RunError if there is one of that name, or a run that a cell would be."""
-    path = path_of(sweep, directory)
-    taken = [path, *(directory / cell.name for cell in sweep.cells())]
-    if any(place.exists() for place in taken):
-        place = next(place for place in taken if place.exists())
-        raise RunError(f"{place} exists", f"choose another --name, or go on: contrast sweep --resume {sweep.name}")
+    """Write a new sweep down. Raises RunError."""
+    check_free(sweep, directory)
     stored = {"seeds": list(sweep.seeds), "grid": {k: list(v) for k, v in sweep.grid.items()}}
     with writing_to(directory):
         runs.make_runs_dir(directory)
         text = tomli_w.dumps(stored | {"settings": dict(sweep.settings)})
-        atomic_write(path, f"# To go on with it: contrast sweep --resume {sweep.name}\n\n{text}".encode())
+        atomic_write(
+            path_of(sweep, directory), f"# To go on with it: contrast sweep --resume {sweep.name}\n\n{text}".encode()
+        )
 
 
 def find(word: str, directory: Path) -> Sweep:

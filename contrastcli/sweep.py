@@ -132,16 +132,21 @@ def _launch(run: Run, cell: Cell, directory: Path, signals: Signals) -> None:
         runs.create(with_backbone_of(cell.config, directory), directory, cell.name)
     began = time.time()
     control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
-    _follow(run, began, signals)
+    if not _follow(run, began, signals) and not signals.count:
+        raise RunError(f"the process of {run.name} ended without a word", f"see {run.log_path}")
 
 
-def _follow(run: Run, began: float, signals: Signals) -> None:
-    """Show what a run says from that moment on, until it ends; pass the first signal on to it."""
+def _follow(run: Run, began: float, signals: Signals) -> bool:
+    """Show what a run says from that moment on, until it ends, and whether it said anything.
+
+    The first signal is passed on to it.
+    """
     shown = console.Forgiving(console.console())
-    told = False
+    heard = told = False
     for event in _events(run):
         if event is not None and event.time >= began:
             shown(event, b"")
+            heard = True
         if signals.count and not told:
             control.request_stop(run)
             told = True
@@ -150,6 +155,7 @@ def _follow(run: Run, began: float, signals: Signals) -> None:
     shown.close()
     if signals.count < 2:
         control.wait(run, _LET_GO)
+    return heard
 
 
 def _events(run: Run) -> Iterator[events.AnyEvent | None]:
