@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from contrastcli import __version__, config, console, options, render, runs
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, InterruptedEarly, UsageError
+from contrastcli.files import make_folder
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.pictures import Picture
@@ -109,6 +111,8 @@ def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
     from contrastcli import sweep as sweeping
 
     found = options.sweep(job, axes, directory)
+    if job.resume is None:
+        grid.check_free(found, directory)
     sweeping.check(found, directory)
     if job.dry_run:
         return _print(tables.cells(sweeping.results(found, directory), job.json))
@@ -263,9 +267,12 @@ def compare(
     from contrastcli import compare as comparing
     from contrastcli import tables
 
-    if len(names) < 2:
+    chosen = list({run.path: run for run in (runs.find(name, directory) for name in names)}.values())
+    if len(chosen) < 2:
         raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
-    chosen = [runs.find(name, directory) for name in names]
+    if dev and not bootstrap:
+        raise UsageError("--dev names the pairs of --bootstrap, which is not asked for", "add --bootstrap")
+    _check_folder(folder, pictures=True)
     _print(tables.comparison(comparing.compare(chosen, bootstrap, dev), json))
     if plot or folder:
         from contrastcli.evaluation import gallery
@@ -291,9 +298,10 @@ def evaluate(directory: Path, asked: options.Measuring, models: Sequence[str], j
     from contrastcli.evaluation.result import Options
 
     wanted = suites.check_suites(asked.suites)
-    tasks = suites.check_tasks(asked.tasks, wanted) if asked.tasks else ()
-    names = [asking.resolve_model(model, directory, os.environ) for model in models or (None,)]
-    with console.progress() as advance:
+    tasks = suites.check_tasks(asked.tasks, wanted) if asked.tasks is not None else ()
+    names = list(dict.fromkeys(asking.resolve_model(model, directory, os.environ) for model in models or (None,)))
+    _check_folder(asked.folder, pictures="geometry" in wanted)
+    with console.progress() as advance, _kept():
         how = Options(asked.data_dir, tasks, asked.folder, asked.fresh, advance)
         scores = gallery.evaluate_each(names, wanted, how, asked.pooling)
         drawn = gallery.of_models(scores, how, asked.pooling) if "geometry" in wanted else []
@@ -302,6 +310,25 @@ def evaluate(directory: Path, asked: options.Measuring, models: Sequence[str], j
     gaps = [gap for one in scores for result in one.results for gap in result.missing]
     if gaps:
         raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """An interrupt of the body loses none of the tasks that are done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedEarly("interrupted", "what was measured is kept: the same command goes on there") from None
+
+
+def _check_folder(folder: Path | None, pictures: bool) -> None:
+    """Raises UsageError and RunError, before long work, where what comes of it could not be written."""
+    from contrastcli.evaluation import draw
+
+    if folder:
+        if pictures:
+            draw.require()
+        make_folder(folder)
 
 
 def _show(drawn: Sequence[Picture], folder: Path | None, shown: bool) -> None:

@@ -57,7 +57,7 @@ class InterruptedEarly(ContrastError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A clause that names the nearest known word, for unknown keys and names."""
+    """A clause that names the nearest known word, for unknown keys and names; of a key its last part is enough."""
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    close = [name for name in names if name.endswith(f".{word}")] or difflib.get_close_matches(word, names, 1, 0.5)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"

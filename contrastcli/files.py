@@ -64,6 +64,14 @@ def writing_to(path: Path) -> Iterator[None]:
         raise RunError(f"cannot write {place}: {error.strerror or error}", f"{remedy}, or write elsewhere") from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder where there is none. Raises RunError unless it can be written to."""
+    with writing_to(path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
 @contextlib.contextmanager
 def locked(path: Path, taken: RunError) -> Iterator[None]:
     """Hold a lock file, which the system frees should the process die. Raises `taken` while another process has it."""

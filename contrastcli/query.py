@@ -58,9 +58,13 @@ def load_model(name: str, *, pooling: Pooling | None = None, device: str = "auto
     """
     from contrastcli.training.devices import choose_device
 
+    return load_encoder(folder_of(name), pooling).to(choose_device(device)).eval()
+
+
+def folder_of(name: str) -> Path:
+    """The model folder of a name that `load_model` takes. Raises DataError."""
     run = runs.Run(Path(name))
-    folder = run.checkpoint() if run.config_path.is_file() else locate(name)
-    return load_encoder(folder, pooling).to(choose_device(device)).eval()
+    return run.checkpoint() if run.config_path.is_file() else locate(name)
 
 
 @dataclass(frozen=True)

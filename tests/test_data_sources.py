@@ -282,9 +282,9 @@ def test_a_missing_file_names_the_nearest_one(files: dict[str, str], tmp_path: P
     (tmp_path / "sentences.txt.gz").write_bytes(b"")
     for name, hint in {
         "sentence.txt": "did you mean sentences.txt.gz?",
-        "something-else": "there are l.tsv, p.tsv",
+        "something-else": "the folder holds l.tsv, p.tsv",
         "no/such.txt": "hf:owner/name",
-        "x" * 5000: "there are l.tsv",
+        "x" * 5000: "the folder holds l.tsv",
     }.items():
         with pytest.raises(DataError, match="there is no file or folder") as caught:
             load(str(tmp_path / name), "simcse")

@@ -145,7 +145,7 @@ def _near(path: Path) -> str:
     close = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"there are {', '.join(names[:5])}" if names else "the folder holds no data file; see --data in the help"
+    return f"the folder holds {', '.join(names[:5]) or 'no data file; see --data in the help'}"
 
 
 def _read_folder(folder: Path, name: str, limit: int) -> Table:

@@ -10,7 +10,7 @@ from contrastcli.config import Pooling
 from contrastcli.evaluation import draw, geometry, pictures, sketch
 from contrastcli.evaluation.pictures import Picture
 from contrastcli.evaluation.result import Options
-from contrastcli.evaluation.suites import Scores, evaluate, load_subject
+from contrastcli.evaluation.suites import Scores, check_model, evaluate, load_subject
 from contrastcli.runs import Run
 
 HEIGHT = 18
@@ -23,9 +23,11 @@ def evaluate_each(
     models: Sequence[str], suites: Sequence[str], options: Options, pooling: Pooling | None
 ) -> list[Scores]:
     """Measure several models; each has a folder of its own below `options.out`. Raises as `evaluate` does."""
+    for model in models:
+        check_model(model)
     if len(models) == 1:
         return [evaluate(models[0], suites, options, pooling)]
-    apart = names(models)
+    apart = names(models, whole=True)
     folders = {model: options.out / apart[model] if options.out else None for model in models}
     return [evaluate(model, suites, options.below(folders[model]), pooling) for model in models]
 
@@ -60,9 +62,11 @@ def text(drawn: Sequence[Picture], width: int) -> str:
     return "\n\n".join(sketch.text(picture, width, HEIGHT) for picture in drawn)
 
 
-def names(paths: Sequence[str]) -> dict[str, str]:
-    """A short name for each model or run; those that would be called alike are numbered."""
-    last = [Path(path).name[-_LETTERS:] or path for path in paths]
+def names(paths: Sequence[str], whole: bool = False) -> dict[str, str]:
+    """A name for each model or run, short unless `whole`; those that would be called alike are numbered."""
+    last = [Path(path).name or path for path in paths]
+    if not whole:
+        last = [name[-_LETTERS:].lstrip("-") for name in last]
     return {
         path: name if last.count(name) == 1 else f"{name}-{number}"
         for number, (path, name) in enumerate(zip(paths, last, strict=True), 1)

@@ -17,7 +17,7 @@ from contrastcli.evaluation import glove
 from contrastcli.evaluation.cache import fingerprint
 from contrastcli.evaluation.result import OnProgress, Options, Subject, SuiteResult
 from contrastcli.files import atomic_write, read_json, writing_to
-from contrastcli.query import load_model
+from contrastcli.query import folder_of, load_model
 
 SUITES = ("sts", "transfer", "fewshot", "clustering", "geometry", "mteb")
 """Each is the module of that name, imported when it is asked for."""
@@ -91,6 +91,12 @@ def evaluate(model: str, suites: Sequence[str], options: Options, pooling: Pooli
             _keep(Scores(model, (result,)), model if whole else None, options.out)
         results.append(result)
     return Scores(model, tuple(results))
+
+
+def check_model(name: str) -> None:
+    """Look for a model without loading it. Raises DataError where there is none."""
+    if not glove.is_word_vectors(name):
+        folder_of(name)
 
 
 def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -> Subject:

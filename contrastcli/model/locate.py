@@ -24,7 +24,7 @@ def locate(name: str) -> Path:
     if folder is not None:
         return folder
     if Path(name).expanduser().is_file():
-        raise DataError(f"'{name}' is a file, and a backbone is a folder", "name the folder that holds config.json")
+        raise DataError(f"'{name}' is a file, and a model is a folder", "name the folder that holds config.json")
     match = _HUB_NAME.fullmatch(name)
     if match is None:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
@@ -79,27 +79,27 @@ def _from_hub(name: str, repo: str, wanted: str | None) -> Path:
         return cached
     if constants.HF_HUB_OFFLINE:
         raise DataError(
-            f"backbone '{name}' is neither a folder nor in the hub cache, and HF_HUB_OFFLINE is set",
-            "unset HF_HUB_OFFLINE, or use --backbone starter, which needs no network",
+            f"the model '{name}' is neither a folder nor in the hub cache, and HF_HUB_OFFLINE is set",
+            "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network",
         )
     try:
         folder = Path(snapshot_download(repo, revision=wanted, allow_patterns=_FILES))
     except GatedRepoError:
-        raise DataError(f"backbone '{name}' needs its owner's consent", "ask for it on the hub, then log in") from None
+        raise DataError(f"the model '{name}' needs its owner's consent", "ask for it on the hub, then log in") from None
     except RevisionNotFoundError:
         raise DataError(f"the hub has no revision '{wanted}' of '{repo}'", "check the part after the @") from None
     except (RepositoryNotFoundError, HFValidationError):
         raise DataError(
-            f"backbone '{name}' is neither a folder nor a model on the hub", "check the spelling: owner/name"
+            f"the model '{name}' is neither a folder nor a model on the hub", "check the spelling: owner/name"
         ) from None
     except (LocalEntryNotFoundError, OSError):
         raise DataError(
-            f"backbone '{name}' is neither a folder nor in the hub cache, and the hub cannot be reached",
-            "check the network, or use --backbone starter, which needs none",
+            f"the model '{name}' is neither a folder nor in the hub cache, and the hub cannot be reached",
+            "check the network, or use the model 'starter', which needs none",
         ) from None
     if not _is_whole(folder):  # without a network the hub's client returns what part it has
         raise DataError(
-            f"backbone '{name}' has no config.json and safetensors weights, in the hub cache or within reach",
+            f"the model '{name}' has no config.json and safetensors weights, in the hub cache or within reach",
             "check the network; a model published without safetensors must be converted first",
         )
     return folder
