@@ -181,7 +181,7 @@ def test_an_unknown_backbone_without_network_is_told_from_a_folder(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     refused(
-        contrast(*train(*LABELLED, "--backbone", "nobody/nothing")), 3, "hub cannot be reached", "--backbone starter"
+        contrast(*train(*LABELLED, "--backbone", "nobody/nothing")), 3, "hub cannot be reached", "the model 'starter'"
     )
 
 

@@ -150,13 +150,14 @@ def test_a_resume_with_other_rows_is_refused(contrast: Contrast, run: Run, tiny:
     ("file", "words"),
     [
         ("config.toml", ("runs", "show", "simple")),
-        ("config.toml", ("compare", "simple", "simple")),
+        ("config.toml", ("compare", "simple", "other")),
         ("config.toml", ("train", "--resume", "simple")),
         ("scores.json", ("runs", "show", "simple")),
         ("environment.json", ("train", "--resume", "simple", "--max-steps", "6")),
     ],
 )
 def test_a_malformed_file_of_a_run_is_named(contrast: Contrast, run: Run, file: str, words: tuple[str, ...]) -> None:
+    shutil.copytree(run.path, "runs/other")
     (run.path / file).write_text("{")
     failed(contrast(*words), 2 if file == "config.toml" else 3, f"runs/simple/{file}")
     assert contrast("runs", "list").code == 0
