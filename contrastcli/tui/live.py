@@ -60,7 +60,7 @@ class LiveScreen(ModeScreen):
         Binding("s", "stop", "stop", id="live.stop", tooltip="end the step, save and stop; asks first"),
         Binding("r", "resume", "resume", id="live.resume", tooltip="go on from the last checkpoint"),
         Binding("d", "detach", "detach", id="live.detach", tooltip="show no run any more; training goes on"),
-        Binding("p", "pause", "pause", id="live.pause", tooltip="hold the view still; training goes on"),
+        Binding("p", "pause", "hold view", id="live.pause", tooltip="hold the view still; training goes on"),
         Binding("z", "zoom", "zoom", id="live.zoom", tooltip="one panel on the whole screen, and back"),
         Binding("e", "evaluate", "evaluate", id="live.evaluate", tooltip="evaluate this run"),
         Binding("u", "query", "ask it", id="live.query", tooltip="ask this run about sentences"),

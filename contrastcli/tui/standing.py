@@ -37,11 +37,15 @@ _BAR = 24  # characters
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run is, whether it has been asked to stop, and the last words of a process that has gone."""
+    """How a run is, whether it has been asked to stop, and the last words of a process that has gone.
+
+    `unresumed`: a process was to go on with the run, and has ended before its first event.
+    """
 
     status: Status
     stopping: bool
     last_words: tuple[str, ...]
+    unresumed: bool = False
 
 
 def look(run: Run, history: History, before: Standing | None) -> Standing | None:
@@ -50,10 +54,18 @@ def look(run: Run, history: History, before: Standing | None) -> Standing | None
         found = judge(history.digest(), run.events_path, run.alive_path, run.config_path)
         if found.state == "killed" and not (before and before.status.state == "killed"):
             found = run.status()  # it may have said its last words since the history was read
-        said = _last_words(run) if found.state in ("killed", "failed", "silent") else ()
-        return Standing(found, run.stop_path.exists(), said)
+        unresumed = _unresumed(found, before)
+        said = _last_words(run) if unresumed or found.state in ("killed", "failed", "silent") else ()
+        return Standing(found, run.stop_path.exists(), said, unresumed)
     except OSError:
         return None
+
+
+def _unresumed(found: Status, before: Standing | None) -> bool:
+    """Whether a run stands where it did before a process began to go on with it, with no word of that process."""
+    if before is None or found.state not in RESUMABLE or found.updated != before.status.updated:
+        return False
+    return before.unresumed or before.status.state == "starting"
 
 
 def in_brief(run: Run, standing: Standing) -> str:
@@ -97,7 +109,7 @@ class Above(Vertical):
         if self._how_far_shown.content != how_far:  # four times a second, and no reason to lay out the screen anew
             self._how_far_shown.update(how_far, layout=False)
         _update(self._words_shown, words)
-        self._words_shown.set_class(bad, "bad").display = bool(words)
+        self._words_shown.set_class(bad or standing.unresumed, "bad").display = bool(words)
 
 
 def _update(shown: Static, text: str) -> None:
@@ -132,6 +144,8 @@ def advice(standing: Standing) -> str:
     found = standing.status
     said = "\n".join(["train.log ends with:", *(f"  {line}" for line in standing.last_words)])
     log = f"\n{said}" if standing.last_words else ""
+    if standing.unresumed:
+        return f"It could not be resumed: the process ended before its first step. r tries again.{log}"
     match found.state:
         case "killed":
             return f"The training process was killed. r resumes from the last checkpoint.{log}"
