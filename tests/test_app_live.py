@@ -323,6 +323,24 @@ def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pyte
     show(opened(recorded(tmp_path, "stopped")), body, NARROW)
 
 
+def test_a_process_that_ends_before_it_goes_on_with_the_run_is_told_with_its_last_words(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "stopped")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
+        run.alive_path.write_bytes(msgspec.json.encode(writer))
+        await until(page, lambda: says(page, "◌ starting"))
+        run.log_path.write_text("contrast: error: no space is left\n")
+        child.send_signal(signal.SIGKILL)
+        await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
+        assert "r resume" in footer(page) and not says(page, "Stopped and saved")
+
+    with child:
+        show(opened(run), body, NARROW)
+
+
 def test_detaching_leaves_the_run_to_itself(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
 
@@ -421,5 +439,29 @@ def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: P
             page, lambda: says(page, "logarithmic", "the last third", "as of an earlier step", "to the next panel")
         )
         assert len(app.screen_stack[-2].query(FooterKey)) <= 8
+
+    show(app, body)
+
+
+def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await until(page, lambda: "s stop" in footer(page))
+        await page.press("question_mark")
+        await until(page, lambda: says(page, "Training as it goes on"))
+        assert not says(page, "copy what the screen holds")
+        await page.press("end")
+        await until(page, lambda: says(page, "copy what the screen holds", "back"))
+
+    show(opened(recorded(tmp_path, "running")), body, NARROW)
+
+
+def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
+    app = opened(recorded(tmp_path, "running"))
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "s stop" in footer(page))
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert {"Stop", "Evaluate", "Theme"} <= set(titles)
+        assert len(titles) == len(set(titles))
 
     show(app, body)

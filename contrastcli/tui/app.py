@@ -25,7 +25,12 @@ from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import SCREENS
 
 _LIVE = ("starting", "running")
-_UNTOLD = ("screen.copy_text", "help_quit")  # Textual's own, and no help here
+_UNTOLD = ("screen.copy_text", "help_quit", "page_left", "page_right")  # Textual's own, and no help here
+_IN_OUR_WORDS = {
+    "app.focus_next": "to the next field",
+    "app.focus_previous": "to the field before",
+    "command_palette": "the palette: every key by its words, and the themes",
+}
 
 
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
@@ -92,8 +97,9 @@ class ContrastApp(App[None]):
             for number, (mode, title) in enumerate(SCREENS.items(), 1)
         ),
         Binding("y", "copy", "copy", tooltip="copy what the screen holds, and write it to a file", show=False),
+        Binding("q", "leave", "leave", tooltip="leave the app; training may go on"),
+        Binding("ctrl+q", "leave", "leave", tooltip="leave the app; training may go on", show=False),
         Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
-        Binding("q,ctrl+q", "leave", "leave", key_display="q", tooltip="leave the app; training may go on"),
     ]
 
     watched: reactive[str] = reactive("")
@@ -168,9 +174,10 @@ class ContrastApp(App[None]):
         if isinstance(self.screen, ModeScreen):
             keys: dict[str, list[str]] = {}
             for active in self.screen.active_bindings.values():
-                words = active.binding.tooltip or active.binding.description
-                if words and active.binding.action not in _UNTOLD:
-                    keys.setdefault(words, []).append(self.get_key_display(active.binding))
+                binding = active.binding
+                words = _IN_OUR_WORDS.get(binding.action) or binding.tooltip or binding.description
+                if words and binding.action not in _UNTOLD:
+                    keys.setdefault(words, []).append(self.get_key_display(binding))
             told = [(" ".join(dict.fromkeys(names)), words) for words, names in keys.items()]
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, told))
 
@@ -202,9 +209,11 @@ class ContrastApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every key of the screen by its words, the screens, and Textual's own."""
+        told = {*_UNTOLD, *_IN_OUR_WORDS}
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.description and binding.action != "command_palette":
+            if binding.description and binding.action not in told:
+                told.add(binding.action)  # once, however many keys it has
                 yield SystemCommand(
                     binding.description.capitalize(),
                     binding.tooltip or f"key {self.get_key_display(binding)}",

@@ -61,9 +61,12 @@ class Help(ModalScreen[None]):
         self._title, self._text, self._keys = title, text, keys
 
     def compose(self) -> ComposeResult:
-        width = max((len(key) for key, _ in self._keys), default=0)
+        keys = (*self._keys, ("esc", "back"))
+        width = max(len(key) for key, _ in keys)
         with VerticalScroll(classes="dialog help"):
             yield Static(self._title, markup=False, classes="title")
             yield Static(self._text, markup=False)
-            yield Static("\n".join(f"{key:<{width}}  {what}" for key, what in self._keys), markup=False, classes="keys")
-            yield Static("Esc  back", classes="muted")
+            yield Static("\n".join(f"{key:<{width}}  {what}" for key, what in keys), markup=False, classes="keys")
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()  # so that ↓ and PgDn show the rest where it is longer than the screen

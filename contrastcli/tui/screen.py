@@ -22,7 +22,9 @@ class ModeScreen(Screen[None]):
     help_text: ClassVar[str]
     """What the screen shows, for who has read nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave_field", "leave the field")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again")
+    ]
 
     @property
     def contrast(self) -> ContrastApp:
