@@ -170,6 +170,19 @@ def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, chi
     assert state.load().data_dir == "/data dir"
 
 
+def test_arrows_go_from_suite_to_suite(place: Path, child: Child) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("t", "down", "space", "down", "up", "up", "space")
+        screen = pilot.app.screen
+        ticked = [box.id for box in screen.query(Checkbox) if box.value]
+        assert ticked == ["transfer"], "sts was ticked before"
+        await pilot.press("up")
+        assert screen.focused is screen.query_one("#mteb"), "and round"
+
+    show(ContrastApp(place), body)
+
+
 def test_x_stops_the_measuring(place: Path, child: Child) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)

@@ -29,10 +29,16 @@ from contrastcli.tui.widgets import ChartView
 _WORKS = 4  # bars at once
 _OWN = "the model's own"
 _NOTHING = "Nothing has been measured of this model yet. Choose suites, and press s."
+_SOON = "Measuring; results stand here when it is done."
 
 
 class Tick(Checkbox):
-    """A checkbox whose state is seen without colour too."""
+    """A checkbox whose state is seen without colour too; arrow keys go from one to the next."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "step(1)", "next suite", tooltip="to the next suite", show=False),
+        Binding("up", "step(-1)", "suite before", tooltip="to the suite before", show=False),
+    ]
 
     def __init__(self, label: str, value: bool, id: str) -> None:
         super().__init__(label, value, id=id, compact=True)
@@ -41,6 +47,10 @@ class Tick(Checkbox):
     def watch_value(self) -> None:
         self.BUTTON_INNER = "X" if self.value else " "
         super().watch_value()
+
+    def action_step(self, by: int) -> None:
+        """Go to the next suite, or to the one before."""
+        (self.screen.focus_next if by > 0 else self.screen.focus_previous)(Tick)
 
 
 class EvaluateScreen(ModeScreen):
@@ -134,9 +144,8 @@ class EvaluateScreen(ModeScreen):
         """Show results: a table a suite, and the pictures."""
         self._scores = scores
         found = tables(scores, self._config)
-        nothing = self.query_one("#nothing", Static)
-        nothing.update(_NOTHING if self._field.model else NO_MODEL)
-        nothing.display = not found
+        self._say_nothing()
+        self.query_one("#nothing").display = not found
         self.query_one("#results").border_title = f"Results of {self._field.model}" if found else "Results"
         place = self.query_one("#tables")
         await place.remove_children()
@@ -175,6 +184,7 @@ class EvaluateScreen(ModeScreen):
             self._say("Tick a suite first: t goes to them, Space ticks.")
         else:
             self._measuring = self._measure(self._field.model, self._pooling)
+            self._say_nothing()
             self.refresh_bindings()
 
     def action_stop(self) -> None:
@@ -205,6 +215,7 @@ class EvaluateScreen(ModeScreen):
             raise
         finally:
             self._measuring = None
+            self._say_nothing()
             self.refresh_bindings()
 
     async def _take(self, done: Finished, pooling: str) -> None:
@@ -230,6 +241,11 @@ class EvaluateScreen(ModeScreen):
     def _say(self, words: str) -> None:
         for said in self.query("#said").results(Static):  # none once the app is being closed
             said.update(words)
+
+    def _say_nothing(self) -> None:
+        """Words that stand where results will."""
+        for nothing in self.query("#nothing").results(Static):
+            nothing.update(NO_MODEL if not self._field.model else _SOON if self._measuring else _NOTHING)
 
     def copied(self) -> str:
         """The tables."""
