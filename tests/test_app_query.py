@@ -134,10 +134,10 @@ def test_letters_go_into_a_field_until_escape_leaves_it(place: Path) -> None:
         assert pilot.app.focused is None
         await pilot.press("s", "ctrl+u", "b", "1")
         assert pilot.app.screen.query_one("#first", Input).value == "b1"
-        assert "leave the field" in screen_text(pilot.app)
+        assert "esc back" in screen_text(pilot.app)
         await pilot.press("escape")
         assert pilot.app.focused is None
-        assert "leave the field" not in screen_text(pilot.app)
+        assert "esc back" not in screen_text(pilot.app)
 
     show(ContrastApp(place), body)
 
@@ -239,6 +239,9 @@ def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: list[Mod
         await until(pilot, lambda: models and models[0].asked)
         await pilot.press("n")
         assert "Name a text file" in screen_text(pilot.app)
+        assert pilot.app.focused is pilot.app.screen.query_one("#file"), "and is where to type it"
+        await pilot.press(*"a.txt", "enter")
+        assert pilot.app.focused is pilot.app.screen.query_one("#question")
 
     show(ContrastApp(place), body)
     assert len(models) == 1

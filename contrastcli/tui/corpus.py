@@ -72,6 +72,7 @@ class CorpusPanel(Vertical):
         file, question, model = self._typed("file"), asking.line(self._typed("question")), self._model()
         if not (file and question and model):
             self._say(EMPTY if model else NO_MODEL)
+            self._ask_for("file" if not file else "question" if not question else "")
             return
         count = max(1, int(self._typed("k") or _COUNT))
         about = ("--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model)
@@ -80,6 +81,12 @@ class CorpusPanel(Vertical):
             self._converse(question)
         else:
             self._asker.ask(question)
+
+    def _ask_for(self, field: str) -> None:
+        """Go to the field that is missing, if it is one, and have the panel in sight with what it says."""
+        if field:
+            self.query_one(f"#{field}", Input).focus()
+        self.call_after_refresh(self.scroll_visible, animate=False)
 
     def rest(self) -> None:
         """Let the model go, and what it has found."""
@@ -125,6 +132,7 @@ class CorpusPanel(Vertical):
         for rank, near in enumerate(found.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
             table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets
+        self.call_after_refresh(self.scroll_visible, animate=False)
 
     def copied(self) -> str:
         """The neighbours as text."""
