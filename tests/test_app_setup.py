@@ -122,6 +122,7 @@ async def pick(pilot: Pilot[None], key: str, name: str) -> None:
 def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(children, name, size):
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         assert screen.focused is None
+        await pilot.pause()  # the bar beside the form finds its length
         check_golden(f"setup-{name}", screen_text(pilot.app))
         await pilot.press("s")
         await until(pilot, lambda: pilot.app.current_mode == "live")
@@ -373,8 +374,21 @@ def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(chi
         await pilot.press("up")
         await until(pilot, lambda: screen.focused is preset)
         assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
+        await pilot.press(*["down"] * 5)
+        await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
 
     shown(body, NARROW)
+
+
+def test_what_was_ready_is_no_longer_said_while_other_data_is_read(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        children.held.clear()
+        await write(pilot, screen, "train.epochs", "2")
+        await until(pilot, lambda: words_of(screen, "#ready") == "reading the data…")
+        children.held.set()
+        await until(pilot, lambda: words_of(screen, "#ready").startswith("ready: "))
+
+    shown(body)
 
 
 def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast):

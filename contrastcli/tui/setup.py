@@ -37,7 +37,7 @@ class SetupScreen(ModeScreen):
     mode = "setup"
     help_text = (
         "What is trained: an encoder (backbone) on your sentences (data), towards an objective. Start as it is and a "
-        "small encoder trains within a minute; p takes a published setting, o another objective, and every field can "
+        "small encoder trains in a few minutes; p takes a published setting, o another objective, and every field can "
         "be typed over. ● marks what differs from the preset; a field that is erased falls back to it.\n\nThe curve "
         "shows what a similarity makes of the angle between two sentences, and how hard training pulls at each angle: "
         "change margin, τ or similarity and see it move."
@@ -202,6 +202,7 @@ class SetupScreen(ModeScreen):
         assert draft
         self._matters, self._facts, self._failed = draft.matters, None, ""
         self.query_one(FactsView).say("reading the data…")
+        self._say()  # what was ready is no longer what would start
         await asyncio.sleep(_PAUSE)
         done = await contrast(
             self.contrast.directory, "train", *draft.words, "--dry-run", "--json", on_progress=self._reading
