@@ -142,9 +142,10 @@ class RunsScreen(ModeScreen):
         self._selected = [name for name in self._selected if name in known]
         shown = ordered(matching(self._entries, self._filter), self._order)
         self._table.show(shown, {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)})
-        count = f"{len(shown)} of {len(self._entries)} runs" if self._filter else f"{len(shown)} runs"
+        count = f"{len(shown)} of {len(self._entries)}" if self._filter else f"{len(shown)}"
         order = "newest first" if self._order == NEWEST else f"by {self._order}"
-        self._table.border_title = f"{count}, {order}"
+        noun = "run" if len(self._entries) == 1 else "runs"
+        self._table.border_title = f"{count} {noun}, {order}"
         self._table.border_subtitle = "o order · D delete · x export"
         self._show_chosen()
 
@@ -167,7 +168,9 @@ class RunsScreen(ModeScreen):
         if action in ("select", "evaluate", "query", "export", "delete", "metric", "resume", "order", "filter"):
             here = self._table.entry if self.is_mounted else None
             resumable = here is not None and here.status is not None and here.status.state in RESUMABLE
-            return resumable if action == "resume" else bool(self._entries) if action == "filter" else here is not None
+            if action == "filter":
+                return bool(self._entries) and not isinstance(self.focused, Input)  # in a field / is a letter
+            return resumable if action == "resume" else here is not None
         return super().check_action(action, parameters)
 
     @on(DataTable.RowHighlighted)
