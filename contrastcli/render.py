@@ -94,10 +94,11 @@ def _facts(found: Preview) -> str:
 
 
 def settings(config: configs.Config) -> str:
-    """Every setting, its value and where that came from."""
+    """Every setting, its value and where that came from, its symbol and unit."""
     known = {"objective.name": configs.OBJECTIVE, **configs.settings_of(config.spec)}
+    units = {f"objective.{name}": bounds.unit for name, bounds in config.objective.bounds().items()}
     rows = [
-        (key, _value(value), config.sources[key], known[key].symbol or known[key].unit)
+        (key, _value(value), config.sources[key], f"{known[key].symbol} {units.get(key) or known[key].unit}".strip())
         for key, value in config.flat().items()
     ]
     return table(("setting", "value", "from", ""), rows)

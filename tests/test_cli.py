@@ -149,6 +149,8 @@ def test_settings_are_shown_with_their_places_and_symbols(contrast: Contrast) ->
     lines = {line.split()[0]: line.split()[1:] for line in contrast("config", "show", "--tau", "0.1").out.splitlines()}
     assert lines["objective.tau"] == ["0.1", "--tau", "τ"]
     assert lines["train.seed"] == ["42", "default"]
+    shown = contrast("config", "show", "--objective", "mat", "--margin", "20").out
+    assert re.search(r"^objective.margin +20 +--margin +m degrees$", shown, re.MULTILINE)
     assert contrast("config").out == contrast("config", "show").out
 
 
