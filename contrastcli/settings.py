@@ -66,9 +66,11 @@ class Setting:
         if self.kind is str:
             return "text"
         noun = "a whole number" if self.kind is int else "a number"
-        bounds = [f"{'at least' if self.low_is_allowed else 'above'} {self.low:g}"] if self.low is not None else []
+        bounds = []
+        if self.low is not None:
+            bounds.append(f"{'at least' if self.low_is_allowed else 'above'} {_plain(self.low)}")
         if self.high is not None:
-            bounds.append(f"{'at most' if self.high_is_allowed else 'below'} {self.high:g}")
+            bounds.append(f"{'at most' if self.high_is_allowed else 'below'} {_plain(self.high)}")
         return " ".join([noun, " and ".join(bounds)]).strip()
 
     def check(self, value: object) -> Value:
@@ -92,6 +94,11 @@ class Setting:
         above = self.low is None or (value >= self.low if self.low_is_allowed else value > self.low)
         below = self.high is None or (value <= self.high if self.high_is_allowed else value < self.high)
         return above and below  # a NaN is neither where there is a bound
+
+
+def _plain(bound: float) -> str:
+    """A bound with all its digits."""
+    return f"{bound:,.0f}" if bound == round(bound) else f"{bound:g}"
 
 
 def _from_text(text: str, kind: type) -> Value:

@@ -103,7 +103,7 @@ class ModelField(Vertical):
         """See anew which runs there are."""
         self._known = await asyncio.to_thread(known, self._directory)
         usual = self._known.usual
-        self._input.placeholder = f"{Path(usual).name} (the newest; ↓ lists more)" if usual else "none yet"
+        self._input.placeholder = f"{Path(usual).name} (newest; ↓ more)" if usual else "none yet"
         if self._input.has_focus:
             self._offer()
         else:
