@@ -323,12 +323,13 @@ def _kept() -> Iterator[None]:
 
 def _check_folder(folder: Path | None, pictures: bool) -> None:
     """Raises UsageError and RunError, before long work, where what comes of it could not be written."""
-    from contrastcli.evaluation import draw
+    if folder is None:
+        return
+    if pictures:
+        from contrastcli.evaluation import draw
 
-    if folder:
-        if pictures:
-            draw.require()
-        make_folder(folder)
+        draw.require()
+    make_folder(folder)
 
 
 def _show(drawn: Sequence[Picture], folder: Path | None, shown: bool) -> None:
