@@ -98,7 +98,7 @@ class Setting:
 
 def _plain(bound: float) -> str:
     """A bound with all its digits."""
-    return f"{bound:,.0f}" if bound == round(bound) else f"{bound:g}"
+    return f"{bound:.0f}" if bound == round(bound) else f"{bound:g}"
 
 
 def _from_text(text: str, kind: type) -> Value:

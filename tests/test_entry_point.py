@@ -87,7 +87,7 @@ def test_its_settings_are_options_and_show_their_sources(site: Path, tiny: Tiny)
     assert list(dry["rows"][0]) == ["anchor", "positive", "negative"]
     shown = contrast(site, "config", "show", *OBJECTIVE, "--similarity", "angle")
     assert re.search(r"^objective\.sharpness\s+20\s+default\s+κ$", shown, re.M)
-    assert re.search(r"^objective\.margin\s+10\s+default\s+m$", shown, re.M)
+    assert re.search(r"^objective\.margin\s+10\s+default\s+m degrees$", shown, re.M)
 
 
 def test_it_is_the_last_of_all_objectives_and_imports_no_torch(site: Path) -> None:
