@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -49,6 +51,28 @@ def writing(run: Run) -> Iterator[Writer]:
             for path in (run.alive_path, run.stop_path):
                 with contextlib.suppress(OSError):  # training has ended, whatever becomes of the disk
                     path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def interrupts(handle: Callable[[], None]) -> Iterator[None]:
+    """In the body Ctrl-C and SIGTERM call `handle`, and SIGHUP, of a lost connection, ends nothing.
+
+    Only a main thread can take signals over; elsewhere nothing changes.
+    """
+    wanted: dict[str, Any] = {  # SIGHUP is unknown on Windows
+        "SIGINT": lambda number, frame: handle(),
+        "SIGTERM": lambda number, frame: handle(),
+        "SIGHUP": signal.SIG_IGN,
+    }
+    if threading.current_thread() is not threading.main_thread():
+        wanted = {}
+    numbers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
+    before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _forget_requests_before(run: Run, moment: float) -> None:

@@ -7,14 +7,11 @@ read from its run directory, so that a sweep may be killed at any moment and go 
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
 
 from contrastcli import console, control, events, grid, runs
 from contrastcli.config import RESUMABLE, Config
@@ -35,26 +32,13 @@ _LET_GO = 60.0  # seconds for a process that has said its last word to leave
 
 
 class Signals:
-    """Ctrl-C and SIGTERM are counted: the first stops the running cell and the sweep, the second leaves at once.
-
-    SIGHUP ends nothing, so that a lost connection kills no sweep.
-    """
+    """Ctrl-C and SIGTERM are counted: the first stops the running cell and the sweep, the second leaves at once."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._before: dict[int, Any] = {}  # what signal.signal takes and returns
 
-    def __enter__(self) -> Self:
-        wanted: dict[str, Any] = {"SIGINT": self._handle, "SIGTERM": self._handle, "SIGHUP": signal.SIG_IGN}
-        numbers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
-        self._before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self) -> None:
+        """Count one."""
         self.count += 1
 
 
@@ -102,7 +86,8 @@ def start(sweep: Sweep, directory: Path) -> int:
     """
     cells = sweep.cells()
     taken = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
-    with locked(directory / f".{sweep.name}.sweep.lock", taken), Signals() as signals:
+    signals = Signals()
+    with locked(directory / f".{sweep.name}.sweep.lock", taken), control.interrupts(signals):
         _say(f"sweep {sweep.name}: {len(cells)} cells")
         for number, cell in enumerate(cells, 1):
             if not signals.count:

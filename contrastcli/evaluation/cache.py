@@ -15,7 +15,6 @@ from contrastcli.config import cache_dir
 from contrastcli.errors import DataError
 from contrastcli.evaluation.result import Encode, Floats, Gap, Options, Subject
 from contrastcli.files import atomic_write, read_json
-from contrastcli.model.encoder import SentenceEncoder
 
 Task = dict[str, Any]
 """The scores of one task, ready for JSON."""
@@ -117,15 +116,3 @@ class Vectors:
                 what = "the model's vectors are not finite numbers"
                 raise DataError(what, "see how its training ended, or take another")
             self._known.update(zip(new, found, strict=True))
-
-
-def fingerprint(encoder: SentenceEncoder) -> str:
-    """What the vectors of an encoder depend on: weights, tokenizer, and what its folder says of their use."""
-    reading = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
-    contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
-    config = json.dumps(encoder.backbone.config, sort_keys=True)
-    found = hashlib.sha256(repr((config, reading, contract)).encode())
-    for name, tensor in encoder.state_dict().items():
-        found.update(name.encode())
-        found.update(tensor.cpu().contiguous().numpy())
-    return found.hexdigest()

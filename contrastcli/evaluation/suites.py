@@ -14,9 +14,9 @@ from typing import Any, Protocol, cast
 from contrastcli.config import Pooling
 from contrastcli.errors import UsageError, nearest
 from contrastcli.evaluation import glove
-from contrastcli.evaluation.cache import fingerprint
 from contrastcli.evaluation.result import OnProgress, Options, Subject, SuiteResult
 from contrastcli.files import atomic_write, read_json, writing_to
+from contrastcli.model.cache import fingerprint
 from contrastcli.query import folder_of, load_model
 
 SUITES = ("sts", "transfer", "fewshot", "clustering", "geometry", "mteb")

@@ -47,14 +47,21 @@ def _stored(path: Path, shape: tuple[int, int]) -> Vectors | None:
     return vectors if vectors.shape == shape else None
 
 
-def _key(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
-    """What the vectors depend on: weights, how they are used, tokenizer, pooling contract and texts."""
+def fingerprint(encoder: SentenceEncoder) -> str:
+    """Equal only for models that give the same vectors: weights, how they are used, tokenizer and pooling contract."""
     config = json.dumps(encoder.backbone.config, sort_keys=True)
     reading = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
     contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
     digest = hashlib.sha256(repr((config, reading, contract)).encode())
-    for tensor in encoder.state_dict().values():
+    for name, tensor in encoder.state_dict().items():
+        digest.update(name.encode())
         digest.update(tensor.cpu().contiguous().numpy())
+    return digest.hexdigest()
+
+
+def _key(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
+    """What the vectors depend on: the model and the texts."""
+    digest = hashlib.sha256(fingerprint(encoder).encode())
     for text in texts:
         data = text.encode()
         digest.update(b"%d " % len(data) + data)  # with its length: a text may hold any character

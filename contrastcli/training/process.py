@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any, Self
 
 import torch
 
@@ -28,38 +24,16 @@ from contrastcli.training.setup import make_trainer
 Watch = Callable[[AnyEvent, bytes], None]
 """Called with each event and its line as written."""
 
-_Handler = Any
-"""What `signal.signal` takes and returns."""
-
 
 class Interrupts:
-    """The first Ctrl-C or SIGTERM asks the loop to end its step; before the loop, and the second time, it interrupts.
-
-    SIGHUP does not end training, so that a lost connection kills nothing.
-    """
+    """The first Ctrl-C or SIGTERM asks the loop to end its step; the second, and one before the loop, interrupts."""
 
     def __init__(self) -> None:
         self.in_loop = False
         self.asked = False
-        self._before: dict[int, _Handler] = {}
 
-    def __enter__(self) -> Self:
-        """Take over the signals; only a main thread can."""
-        if threading.current_thread() is threading.main_thread():
-            wanted: dict[str, _Handler] = {
-                "SIGINT": self._handle,
-                "SIGTERM": self._handle,
-                "SIGHUP": signal.SIG_IGN,  # unknown on Windows
-            }
-            numbers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
-            self._before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self) -> None:
+        """Take note of a signal."""
         if self.asked or not self.in_loop:
             raise KeyboardInterrupt
         self.asked = True
@@ -70,7 +44,8 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
 
     Raises ContrastError after saying so in the events.
     """
-    with Interrupts() as interrupts:
+    interrupts = Interrupts()
+    with control.interrupts(interrupts):
         if not world.leads:
             return _train(run, plan, lambda event: None, world, None, interrupts)
         with control.writing(run) as me, _events(run, watch) as emit:
