@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
-from contrastcli import __version__, config, console, options, render, runs
-from contrastcli.errors import DataError, InterruptedEarly, UsageError
-from contrastcli.files import make_folder
-
-if TYPE_CHECKING:
-    from contrastcli.evaluation.pictures import Picture
+from contrastcli import __version__, config, console, measure, options, render, runs
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -72,16 +66,9 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     """
     from contrastcli import start
 
+    options.check_training(job, detach)
     if job.seeds is not None:
-        if detach or job.resume is not None:
-            raise UsageError(
-                "--seeds trains one run after another, here", "to go on with them: contrast sweep --resume"
-            )
         return _sweep(directory, job, ())
-    if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
-        raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
-    if detach and job.json:
-        raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
     run = None if job.resume is None else runs.find(job.resume, directory)
     chosen = start.changed(run, job.typed) if run else start.with_backbone_of(options.resolve(job), directory)
     if job.dry_run:
@@ -267,17 +254,16 @@ def compare(
     from contrastcli import compare as comparing
     from contrastcli import tables
 
-    chosen = list({run.path: run for run in (runs.find(name, directory) for name in names)}.values())
-    if len(chosen) < 2:
-        raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
-    if dev and not bootstrap:
-        raise UsageError("--dev names the pairs of --bootstrap, which is not asked for", "add --bootstrap")
-    _check_folder(folder, pictures=True)
+    chosen = comparing.check([runs.find(name, directory) for name in names], bootstrap, dev)
+    measure.check_folder(folder, pictures=True)
     _print(tables.comparison(comparing.compare(chosen, bootstrap, dev), json))
     if plot or folder:
         from contrastcli.evaluation import gallery
 
-        _show(gallery.of_runs(chosen), folder, shown=plot and not json)
+        drawn = gallery.of_runs(chosen)
+        if plot and not json:
+            _print(render.drawings(drawn))
+        measure.save(drawn, folder)
 
 
 @cli.command("eval")
@@ -285,7 +271,7 @@ def compare(
 @options.measuring
 @options.as_json
 @click.pass_obj
-def evaluate(directory: Path, asked: options.Measuring, models: Sequence[str], json: bool) -> None:
+def evaluate(directory: Path, asked: measure.Measuring, models: Sequence[str], json: bool) -> None:
     """Measure runs, models or files of word vectors.
 
     \b
@@ -293,53 +279,12 @@ def evaluate(directory: Path, asked: options.Measuring, models: Sequence[str], j
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
-    from contrastcli import query as asking
-    from contrastcli.evaluation import gallery, suites
-    from contrastcli.evaluation.result import Options
-
-    wanted = suites.check_suites(asked.suites)
-    tasks = suites.check_tasks(asked.tasks, wanted) if asked.tasks is not None else ()
-    names = list(dict.fromkeys(asking.resolve_model(model, directory, os.environ) for model in models or (None,)))
-    _check_folder(asked.folder, pictures="geometry" in wanted)
-    with console.progress() as advance, _kept():
-        how = Options(asked.data_dir, tasks, asked.folder, asked.fresh, advance)
-        scores = gallery.evaluate_each(names, wanted, how, asked.pooling)
-        drawn = gallery.of_models(scores, how, asked.pooling) if "geometry" in wanted else []
+    scores, drawn = measure.measure(asked, models, directory)
     _print(render.scores(scores, json))
-    _show(drawn, asked.folder, shown=not json)
-    gaps = [gap for one in scores for result in one.results for gap in result.missing]
-    if gaps:
-        raise DataError(f"not measured: {', '.join(gap.task for gap in gaps)}: {gaps[0].what}", gaps[0].hint)
-
-
-@contextmanager
-def _kept() -> Iterator[None]:
-    """An interrupt of the body loses none of the tasks that are done."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise InterruptedEarly("interrupted", "what was measured is kept: the same command goes on there") from None
-
-
-def _check_folder(folder: Path | None, pictures: bool) -> None:
-    """Raises UsageError and RunError, before long work, where what comes of it could not be written."""
-    if folder is None:
-        return
-    if pictures:
-        from contrastcli.evaluation import draw
-
-        draw.require()
-    make_folder(folder)
-
-
-def _show(drawn: Sequence[Picture], folder: Path | None, shown: bool) -> None:
-    """Pictures in the terminal, and as files where there is a folder for them."""
-    from contrastcli.evaluation import gallery
-
-    if drawn and shown:
-        _print("\n" + gallery.text(drawn, render.width()))
-    for path in gallery.save(drawn, folder) if folder else ():
-        click.echo(f"wrote {path}", err=True)
+    if not json:
+        _print(render.drawings(drawn))
+    measure.save(drawn, asked.folder)
+    measure.check_whole(scores)
 
 
 @cli.command()

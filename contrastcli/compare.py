@@ -38,6 +38,16 @@ class Compared:
     paired: Paired | None = None
 
 
+def check(named: Sequence[Run], bootstrap: bool, dev: str | None) -> list[Run]:
+    """The runs that are meant, each once. Raises UsageError where there are not two, or `dev` serves nothing."""
+    chosen = list({run.path: run for run in named}.values())
+    if len(chosen) < 2:
+        raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
+    if dev and not bootstrap:
+        raise UsageError("--dev names the pairs of --bootstrap, which is not asked for", "add --bootstrap")
+    return chosen
+
+
 def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Compared:
     """Compare runs; with `bootstrap` also two models on the pairs of `dev`, by default those that chose both.
 

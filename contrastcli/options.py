@@ -17,6 +17,7 @@ import click
 
 from contrastcli import config, console
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
+from contrastcli.measure import Measuring
 from contrastcli.settings import Setting
 
 if TYPE_CHECKING:
@@ -74,18 +75,6 @@ class Job:
     resume: str | None = None
     seeds: int | None = None
     dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """What an evaluation is asked for; names are yet to be checked."""
-
-    suites: str
-    tasks: str | None
-    data_dir: Path | None
-    pooling: config.Pooling | None
-    folder: Path | None
-    fresh: bool
 
 
 def settings(body: Body) -> Body:
@@ -207,6 +196,16 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     known = grid.published(job.preset)
     points = {key: tuple(values) for key, values in known.grid.items()} | grid.parse(axes, job.typed)
     return grid.make(grid.layers(known, job.file), job.typed, points, job.seeds or known.seeds, job.name, directory)
+
+
+def check_training(job: Job, detach: bool) -> None:
+    """Raises UsageError for words of `train` that exclude each other."""
+    if job.seeds is not None and (detach or job.resume is not None):
+        raise UsageError("--seeds trains one run after another, here", "to go on with them: contrast sweep --resume")
+    if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
+        raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
+    if detach and job.json:
+        raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
 
 
 def check_question(texts: Sequence[str], corpus: Path | None) -> None:

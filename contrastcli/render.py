@@ -21,6 +21,7 @@ from contrastcli.status import Status
 
 if TYPE_CHECKING:
     from contrastcli.bench import Measured
+    from contrastcli.evaluation.pictures import Picture
     from contrastcli.evaluation.result import SuiteResult
     from contrastcli.evaluation.suites import Scores
     from contrastcli.query import Neighbour, Similarity
@@ -262,7 +263,7 @@ def presets(paths: Mapping[str, Path], to_json: bool) -> str:
     first = {name: header.partition(". ")[0].rstrip(".") for name, header in headers.items()}
     if to_json:
         return as_json(first)
-    room = width() - max(map(len, paths)) - 2
+    room = _width() - max(map(len, paths)) - 2
     return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in first.items()])
 
 
@@ -290,7 +291,14 @@ def _suite(result: SuiteResult, rows: Sequence[published.Row]) -> str:
     return "\n\n".join(filter(None, [table(header, body), "\n".join(notes), f"{result.suite}: {result.protocol}"]))
 
 
-def width() -> int:
+def drawings(drawn: Sequence[Picture]) -> str:
+    """Pictures as wide as the terminal, below what was printed before."""
+    from contrastcli.evaluation import gallery
+
+    return "\n" + gallery.text(drawn, _width()) if drawn else ""
+
+
+def _width() -> int:
     """Columns of the terminal."""
     return shutil.get_terminal_size().columns
 

@@ -20,7 +20,7 @@ TERMINAL = {"textual", "rich", "click"}
 
 LEFT = {"cli", "options", "start", "render", "console", "control", "runs", "status", "events", "catalogue"}
 LEFT |= {"config", "settings", "files", "errors", "tui", "chart", "curve", "grid", "groups"}
-LEFT |= {"sweep", "compare", "tables", "published", "__init__", "__main__"}
+LEFT |= {"sweep", "compare", "measure", "tables", "published", "__init__", "__main__"}
 """Modules that load no library of numbers when they are imported."""
 
 APP = LEFT - {"cli", "start", "__init__", "__main__"}
