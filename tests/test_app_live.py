@@ -335,7 +335,8 @@ def test_a_process_that_ends_before_it_goes_on_with_the_run_is_told_with_its_las
         run.log_path.write_text("contrast: error: no space is left\n")
         child.send_signal(signal.SIGKILL)
         await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
-        assert "r resume" in footer(page) and not says(page, "Stopped and saved")
+        await until(page, lambda: "r resume" in footer(page))  # the footer is made anew a moment later
+        assert not says(page, "Stopped and saved")
 
     with child:
         show(opened(run), body, NARROW)
