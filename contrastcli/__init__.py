@@ -22,6 +22,6 @@ def load(name: str) -> SentenceEncoder:
 
     Raises contrastcli.errors.DataError if there is none or it cannot be read.
     """
-    from contrastcli.query import load_model  # torch is imported only when a model is asked for
+    from contrastcli.model.query import load_model  # torch is imported only when a model is asked for
 
     return load_model(name)

@@ -15,7 +15,12 @@ from typing import Literal
 
 import click
 
-from contrastcli import __version__, config, console, measure, options, render, runs
+from contrastcli import __version__, options
+from contrastcli.commands import evaluate as measure
+from contrastcli.runs import directory as runs
+from contrastcli.settings import config
+from contrastcli.show import console
+from contrastcli.show import results as render
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -46,9 +51,13 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
     contrast tui
     contrast tui last
     """
+    _show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
+
+
+def _show(directory: Path, run: runs.Run | None, *, mouse: bool = True) -> None:
     from contrastcli.tui import app
 
-    app.show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
+    app.show(directory, run, mouse=mouse)
 
 
 @cli.command(cls=options.SettingsCommand)
@@ -64,7 +73,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     contrast train --preset simace-bert-base --data texts.txt --dry-run
     contrast train --resume last --max-steps 2000
     """
-    from contrastcli import start
+    from contrastcli.commands import train as start
 
     options.check_training(job, detach)
     if job.seeds is not None:
@@ -73,9 +82,9 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     chosen = start.changed(run, job.typed) if run else start.with_backbone_of(options.resolve(job), directory)
     if job.dry_run:
         return _print(render.dry_run(start.preview(chosen), job.json))
-    here = no_ui or job.json or not options.on_a_terminal()
-    where: start.Where = "background" if detach else "here" if here else "app"
-    raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, where=where, json=job.json))
+    plain = no_ui or detach or job.json or not options.on_a_terminal()
+    show = None if plain else partial(_show, directory)
+    raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, json=job.json, detach=detach, show=show))
 
 
 @cli.command(cls=options.SettingsCommand)
@@ -94,8 +103,9 @@ def sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
 
 
 def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
-    from contrastcli import grid, tables
-    from contrastcli import sweep as sweeping
+    from contrastcli.commands import sweep as sweeping
+    from contrastcli.runs import sweeps as grid
+    from contrastcli.show import comparison as tables
 
     found = options.sweep(job, axes, directory)
     if job.resume is None:
@@ -205,7 +215,7 @@ def watch(directory: Path, run: str, json: bool) -> None:
     contrast watch last
     contrast watch simace --json | jq .loss
     """
-    from contrastcli import start
+    from contrastcli.commands import train as start
 
     raise click.exceptions.Exit(start.watch(runs.find(run, directory), json))
 
@@ -223,7 +233,7 @@ def stop(directory: Path, run: str, wait: float) -> None:
     contrast stop last
     contrast stop simace --wait 0
     """
-    from contrastcli import control
+    from contrastcli.runs import process as control
 
     found = runs.find(run, directory)
     control.request_stop(found)
@@ -251,14 +261,14 @@ def compare(
     contrast compare simcse simace --bootstrap --dev stsb
     contrast compare simcse simace --plot --out pictures
     """
-    from contrastcli import compare as comparing
-    from contrastcli import tables
+    from contrastcli.commands import compare as comparing
+    from contrastcli.show import comparison as tables
 
     chosen = comparing.check([runs.find(name, directory) for name in names], bootstrap, dev)
     measure.check_folder(folder, pictures=True)
     _print(tables.comparison(comparing.compare(chosen, bootstrap, dev), json))
     if plot or folder:
-        from contrastcli.evaluation import gallery
+        from contrastcli.commands import gallery
 
         drawn = gallery.of_runs(chosen)
         if plot and not json:
@@ -301,8 +311,8 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     contrast encode questions.tsv -o vectors.parquet --model last --precision bf16
     contrast encode - -o vectors.safetensors < sentences.txt
     """
-    from contrastcli import encode as encoding
-    from contrastcli import query as asking
+    from contrastcli.commands import encode as encoding
+    from contrastcli.model import query as asking
 
     encoding.check_output(output)
     name = asking.resolve_model(model, directory, os.environ)
@@ -333,7 +343,7 @@ def query(
     contrast query - --model last --json < pairs.tsv
     """
     options.check_question(texts, corpus)
-    from contrastcli import query as asking
+    from contrastcli.model import query as asking
 
     name = asking.resolve_model(model, directory, os.environ)
     encoder = asking.load_model(name)
@@ -363,8 +373,8 @@ def export(
     contrast export last ./my-encoder
     contrast export simace ./my-onnx --format onnx
     """
-    from contrastcli import export as exporting
-    from contrastcli import query as asking
+    from contrastcli.commands import export as exporting
+    from contrastcli.model import query as asking
 
     click.echo(exporting.export_model(asking.resolve_model(model, directory, {}), dest, kind, overwrite=overwrite))
     if kind == "sentence-transformers":
@@ -390,7 +400,7 @@ def list_presets(json: bool) -> None:
     contrast presets list
     contrast presets list --json
     """
-    from contrastcli import grid
+    from contrastcli.runs import sweeps as grid
 
     names = [*config.preset_names(), *grid.preset_names()]
     _print(render.presets({name: grid.preset_path(name) for name in names}, json))
@@ -405,7 +415,7 @@ def show_preset(name: str) -> None:
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
     """
-    from contrastcli import grid
+    from contrastcli.runs import sweeps as grid
 
     click.echo(grid.preset_path(name).read_text(encoding="utf-8"), nl=False)
 
@@ -459,8 +469,8 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
     contrast bench
     contrast bench --model bert-base-uncased --rounds 5 --json
     """
-    from contrastcli import bench as benching
-    from contrastcli import query as asking
+    from contrastcli.commands import bench as benching
+    from contrastcli.model import query as asking
 
     name = asking.resolve_model(model, directory, {})
     with console.progress() as advance:
@@ -478,7 +488,7 @@ def doctor(directory: Path, json: bool) -> None:
     contrast doctor
     contrast doctor --json
     """
-    from contrastcli.doctor import examine
+    from contrastcli.commands.doctor import examine
 
     _print(render.facts(examine(directory), json))
 

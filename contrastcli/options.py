@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
-from contrastcli import config, console
+from contrastcli.commands.evaluate import Measuring
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
-from contrastcli.measure import Measuring
-from contrastcli.settings import Setting
+from contrastcli.settings import config
+from contrastcli.settings.setting import Setting
+from contrastcli.show import console
 
 if TYPE_CHECKING:
-    from contrastcli.grid import Sweep
+    from contrastcli.runs.sweeps import Sweep
 
 FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
 """Options of `train` that are not called as their setting is."""
@@ -187,7 +188,7 @@ def resolve(job: Job) -> config.Config:
 
 def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     """The sweep that is meant, a new one or one to go on with. Raises UsageError and DataError."""
-    from contrastcli import grid
+    from contrastcli.runs import sweeps as grid
 
     if job.resume is not None:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:

@@ -12,10 +12,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # sums depend on the number of threads; processes that tests start inherit it
 
 import pytest
-from command import Answer, Contrast
-from tiny import Tiny, train, write_tiny
 
-from contrastcli.runs import Run
+from contrastcli.runs.directory import Run
+from support.command import Answer, Contrast
+from support.tiny import Tiny, train, write_tiny
 
 
 @pytest.fixture(autouse=True)

@@ -23,16 +23,16 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from recorded import Kind, angles, append, recorded, started, stepped
-from screens import NARROW, WIDE, screen_text
 from textual.app import App
 
-from contrastcli.events import encode
-from contrastcli.runs import Run
-from contrastcli.status import Writer
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import encode
+from contrastcli.runs.status import Writer
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.feed import Feed
-from contrastcli.tui.live import LiveScreen
+from contrastcli.tui.live.screen import LiveScreen
+from support.recorded import Kind, angles, append, recorded, started, stepped
+from support.screens import NARROW, WIDE, screen_text
 
 PERIOD = 0.01  # seconds between the ticks of the timer
 MILLION = 1_000_000
@@ -42,7 +42,7 @@ HEAVY = ("torch", "transformers", "datasets", "scipy", "sklearn", "numpy")
 WRITER = """
 import sys, time, itertools
 sys.path.insert(0, sys.argv[2])
-from recorded import Kind, angles, stepped
+from support.recorded import Kind, angles, stepped
 from contrastcli.events import encode
 import msgspec
 with open(sys.argv[1], "ab", buffering=0) as file:

@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
-from contrastcli import config, errors, grid
+from contrastcli import errors
 from contrastcli.cli import cli
 from contrastcli.evaluation.suites import SUITES
+from contrastcli.runs import sweeps as grid
+from contrastcli.settings import config
 from contrastcli.tui.widgets import SCREENS
 
 ROOT = Path(__file__).parent.parent

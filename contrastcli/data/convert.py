@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, compress
 
-from contrastcli.catalogue import Form
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, dropped, rankable
 from contrastcli.data.roles import LABELS
 from contrastcli.errors import DataError
+from contrastcli.settings.catalogue import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
 _SCORES = (1.0, 0.5, 0.0)  # of a held-out pair, by its label

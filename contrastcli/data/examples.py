@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
 
-from contrastcli.catalogue import Form
 from contrastcli.data import roles
 from contrastcli.data.formats import Table
 from contrastcli.data.roles import LABELS
 from contrastcli.errors import DataError
+from contrastcli.settings.catalogue import Form
 
 FORMS: Mapping[Form, str] = {
     "sentences": "sentences",

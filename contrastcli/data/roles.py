@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-from contrastcli.catalogue import Form
 from contrastcli.data.formats import Table
 from contrastcli.errors import DataError, UsageError, nearest
+from contrastcli.settings.catalogue import Form
 
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
 

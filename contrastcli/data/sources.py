@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from contrastcli import config
-from contrastcli.catalogue import Form
 from contrastcli.data import hub
 from contrastcli.data.convert import hold_out, suit
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
 from contrastcli.data.formats import FORMATS, Table, format_of, read_file
 from contrastcli.errors import DataError, UsageError
+from contrastcli.settings import config
+from contrastcli.settings.catalogue import Form
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts that come with the package: nli.tsv to train on, dev.tsv with scored pairs."""

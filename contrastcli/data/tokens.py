@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.config import cache_dir
 from contrastcli.errors import DataError
 from contrastcli.files import read_json
+from contrastcli.settings.config import cache_dir
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer

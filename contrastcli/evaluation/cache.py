@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from contrastcli.config import cache_dir
 from contrastcli.errors import DataError
 from contrastcli.evaluation.result import Encode, Floats, Gap, Options, Subject
 from contrastcli.files import atomic_write, read_json
+from contrastcli.settings.config import cache_dir
 
 Task = dict[str, Any]
 """The scores of one task, ready for JSON."""

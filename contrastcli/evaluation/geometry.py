@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastcli.config import Data
 from contrastcli.data.examples import ScoredPairs, scored_from_table
 from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
@@ -22,8 +21,9 @@ from contrastcli.evaluation import clustering, senteval
 from contrastcli.evaluation.cache import Task, measure_each
 from contrastcli.evaluation.projection import pca, sample, tsne
 from contrastcli.evaluation.result import Gap, Options, Subject, SuiteResult, finite, two
-from contrastcli.events import HISTOGRAM_BINS
 from contrastcli.objectives.similarity import degrees
+from contrastcli.runs.events import HISTOGRAM_BINS
+from contrastcli.settings.config import Data
 
 TASKS = ("STS-B", *clustering.TASKS)
 """The clustering sets, drawn by t-SNE, are measured only where they are asked for by name."""

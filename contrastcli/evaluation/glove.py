@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.config import Pooling
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.result import Subject
+from contrastcli.settings.config import Pooling
 
 Floats = NDArray[np.float32]
 

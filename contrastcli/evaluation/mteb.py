@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from contrastcli.config import cache_dir
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.result import Floats, Gap, Options, Subject, SuiteResult, finite, mean, two
+from contrastcli.evaluation.silence import unlogged
 from contrastcli.objectives.similarity import cosines, unit
-from contrastcli.quiet import unlogged
+from contrastcli.settings.config import cache_dir
 
 if TYPE_CHECKING:
     from mteb import AbsTask

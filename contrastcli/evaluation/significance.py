@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.errors import DataError
+from contrastcli.runs.results import Bootstrap, Welch
 
 Floats = NDArray[np.floating]
 OnProgress = Callable[[int, int], None]
@@ -20,21 +20,6 @@ RESAMPLES = 1000
 """Bootstrap samples."""
 _SEED = 0
 _BLOCK = 50  # samples ranked at once: bounds memory on large test sets
-
-
-@dataclass(frozen=True)
-class Welch:
-    """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
-
-    `t`, `df` and the two-sided `p` are NaN where neither method varies.
-    """
-
-    difference: float
-    low: float
-    high: float
-    t: float
-    df: float
-    p: float
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
@@ -49,25 +34,6 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
         found = ttest_ind(first, second, equal_var=False)
     low, high = found.confidence_interval(0.95)
     return Welch(difference, float(low), float(high), float(found.statistic), float(found.df), float(found.pvalue))
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """Spearman of two models on the same pairs, in −1..1: `difference` is first − second, with its 95 % interval.
-
-    `p` is two-sided: how often resampling the pairs turns the sign. NaN where a correlation is undefined.
-    """
-
-    first: float
-    second: float
-    low: float
-    high: float
-    p: float
-    pairs: int
-
-    @property
-    def difference(self) -> float:
-        return self.first - self.second
 
 
 def bootstrap(first: Floats, second: Floats, gold: Floats) -> Bootstrap:
@@ -112,7 +78,7 @@ def _p(differences: Floats) -> float:
 def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
     """Cosine of each pair under a run's best checkpoint or any other model: (P,). Raises DataError."""
     from contrastcli.evaluation.sts import cosine
-    from contrastcli.query import load_model
+    from contrastcli.model.query import load_model
 
     encoder = load_model(model)
     numbers = {text: n for n, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from contrastcli.config import Pooling
 from contrastcli.errors import UsageError, nearest
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.result import OnProgress, Options, Subject, SuiteResult
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.cache import fingerprint
-from contrastcli.query import folder_of, load_model
+from contrastcli.model.query import folder_of, load_model
+from contrastcli.settings.config import Pooling
 
 SUITES = ("sts", "transfer", "fewshot", "clustering", "geometry", "mteb")
 """Each is the module of that name, imported when it is asked for."""

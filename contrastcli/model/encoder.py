@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastcli.config import Pooling
 from contrastcli.data.batching import Indices, chunks
 from contrastcli.data.tokens import Tokenizer, TokenTable
 from contrastcli.model.backbone import Backbone
 from contrastcli.model.pooling import pool
+from contrastcli.settings.config import Pooling
 
 Precision = Literal["fp32", "bf16"]
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: large enough to fill a device, small beside the weights

@@ -21,11 +21,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from contrastcli.config import Pooling
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_backbone
 from contrastcli.model.encoder import Dense, SentenceEncoder
+from contrastcli.settings.config import Pooling
 
 _OWN = "sentence_transformers."
 _PREFIX = f"{_OWN}models."  # versions 2 to 6 know their modules by these names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from contrastcli.config import Pooling
 from contrastcli.model.backbone import Hidden
+from contrastcli.settings.config import Pooling
 
 
 def pool(hidden: Hidden, mask: Tensor, pooling: Pooling) -> Tensor:

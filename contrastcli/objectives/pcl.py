@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from contrastcli.catalogue import PEER
 from contrastcli.objectives.functional import full_precision, masked, mean_over
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import Similarity, paired, pairwise
+from contrastcli.settings.catalogue import PEER
 
 
 def pcl(

@@ -9,14 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import (
-    among,
-    fresh_linear,
-    full_precision,
-    masked,
-    mean_over,
-    pair_features,
-)
+from contrastcli.objectives.functional import among, fresh_linear, full_precision, masked, mean_over, pair_features
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import Similarity, cosines, from_cosine
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from contrastcli.events import HISTOGRAM_BINS, Angles
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import degrees, unit
+from contrastcli.runs.events import HISTOGRAM_BINS, Angles
 
 
 @torch.no_grad()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from contrastcli.catalogue import PEER
 from contrastcli.data.batching import Corpus, Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.objectives.rows import Rows
+from contrastcli.settings.catalogue import PEER
 from contrastcli.training.views import Perturber
 
 

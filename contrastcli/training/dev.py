@@ -14,9 +14,9 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation.geometry import alignment, uniformity
 from contrastcli.evaluation.sts import spearman
-from contrastcli.events import Evaluated
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.similarity import unit
+from contrastcli.runs.events import Evaluated
 
 COLLAPSE = 0.10
 """A dev Spearman this far below its best is said as it happens."""

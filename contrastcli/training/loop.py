@@ -11,18 +11,18 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
-from contrastcli.config import Config
 from contrastcli.data.batching import Indices
 from contrastcli.errors import DivergedError, RunError
-from contrastcli.events import AnyEvent, Note, Saved, Step
 from contrastcli.files import atomic_write
+from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.runs.events import AnyEvent, Note, Saved, Step
+from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
 from contrastcli.training.batch import Batch, Batcher
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.clock import Clock
 from contrastcli.training.dev import COLLAPSE, DevSet
-from contrastcli.training.devices import is_out_of_memory, memory_mb
 from contrastcli.training.distributed import World
 from contrastcli.training.optim import gradient_norm, set_rate
 from contrastcli.training.plan import Plan

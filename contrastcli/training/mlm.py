@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from contrastcli.catalogue import ObjectiveSettings
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_language_model_head
 from contrastcli.model.encoder import Precision, SentenceEncoder, autocast, pad
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
+from contrastcli.settings.catalogue import ObjectiveSettings
 from contrastcli.training.seeds import MASKS, seed_of
 
 

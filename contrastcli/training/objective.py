@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from contrastcli.catalogue import ObjectiveSettings, Spec
 from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
+from contrastcli.settings.catalogue import ObjectiveSettings, Spec
 
 Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[str, Tensor]]]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from contrastcli.config import Train
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.settings.config import Train
 
 
 def make_optimizer(settings: Train, encoder: SentenceEncoder, extras: nn.ModuleDict) -> torch.optim.Optimizer:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contrastcli.config import Config
 from contrastcli.data.batching import BatchOrder, Corpus, Indices
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.sources import load_dev, load_examples
 from contrastcli.errors import UsageError
+from contrastcli.settings.config import Config
 from contrastcli.training.teachers import Teacher, named_teachers
 
 

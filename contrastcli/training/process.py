@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from contrastcli import control
 from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly
-from contrastcli.events import AnyEvent, Done, EventWriter, Note, Started
 from contrastcli.files import writing_to
-from contrastcli.runs import Run
-from contrastcli.status import Writer
+from contrastcli.model.devices import choose_device, choose_precision
+from contrastcli.runs import process as control
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import AnyEvent, Done, EventWriter, Note, Started
+from contrastcli.runs.status import Writer
 from contrastcli.training import checkpoint
-from contrastcli.training.devices import choose_device, choose_precision
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import check_data, write_environment
 from contrastcli.training.loop import Emit

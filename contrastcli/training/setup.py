@@ -9,19 +9,19 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from contrastcli.config import Config
 from contrastcli.data.tokens import tokenise
 from contrastcli.errors import DataError
-from contrastcli.events import Note, Progress
 from contrastcli.files import writing_to
+from contrastcli.model.devices import choose_precision, default_budget
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import locate
+from contrastcli.runs.events import Note, Progress
+from contrastcli.settings.config import Config
 from contrastcli.training import checkpoint
 from contrastcli.training.batch import Batcher
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
-from contrastcli.training.devices import choose_precision, default_budget
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Emit, Trainer
 from contrastcli.training.mlm import MaskedLanguageModel, load_mlm

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastcli.catalogue import ObjectiveSettings
-from contrastcli.config import Pooling
 from contrastcli.errors import UsageError
 from contrastcli.model.cache import Vectors, cached_vectors
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import locate
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
+from contrastcli.settings.catalogue import ObjectiveSettings
+from contrastcli.settings.config import Pooling
 
 OnProgress = Callable[[int, int], None]
 

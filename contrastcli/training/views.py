@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from contrastcli.catalogue import Perturbation
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import Ids, Tokenizer, TokenTable
+from contrastcli.settings.catalogue import Perturbation
 from contrastcli.training.seeds import PERTURB, seed_of
 
 SHARE = 0.2

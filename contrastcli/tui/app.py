@@ -15,10 +15,10 @@ from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from contrastcli import control
-from contrastcli.config import state_dir
 from contrastcli.errors import ContrastError
-from contrastcli.runs import Run
+from contrastcli.runs import process as control
+from contrastcli.runs.directory import Run
+from contrastcli.settings.config import state_dir
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Choice, Help, Question
 from contrastcli.tui.screen import ModeScreen
@@ -45,31 +45,31 @@ def _settle() -> None:
 
 
 def _setup() -> Screen[None]:
-    from contrastcli.tui.setup import SetupScreen
+    from contrastcli.tui.setup.screen import SetupScreen
 
     return SetupScreen()
 
 
 def _live() -> Screen[None]:
-    from contrastcli.tui.live import LiveScreen
+    from contrastcli.tui.live.screen import LiveScreen
 
     return LiveScreen()
 
 
 def _runs() -> Screen[None]:
-    from contrastcli.tui.runs import RunsScreen
+    from contrastcli.tui.runs.screen import RunsScreen
 
     return RunsScreen()
 
 
 def _evaluate() -> Screen[None]:
-    from contrastcli.tui.evaluate import EvaluateScreen
+    from contrastcli.tui.evaluate.screen import EvaluateScreen
 
     return EvaluateScreen()
 
 
 def _query() -> Screen[None]:
-    from contrastcli.tui.query import QueryScreen
+    from contrastcli.tui.query.screen import QueryScreen
 
     return QueryScreen()
 
@@ -132,7 +132,7 @@ class ContrastApp(App[None]):
 
     async def open_run(self, run: Run) -> None:
         """Show a run in Live, in progress or ended."""
-        from contrastcli.tui.live import LiveScreen
+        from contrastcli.tui.live.screen import LiveScreen
 
         self.run_shown = run
         await self.switch_mode("live")
@@ -140,14 +140,14 @@ class ContrastApp(App[None]):
 
     async def evaluate_model(self, name: str) -> None:
         """Go to Evaluate with a run or model chosen."""
-        from contrastcli.tui.evaluate import EvaluateScreen
+        from contrastcli.tui.evaluate.screen import EvaluateScreen
 
         await self.switch_mode("evaluate")
         cast(EvaluateScreen, self.screen).choose(name)
 
     async def query_model(self, name: str) -> None:
         """Go to Query with a run or model chosen."""
-        from contrastcli.tui.query import QueryScreen
+        from contrastcli.tui.query.screen import QueryScreen
 
         await self.switch_mode("query")
         cast(QueryScreen, self.screen).choose(name)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from contrastcli import events
-from contrastcli.console import PROGRESS
-from contrastcli.events import Progress
+from contrastcli.runs import events
+from contrastcli.runs.events import Progress
+from contrastcli.show.console import PROGRESS
 
 OnProgress = Callable[[Progress], None]
 

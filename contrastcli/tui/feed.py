@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from contrastcli.events import Started, decode
+from contrastcli.runs.events import Started, decode
 from contrastcli.tui.history import History
 
 POLL = 0.2

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import pairwise
 
-from contrastcli import status
-from contrastcli.console import describe, printable
-from contrastcli.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step
+from contrastcli.runs import status
+from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step
+from contrastcli.show.console import describe, printable
 
 LOG_LINES = 300
 """Lines of the log that are kept."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from contrastcli.config import state_dir
 from contrastcli.files import atomic_write
+from contrastcli.settings.config import state_dir
 
 
 class State(msgspec.Struct):

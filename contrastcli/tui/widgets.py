@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from contrastcli.chart import Cells, Chart, draw
+from contrastcli.show.chart import Cells, Chart, draw
 
 INKS = 6
 """Lines that have a colour of their own; they also differ in their dashes."""

@@ -1,0 +1,1 @@
+"""One file per command: what it does once its words are understood."""

@@ -1,0 +1,54 @@
+"""What this machine offers to training."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import contrastcli
+from contrastcli.settings import config
+
+
+def examine(runs_dir: Path) -> dict[str, Any]:
+    """Versions, device, precision, folders and extras by name. Loads torch, asks no network."""
+    import torch
+
+    from contrastcli.model.devices import choose_device, choose_precision, default_budget
+
+    device = choose_device("auto")
+    return {
+        "contrast": contrastcli.__version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("torch", "tokenizers", "transformers", "datasets")},
+        "device": str(device),
+        "device name": torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else platform.processor() or "unknown",
+        "precision": f"{choose_precision('auto', device)} (train.precision auto)",
+        "token budget": f"{default_budget(device):,} tokens at once",
+        "threads": torch.get_num_threads(),
+        "runs": f"{runs_dir} ({_writable(runs_dir)})",
+        "cache": f"{config.cache_dir()} ({_writable(config.cache_dir())})",
+        "user settings": f"{config.user_file()} ({'present' if config.user_file().is_file() else 'none'})",
+        "presets": f"{config.presets_dir()} ({len(config.preset_names())})",
+        "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "asked when a name needs it",
+        "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _writable(folder: Path) -> str:
+    """Whether a folder, or the nearest one above it that exists, can be written."""
+    while not folder.exists():
+        folder = folder.parent
+    return "writable" if os.access(folder, os.W_OK) else "not writable"

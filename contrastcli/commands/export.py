@@ -1,0 +1,305 @@
+"""A run or a model → a folder that others load, with a model card; or ONNX. What was written is checked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import contrastcli
+from contrastcli.errors import RunError, UsageError
+from contrastcli.files import flush_tree, writing_to
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.locate import locate
+from contrastcli.model.pooling import pool
+from contrastcli.runs.directory import Run
+from contrastcli.settings.config import Config
+
+Format = Literal["sentence-transformers", "onnx"]
+Floats = NDArray[np.float32]
+
+SENTENCES = (
+    "A dog runs across the field.",
+    "A puppy sprints over the grass.",
+    "Two men are playing chess in the park.",
+    "Nobody is playing chess.",
+    "The central bank raised interest rates by a quarter of a point.",
+    "Shares fell sharply after the announcement.",
+    "Why does my bread not rise?",
+    "How do I reset my password?",
+    "She has been learning the cello since she was nine, and last week she played in the town hall.",
+    "The committee will meet on 12 March 2024, at 9:30 a.m., in room B-214.",
+    "Water boils at a lower temperature on a mountain, because the pressure of the air is lower there.",
+    "I couldn't have said it better myself!",
+    "The mitochondrion turns nutrients into adenosine triphosphate.",
+    "def mean(xs): return sum(xs) / len(xs)",
+    "https://example.org/a?b=c&d=1",
+    "Das Wetter in Zürich ist heute schön.",
+    "El tren a Sevilla sale a las ocho.",
+    "東京は日本の首都です。",
+    "Rain.",
+    "no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no",
+)
+"""What an export is checked on: short and long, plain and odd."""
+
+_ALIKE = 0.9999  # cosine of a vector before and after
+_CLOSE = 1e-4  # between numbers of torch and of onnxruntime
+_OPSET = 17  # the first with layer normalisation; old runtimes know it
+_MARKS = ("modules.json", "model.onnx")  # of what this module has written
+
+
+def export_model(name: str, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False) -> Path:
+    """Write the model of a run directory, a folder or a hub name to a new folder, which appears when it is whole.
+
+    Raises UsageError where `dest` has something in it already or a package is missing, RunError where it cannot be
+    written or what was written is not the same model, and DataError where there is no model.
+    """
+    _check_dest(dest, overwrite)
+    run = Run(Path(name)) if (Path(name) / "config.toml").is_file() else None
+    encoder = load_encoder(run.checkpoint() if run else locate(name)).eval()
+    title = run.name if run else Path(name).resolve().name
+    with writing_to(dest), _appearing(dest.resolve()) as folder:
+        if kind == "onnx":
+            _write_onnx(encoder, folder)
+        else:
+            _write(encoder, folder)
+        (folder / "README.md").write_text(card(encoder, run, title, onnx=kind == "onnx"), encoding="utf-8")
+    return dest
+
+
+def _check_dest(dest: Path, overwrite: bool) -> None:
+    """Raises UsageError unless `dest` is free, or an earlier export that may be replaced."""
+    if not dest.exists() or (dest.is_dir() and not any(dest.iterdir())):
+        return
+    if not overwrite:
+        raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
+    if not any((dest / mark).is_file() for mark in _MARKS):  # a slip must not cost a home folder
+        raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
+
+
+@contextlib.contextmanager
+def _appearing(dest: Path) -> Iterator[Path]:
+    """A folder to write to, yet to be made, which takes the place of `dest` when the body has ended well."""
+    draft, former = (dest.with_name(f".{dest.name}.{end}") for end in ("draft", "former"))
+    shutil.rmtree(draft, ignore_errors=True)
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield draft
+        flush_tree(draft)
+        replaces = dest.exists()
+        if replaces:  # a former one without a successor, of an export that was killed here, stays until there is one
+            shutil.rmtree(former, ignore_errors=True)
+            dest.rename(former)
+        try:
+            draft.rename(dest)
+        except OSError:
+            if replaces:
+                former.rename(dest)
+            raise
+        shutil.rmtree(former, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(encoder: SentenceEncoder, folder: Path) -> None:
+    save_encoder(encoder, folder)
+    before, after = encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES)
+    cosine = (before * after).sum(axis=1) / np.linalg.norm(before, axis=1) / np.linalg.norm(after, axis=1)
+    if not cosine.min() > _ALIKE:
+        raise _differs(folder, f"a cosine is {cosine.min():.6f}")
+
+
+def _differs(folder: Path, how: str) -> RunError:
+    return RunError(f"what was written to {folder} is not the same model: {how}", "report this as a bug")
+
+
+class _Graph(nn.Module):
+    """The whole model, from token ids to the sentence embedding."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(B, T) ids, (B, T) mask of 0 and 1 → (B, d)."""
+        mask = attention_mask.bool()
+        return self.encoder.finish(pool(self.encoder.backbone(input_ids, mask), mask, self.encoder.pooling))
+
+
+def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
+    """model.onnx (input_ids, attention_mask → sentence_embedding), config and tokenizer, checked with onnxruntime."""
+    try:
+        import onnx  # noqa: F401  what torch exports with
+        import onnxruntime
+    except ImportError:
+        raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
+    folder.mkdir()
+    encoder.tokenizer.save(folder)
+    (folder / "config.json").write_text(json.dumps(encoder.backbone.config, indent=2) + "\n", encoding="utf-8")
+    _trace(encoder, folder / "model.onnx")
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than those of the trace, with and without padding
+        ids, mask = _padded(encoder, texts)
+        (found,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
+        apart = float(np.abs(encoder.encode(texts) - found).max())
+        if not apart < _CLOSE:
+            raise _differs(folder, f"numbers differ by {apart:.1e}")
+
+
+def _trace(encoder: SentenceEncoder, path: Path) -> None:
+    """Record the operations on a few texts, of which some are padded: what holds for these holds for all.
+
+    torch's newer exporter (dynamo) cannot: the BERT family asks whether a batch is padded at all.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # remarks on the exporter's own inside
+        torch.onnx.export(
+            _Graph(encoder).eval(),
+            _padded(encoder, SENTENCES[:3]),
+            path,
+            input_names=["input_ids", "attention_mask"],
+            output_names=["sentence_embedding"],
+            dynamic_axes={name: {0: "batch", 1: "length"} for name in ("input_ids", "attention_mask")}
+            | {"sentence_embedding": {0: "batch"}},
+            opset_version=_OPSET,
+            dynamo=False,
+        )
+
+
+def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Token ids and a mask of 0 and 1 as other tools would make them, both (B, T)."""
+    prefixed = [encoder.prompt + text for text in texts]
+    rows = [torch.tensor(ids) for ids in encoder.tokenizer.encode(prefixed, encoder.max_length)]
+    ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.tokenizer.pad_id)
+    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    return ids, mask
+
+
+_FRONT = """---
+library_name: {library}
+pipeline_tag: sentence-similarity
+tags: [sentence-similarity, feature-extraction, contrast]
+# license: yours to choose; that of the backbone and of the data may bind it
+---
+"""
+_USE = """## Use
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("this folder")
+model.similarity(*model.encode(["a dog runs", "a puppy sprints"]))
+```
+
+or, with the tool that made it, `contrastcli.load("this folder").encode([…])` in Python and in a shell
+
+    contrast query "a dog runs" "a puppy sprints" --model "this folder"
+"""
+_ONNX = """## Use
+
+`model.onnx` takes `input_ids` and `attention_mask`, both (batch, length) int64, and gives `sentence_embedding`,
+(batch, {width}) float32: pooling and all that follows it are inside. Texts are tokenised by `tokenizer.json`,
+truncated to {longest} tokens and padded on the right{prompt}.
+"""
+_POOLING = {
+    "cls": "the last layer's vector of the first token (CLS)",
+    "mean": "the mean of the last layer over all tokens, CLS and SEP included",
+    "mean-no-cls": "the mean of the last layer over all tokens but CLS",
+    "first-last": "the mean over all tokens of the embedding layer and the last layer",
+    "last-mean": "the mean over all tokens of the last two layers",
+}
+
+
+def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
+    """The card in Markdown, with the front matter that the hub reads. Raises DataError where the run is malformed."""
+    prompt = f" after `{encoder.prompt}` has been put before them" if encoder.prompt else ""
+    use = _ONNX.format(width=encoder.width, longest=encoder.max_length, prompt=prompt) if onnx else _USE
+    parts = [_FRONT.format(library="onnx" if onnx else "sentence-transformers"), f"# {name}\n", _contract(encoder), use]
+    if run is not None:
+        parts += [_training(run, run.config()), _scores(run)]
+    return "\n".join([*filter(None, parts), f"Written by contrast {contrastcli.__version__}.\n"])
+
+
+def _contract(encoder: SentenceEncoder) -> str:
+    """What makes a vector of a text; whoever computes the model otherwise must do the same."""
+    steps = [f"Pooling `{encoder.pooling}`: {_POOLING[encoder.pooling]}."]
+    if encoder.dense is not None:
+        steps.append(f"Then Linear + {type(encoder.dense.activation).__name__}.")
+    if encoder.normalize:
+        steps.append("Then scaled to unit length.")
+    if encoder.prompt:
+        steps.append(f"Every text is prefixed with `{encoder.prompt}`.")
+    size = f"A sentence encoder: texts of up to {encoder.max_length} tokens to vectors of {encoder.width} dimensions."
+    return f"{size} {' '.join(steps)} Vectors are compared by their cosine.\n"
+
+
+def _training(run: Run, config: Config) -> str:
+    status = run.status()
+    lines = ["## Training\n", f"Objective `{config.spec.name}`: {config.spec.paper}. Data: `{config.data.train}`.\n"]
+    if status.best is not None:
+        dev = f"Spearman × 100 on the dev pairs `{config.dev.data}`"
+        lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
+    rows = [(f"`{key}`", value) for key, value in config.flat().items()]
+    return "\n".join([*lines, _table(("setting", "value"), rows)])
+
+
+_CELLS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "sts": (
+        ("pairs", "pairs"),
+        ("Spearman × 100", "all.spearman"),
+        ("mean of subsets", "mean.spearman"),
+        ("weighted by pairs", "wmean.spearman"),
+    ),
+    "transfer": (("rows", "rows"), ("accuracy", "accuracy"), ("F1", "f1")),
+    "fewshot": (("rows", "rows"), ("mean", "mean"), ("SD", "sd")),
+    "clustering": (("rows", "rows"), ("accuracy", "accuracy"), ("NMI", "nmi"), ("AMI", "ami"), ("ARI", "ari")),
+    "geometry": (("positives", "pairs"), ("alignment", "alignment"), ("uniformity", "uniformity")),
+    "mteb": (("metric", "metric"), ("score", "score")),
+}
+"""The columns of each suite's table, and where their values stand in a task's scores; an average is of the second."""
+
+
+def _scores(run: Run) -> str:
+    suites: Mapping[str, Mapping[str, Any]] = run.scores().get("suites", {})
+    return "\n".join(f"## Scores: {name}\n\n{_suite(name, tasks)}" for name, tasks in suites.items() if name in _CELLS)
+
+
+def _suite(name: str, tasks: Mapping[str, Any]) -> str:
+    """A row a task, then the average."""
+    columns = _CELLS[name]
+    rows: list[Sequence[object]] = [
+        (task, *(_cell(scores, path) for _, path in columns))
+        for task, scores in tasks.items()
+        if isinstance(scores, Mapping) and columns[0][1] in scores
+    ]
+    if tasks.get("average") is not None:
+        rows.append(("average", "", _cell(tasks, "average"), *[""] * (len(columns) - 2)))
+    table = _table(("", *(title for title, _ in columns)), rows)
+    return f"{table}\n{tasks['protocol']}\n" if "protocol" in tasks else table
+
+
+def _cell(scores: Mapping[str, Any], path: str) -> str:
+    """A value by its keys with dots: counts as such, scores with two decimals; a dash for what is not a number."""
+    found: Any = scores
+    for key in path.split("."):
+        if key not in found:
+            return ""  # F1 is of some tasks only
+        found = found[key]
+    if found is None:
+        return "–"
+    return f"{found:.2f}" if isinstance(found, float) else f"{found:,}" if isinstance(found, int) else str(found)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [columns, ["---"] * len(columns), *([str(cell).replace("|", r"\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

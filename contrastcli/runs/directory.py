@@ -1,0 +1,287 @@
+"""The run directory: create, find, list, remove, prune and compare runs.
+
+runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
+  2026-11-20-1432-simace-bert-base-7f3a/
+    config.toml        the resolved settings: `train --config` on it alone repeats the run
+    environment.json   versions, device, precision, data fingerprints, host
+    events.jsonl       append only, one event a line
+    train.log          stdout and stderr of a training process that has no terminal
+    checkpoints/000120/
+    checkpoints.json   {"last": "000120", "best": "000100"}
+    alive              who trains; touched every second meanwhile
+    stop.request       asks the training process to stop
+    lock               held by the process that trains
+    scores.json        what evaluation measured
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from contrastcli.settings import config as configs
+from contrastcli.runs import events, status
+from contrastcli.settings.config import Config
+from contrastcli.errors import DataError, RunError, UsageError, nearest
+from contrastcli.runs.events import Angles, AnyEvent, Evaluated
+from contrastcli.files import atomic_write, locked, read_json, writing_to
+from contrastcli.runs.methods import Group, Member, group, numbers
+from contrastcli.settings.setting import Value
+from contrastcli.runs.status import Status
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run directory; what it says is read anew each time."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def environment_path(self) -> Path:
+        return self.path / "environment.json"
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "train.log"
+
+    @property
+    def alive_path(self) -> Path:
+        return self.path / "alive"
+
+    @property
+    def stop_path(self) -> Path:
+        return self.path / "stop.request"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def scores_path(self) -> Path:
+        return self.path / "scores.json"
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.path / "checkpoints.json"
+
+    def config(self) -> Config:
+        """The settings. Raises DataError or UsageError where they are missing or malformed."""
+        return configs.resolve([configs.file_layer(self.config_path)])
+
+    def events(self) -> list[AnyEvent]:
+        """All that it said, without what a resume made void."""
+        return events.read(self.events_path)
+
+    def status(self) -> Status:
+        """How it is."""
+        return status.read(self.events_path, self.alive_path, self.config_path)
+
+    def created(self) -> float:
+        """When it was made, in seconds since the epoch."""
+        return status.created_at(self.events_path, self.config_path)
+
+    def checkpoints(self) -> dict[str, str]:
+        """Folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
+        return read_json(self.checkpoints_path, dict[str, str]) or {}
+
+    def checkpoint(self, which: Literal["best", "last"] | None = None) -> Path:
+        """The folder of a checkpoint, by default the best, else the last. Raises DataError if there is none."""
+        saved = self.checkpoints()
+        name = saved.get(which) if which else saved.get("best") or saved.get("last")
+        if name is None:
+            raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", "let it train until it has saved")
+        path = self.checkpoints_dir / name
+        if not path.is_dir():
+            raise DataError(f"the checkpoint {path} is missing", f"restore it: {self.checkpoints_path} names it")
+        return path
+
+    def scores(self) -> dict[str, Any]:
+        """What evaluation measured; empty before it. Raises DataError."""
+        return read_json(self.scores_path, dict[str, Any]) or {}
+
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Keep every other process from training here. Raises RunError if one does, or if it cannot be written."""
+        taken = RunError(f"a process is training in {self.path} already", f"contrast watch {self.name} shows it")
+        return locked(self.lock_path, taken)
+
+    def size_bytes(self) -> int:
+        """Bytes of all its files."""
+        return _size(self.path)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # training prunes meanwhile
+            total += 0 if path.is_dir() else path.lstat().st_size
+    return total
+
+
+def runs_dir(option: str | None) -> Path:
+    """Where runs are: the option, else CONTRAST_RUNS, else ./runs."""
+    return Path(option or os.environ.get("CONTRAST_RUNS") or "runs")
+
+
+def create(config: Config, directory: Path, name: str | None) -> Run:
+    """A new run directory that holds its settings; without a name, one made of the date, objective and backbone.
+
+    Raises UsageError for a bad name, RunError if it exists or cannot be written.
+    """
+    run = Run(directory / (new_name(config, directory) if name is None else checked_name(name)))
+    with writing_to(directory):
+        make_runs_dir(directory)
+        try:
+            run.path.mkdir()
+        except FileExistsError:
+            raise RunError(f"{run.path} exists", "choose another --name, or remove it: contrast runs rm") from None
+        try:
+            atomic_write(run.config_path, config.to_toml().encode())
+        except OSError:
+            run.path.rmdir()  # so that the name is free once there is room
+            raise
+    return run
+
+
+def make_runs_dir(directory: Path) -> None:
+    """A folder for runs, which git does not look into. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if not any(directory.iterdir()):  # a folder in use, such as --runs-dir ., keeps its own idea of what git sees
+        (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+
+
+def checked_name(name: str) -> str:
+    """The name that a user gives a run. Raises UsageError for a bad one."""
+    if name == "last" or not re.fullmatch(r"\w[\w.,=+@-]*", name):
+        raise UsageError(
+            f"a run cannot be named '{name}'",
+            "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run",
+        )
+    return name
+
+
+def new_name(config: Config, directory: Path) -> str:
+    """A name that no run has, made of the date, objective and backbone."""
+    backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
+    words = [time.strftime("%Y-%m-%d-%H%M"), config.spec.name, re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")]
+    while True:
+        name = "-".join(word for word in [*words, os.urandom(2).hex()] if word)
+        if not (directory / name).exists():
+            return name
+
+
+def list_runs(directory: Path) -> list[Run]:
+    """All runs of a directory, the newest first."""
+    folders = directory.iterdir() if directory.is_dir() else ()
+    found = [Run(folder) for folder in folders if _is_run(folder)]
+    return sorted(found, key=lambda run: (run.created(), run.name), reverse=True)
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "config.toml").is_file()
+
+
+def find(word: str, directory: Path) -> Run:
+    """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
+    if word != "last" and _is_run(Path(word)):
+        return Run(Path(word))
+    found = list_runs(directory)
+    if not found:
+        raise DataError(f"there is no run in {directory}", "make one: contrast train --preset starter --no-ui")
+    if word == "last":
+        return found[0]
+    named = [run for run in found if run.name == word] or [run for run in found if word and word in run.name]
+    if not named:
+        raise DataError(f"there is no run '{word}' in {directory}", nearest(word, [run.name for run in found[:20]]))
+    if len(named) > 1:
+        raise DataError(f"'{word}' means {len(named)} runs", f"say which: {', '.join(run.name for run in named[:20])}")
+    return named[0]
+
+
+def remove(run: Run) -> None:
+    """Delete a run. Raises RunError for one in progress."""
+    if run.status().state in ("starting", "running"):
+        raise RunError(f"run {run.name} is in progress", f"contrast stop {run.name} stops it first")
+    with run.locked():
+        pass  # a silent process may still hold it
+    with writing_to(run.path):
+        shutil.rmtree(run.path)
+
+
+def prune(runs: Iterable[Run]) -> int:
+    """Delete what only a resume needs from the checkpoints of runs that have ended; their models stay.
+
+    Returns the bytes freed. Raises RunError.
+    """
+    freed = 0
+    for run in runs:
+        for folder in sorted(run.checkpoints_dir.glob("*/training")) if run.status().ended else ():
+            freed += _size(folder)
+            with writing_to(folder):
+                shutil.rmtree(folder)
+    return freed
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run: how it is, its last dev evaluation, its last angles, and its scores."""
+
+    name: str
+    status: Status
+    dev: Evaluated | None
+    angles: Angles | None
+    scores: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side: `settings` holds those that differ, a value per run, None where its objective has no such.
+
+    `groups` has the same runs by method: those that differ only in their seed are one.
+    """
+
+    settings: Mapping[str, tuple[Value | None, ...]]
+    results: tuple[Result, ...]
+    groups: tuple[Group, ...]
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """The settings that differ and the results, in the order of the runs. Raises DataError or UsageError."""
+    members = [member(run) for run in runs]
+    keys = dict.fromkeys(key for m in members for key in m.settings)
+    columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
+    differing = {key: column for key, column in columns.items() if len(set(column)) > 1}
+    return Comparison(differing, tuple(_result(run) for run in runs), group(members))
+
+
+def member(run: Run) -> Member:
+    """A run as one of a group. Raises DataError or UsageError."""
+    found = run.status()
+    return Member(run.name, run.config().flat(), found.state, numbers(found.best, run.scores()))
+
+
+def _result(run: Run) -> Result:
+    found = status.digest(run.events_path)
+    return Result(run.name, run.status(), found.evaluated, found.angles, run.scores())

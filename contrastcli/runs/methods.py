@@ -1,0 +1,136 @@
+"""Runs that differ only in their seed are one method: mean and standard deviation of what came of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contrastcli.settings.setting import Value
+
+_WITHOUT_CONSEQUENCE = {"train.seed", "train.device", "train.token_budget", "train.log_every", "train.save_every"}
+"""Settings that do not make another method: the seed, and how a run is carried out."""
+
+_PATHS = ("data.train", "dev.data", "model.backbone")
+_HEADLINES = (("all", "spearman"), ("accuracy",), ("mean",), ("score",))
+"""Where a task's entry in scores.json has the number that the papers print."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number over seeds; `deviation` has n − 1 below it and is None for a single value."""
+
+    values: tuple[float, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / self.n
+
+    @property
+    def deviation(self) -> float | None:
+        if self.n < 2:
+            return None
+        return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / (self.n - 1))
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run as far as groups know it; `numbers` has its dev score and scores × 100 by name."""
+
+    name: str
+    settings: Mapping[str, Value]
+    state: str
+    numbers: Mapping[str, float]
+
+    @property
+    def seed(self) -> Value:
+        return self.settings["train.seed"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one method; `settings` are those that differ between groups, None where an objective has no such.
+
+    `spreads` is over the runs that finished, each seed once, and has the numbers that all of these have.
+    """
+
+    settings: Mapping[str, Value | None]
+    members: tuple[Member, ...]
+    spreads: Mapping[str, Spread]
+
+    @property
+    def counted(self) -> tuple[Member, ...]:
+        """The runs that the spreads are of."""
+        return _counted(self.members)
+
+
+def numbers(best: float | None, scores: Mapping[str, Any]) -> dict[str, float]:
+    """The best dev Spearman and the headline of each task and average of a scores.json, all × 100.
+
+    Names are `dev`, `sts STS12`, `sts average`, `transfer MR` …
+    """
+    found = {} if best is None else {"dev": 100 * best}
+    for suite, entries in scores.get("suites", {}).items():
+        for task, entry in entries.items():
+            if (value := _headline(entry)) is not None:
+                found[f"{suite} {task}"] = value
+    return found
+
+
+def _headline(entry: object) -> float | None:
+    if isinstance(entry, bool) or not isinstance(entry, int | float | dict):
+        return None
+    if not isinstance(entry, dict):
+        return float(entry)
+    for path in _HEADLINES:
+        value: object = entry
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, int | float):
+            return float(value)
+    return None
+
+
+def group(members: Sequence[Member]) -> tuple[Group, ...]:
+    """Put runs of one method together, in the order in which each method comes first."""
+    found: dict[tuple[tuple[str, Value], ...], list[Member]] = {}
+    for member in members:
+        found.setdefault(_method(member.settings), []).append(member)
+    methods = [dict(method) for method in found]
+    keys = dict.fromkeys(key for method in methods for key in method)
+    differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]
+    return tuple(
+        Group({key: same[0].settings.get(key) for key in differing}, tuple(same), spreads(same))
+        for same in found.values()
+    )
+
+
+def _method(settings: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
+    """What makes a method: its settings, two paths to one file being one."""
+    named = {key: value for key, value in settings.items() if key not in _WITHOUT_CONSEQUENCE}
+    for key in _PATHS:
+        path = str(named.get(key, ""))
+        named[key] = os.path.realpath(path) if os.path.exists(path) else path
+    return tuple(named.items())
+
+
+def spreads(members: Sequence[Member]) -> dict[str, Spread]:
+    """Each number that all finished runs have, over their seeds."""
+    counted = _counted(members)
+    names = [name for name in (counted[0].numbers if counted else ()) if all(name in m.numbers for m in counted)]
+    return {name: Spread(tuple(member.numbers[name] for member in counted)) for name in names}
+
+
+def _counted(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Finished runs, of equal seeds the first: a repeated seed is no new draw."""
+    by_seed: dict[Value, Member] = {}
+    for member in members:
+        if member.state == "finished":
+            by_seed.setdefault(member.seed, member)
+    return tuple(by_seed.values())

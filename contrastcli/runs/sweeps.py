@@ -1,0 +1,255 @@
+"""What a sweep is: a grid of settings times seeds, each cell a run; kept in one file beside the runs.
+
+runs/
+  NAME.sweep.toml            grid, seeds and the settings beneath them
+  NAME-tau=0.05-seed=42/     a cell: a run like any other
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import tomli_w
+
+from contrastcli.settings import config as configs
+from contrastcli.runs import directory as runs
+from contrastcli.settings.config import Config, Layer
+from contrastcli.errors import DataError, RunError, UsageError, nearest
+from contrastcli.files import atomic_write, writing_to
+from contrastcli.settings.setting import Value
+
+SUFFIX = ".sweep.toml"
+SEED = "train.seed"
+
+Grid = Mapping[str, tuple[Value, ...]]
+"""Values by setting."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep; `point` has what the grid chose for it, the seed apart."""
+
+    name: str
+    point: Mapping[str, Value]
+    config: Config
+
+    @property
+    def seed(self) -> int:
+        return self.config.train.seed
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A grid over `seeds`, on top of the `settings` that all cells inherit.
+
+    In the grid a single value is one for all cells.
+    """
+
+    name: str
+    grid: Grid
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Value]
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The settings that differ between cells, the seed apart."""
+        return tuple(key for key, values in self.grid.items() if len(values) > 1)
+
+    def cells(self) -> list[Cell]:
+        """All cells, seed by seed within each point of the grid. Raises UsageError for settings that make no run."""
+        below = Layer(self.settings, dict.fromkeys(self.settings, f"sweep {self.name}"))
+        found = []
+        for values in itertools.product(*self.grid.values()):
+            chosen = dict(zip(self.grid, values, strict=True))
+            for seed in self.seeds:
+                own = chosen | {SEED: seed}
+                config = configs.resolve([below, Layer(own, dict.fromkeys(own, f"sweep {self.name}"), strict=True)])
+                point = {key: chosen[key] for key in self.varied}
+                found.append(Cell(self._name_of(point, seed), point, config))
+        return found
+
+    def _name_of(self, point: Mapping[str, Value], seed: int) -> str:
+        words = [f"{short(key)}={_slug(value)}" for key, value in point.items()]
+        return "-".join([self.name, *words, *([f"seed={seed}"] if len(self.seeds) > 1 else [])])
+
+
+def short(key: str) -> str:
+    """A setting in a narrow place: `tau` for objective.tau, `objective` for objective.name."""
+    section, name = key.split(".")
+    return section if name == "name" else name
+
+
+def as_text(value: Value) -> str:
+    """A value as one would type it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else str(value)
+
+
+def _slug(value: Value) -> str:
+    last = re.split(r"[/\\]", as_text(value).rstrip("/\\"))[-1]
+    return re.sub(r"[^\w.+-]+", "-", last)
+
+
+class _Stored(msgspec.Struct, forbid_unknown_fields=True):
+    seeds: tuple[int, ...]
+    grid: dict[str, tuple[Value, ...]]
+    settings: dict[str, Value]
+
+
+class Published(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A grid of a paper: the run preset beneath it, what it sets for all cells, and how many seeds."""
+
+    preset: str | None = None
+    seeds: int = 1
+    settings: dict[str, Value] = {}
+    grid: dict[str, tuple[Value, ...]] = {}
+
+
+_File = TypeVar("_File", _Stored, Published)
+
+
+def presets_dir() -> Path:
+    """The sweep presets, beside those of runs."""
+    return configs.presets_dir() / "sweeps"
+
+
+def preset_names() -> list[str]:
+    """All sweep presets, by name."""
+    return sorted(path.stem for path in presets_dir().glob("*.toml"))
+
+
+def preset_path(name: str) -> Path:
+    """The file of a sweep preset or a run preset. Raises UsageError for an unknown one."""
+    if name in preset_names():
+        return presets_dir() / f"{name}.toml"
+    if name in configs.preset_names():
+        return configs.preset_path(name)
+    raise UsageError(f"there is no preset '{name}'", nearest(name, [*preset_names(), *configs.preset_names()]))
+
+
+def published(name: str | None) -> Published:
+    """A sweep preset, or a run preset with no grid yet; without a name, nothing. Raises UsageError."""
+    if name is None:
+        return Published()
+    path = preset_path(name)
+    return _read(path, Published) if path.parent == presets_dir() else Published(name)
+
+
+def layers(known: Published, file: Path | None) -> list[Layer]:
+    """Every layer below the flags."""
+    if known.preset is not None and file:
+        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
+    named = [configs.file_layer(file)] if file else []
+    if known.preset is not None:
+        named.append(configs.file_layer(configs.preset_path(known.preset), f"preset {known.preset}"))
+    named.append(Layer(known.settings, dict.fromkeys(known.settings, "sweep preset")))
+    return [*configs.standing_layers(), *named, configs.environment_layer(os.environ)]
+
+
+def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ...]]:
+    """`objective.tau=0.05,0.06` and so on as values by setting.
+
+    Raises UsageError, also for a setting that was typed for all cells.
+    """
+    found: dict[str, tuple[Value, ...]] = {}
+    for assignment in assignments:
+        key, equals, values = assignment.partition("=")
+        key = key.strip()
+        if not equals or not values.strip():
+            raise UsageError(f"--grid {assignment} has no values", "write --grid section.key=value,value")
+        if key == SEED:
+            raise UsageError("a grid has no seeds", "give their number, --seeds N, and the first one, --seed S")
+        if key in typed.values:
+            raise UsageError(f"{key} is in the grid and given for all cells ({typed.sources[key]})", "leave one out")
+        found[key] = tuple(_parsed(key, value, f"--grid {key}") for value in values.split(","))
+    return found
+
+
+def _parsed(key: str, value: str, source: str) -> Value:
+    known = {configs.OBJECTIVE.key: configs.OBJECTIVE} | configs.all_settings()
+    if key not in known:
+        raise UsageError(f"there is no setting '{key}' ({source})", nearest(key, known))
+    return known[key].parse(value.strip())
+
+
+def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str | None, directory: Path) -> Sweep:
+    """A new sweep over the layers below, with what was `typed` the same in all cells and a preset's grid giving way.
+
+    Raises UsageError before anything is written.
+    """
+    # A grid over objectives resets what their settings inherit, and keeps what was typed.
+    fixed = {key: (value,) for key, value in _typed(typed).items() if key.startswith("objective.")}
+    rest = {key: value for key, value in typed.values.items() if key not in fixed}
+    base = configs.resolve([*below, replace(typed, values=rest)])
+    free = {key: values for key, values in grid.items() if key not in typed.values}
+    name = runs.new_name(base, directory) if name is None else runs.checked_name(name)
+    sweep = Sweep(name, free | fixed, tuple(range(base.train.seed, base.train.seed + seeds)), base.flat())
+    _check_distinct(sweep)
+    return sweep
+
+
+def _typed(layer: Layer) -> dict[str, Value]:
+    return {key: _parsed(key, str(value), layer.sources[key]) for key, value in layer.values.items()}
+
+
+def _check_distinct(sweep: Sweep) -> None:
+    names = [cell.name for cell in sweep.cells()]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"two cells would be named {twice[0]}", "give each value of the grid once, by different names")
+    if len(names) == 1:
+        raise UsageError("there is one cell only", "give --grid section.key=value,value or --seeds N")
+
+
+def path_of(sweep: Sweep, directory: Path) -> Path:
+    """The file of a sweep."""
+    return directory / f"{sweep.name}{SUFFIX}"
+
+
+def check_free(sweep: Sweep, directory: Path) -> None:
+    """Raises RunError if there is a sweep of that name, or a run that a cell would be."""
+    taken = [path_of(sweep, directory), *(directory / cell.name for cell in sweep.cells())]
+    for place in taken:
+        if place.exists():
+            raise RunError(f"{place} exists", f"choose another --name, or go on: contrast sweep --resume {sweep.name}")
+
+
+def save(sweep: Sweep, directory: Path) -> None:
+    """Write a new sweep down. Raises RunError."""
+    check_free(sweep, directory)
+    stored = {"seeds": list(sweep.seeds), "grid": {k: list(v) for k, v in sweep.grid.items()}}
+    with writing_to(directory):
+        runs.make_runs_dir(directory)
+        text = tomli_w.dumps(stored | {"settings": dict(sweep.settings)})
+        atomic_write(
+            path_of(sweep, directory), f"# To go on with it: contrast sweep --resume {sweep.name}\n\n{text}".encode()
+        )
+
+
+def find(word: str, directory: Path) -> Sweep:
+    """The sweep of a name, an unambiguous part of one, or `last`. Raises DataError."""
+    paths = sorted(directory.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    names = [path.name.removesuffix(SUFFIX) for path in paths]
+    named = names[:1] if word == "last" else [n for n in names if n == word] or [n for n in names if word in n]
+    if not named:
+        hint = nearest(word, names[:20]) if names else "make one: contrast sweep --preset P --grid KEY=VALUE,VALUE"
+        raise DataError(f"there is no sweep '{word}' in {directory}", hint)
+    if len(named) > 1:
+        raise DataError(f"'{word}' means {len(named)} sweeps", f"say which: {', '.join(named[:20])}")
+    stored = _read(directory / f"{named[0]}{SUFFIX}", _Stored)
+    return Sweep(named[0], stored.grid, stored.seeds, stored.settings)
+
+
+def _read(path: Path, kind: type[_File]) -> _File:
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None

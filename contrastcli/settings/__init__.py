@@ -1,0 +1,1 @@
+"""What can be set: settings, objectives, presets and what the papers report."""

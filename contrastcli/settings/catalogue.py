@@ -1,0 +1,379 @@
+"""What objectives there are: one `Spec` each, which names the rows it needs, its settings, its loss and its paper.
+
+Adding an objective is one file in `objectives/` and one line in `BUILT_IN`. Another package adds its own under the
+entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
+
+from contrastcli.errors import UsageError, nearest
+from contrastcli.settings.setting import Section, Setting, describe
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Form = Literal["sentences", "pairs", "triplets", "labelled"]
+"""Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
+
+Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
+"""What may be done to a sentence's tokens: any order, from behind, without a fifth of them, with a fifth twice."""
+
+PEER = "peer_"
+"""What the names of a peer encoder's views begin with."""
+
+Similarity = Annotated[
+    Literal["cosine", "angle", "arc", "rbf"], Meta(description="what two embeddings are compared by", title="s(a,b)")
+]
+Margin = Annotated[
+    float, Meta(ge=-180, le=180, description="shift of the positive; above 0 makes it harder", title="m")
+]
+Tau = Annotated[float, Meta(gt=0, le=1000, description="temperature that divides every similarity", title="τ")]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of a setting under the values of the others, and the unit that goes with them."""
+
+    low: float
+    high: float
+    unit: str
+
+
+_MARGINS: Mapping[str, tuple[Bounds, float]] = {
+    "cosine": (Bounds(-2, 2, "cosine"), 0.0),
+    "angle": (Bounds(-180, 180, "degrees"), 10.0),
+    "arc": (Bounds(-180, 180, "degrees"), 10.0),
+    "rbf": (Bounds(0, 0, ""), 0.0),
+}
+
+
+class ObjectiveSettings(Section, frozen=True, kw_only=True):
+    """Base of every objective's settings. A subclass that has both `similarity` and `margin` gets the margin's unit,
+    limits and default from the similarity."""
+
+    def inactive(self) -> frozenset[str]:
+        """Settings that have no effect beside the values of the others."""
+        margin = self.bounds().get("margin")
+        return frozenset({"margin"}) if margin and margin.low == margin.high else frozenset()
+
+    def bounds(self) -> dict[str, Bounds]:
+        """Limits and units that depend on the values of other settings."""
+        similarity = getattr(self, "similarity", "")
+        return {"margin": _MARGINS[similarity][0]} if hasattr(self, "margin") and similarity in _MARGINS else {}
+
+    @classmethod
+    def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Every default, given what was chosen."""
+        found = {s.name: s.default for s in describe("objective", cls).values()}
+        if {"similarity", "margin"} <= found.keys():
+            similarity = chosen.get("similarity", found["similarity"])
+            found["margin"] = _MARGINS[similarity][1] if similarity in _MARGINS else 0.0
+        return found
+
+
+class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
+    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+    hard_negative_weight: Annotated[
+        float, Meta(ge=-100, le=100, description="added to the logit of a row's own hard negative")
+    ] = 0.0
+    mlm_weight: Annotated[float, Meta(ge=0, le=100, description="weight of the masked-language-model term")] = 0.0
+    mlm_probability: Annotated[float, Meta(gt=0, lt=1, description="share of tokens that the term masks")] = 0.15
+
+    def inactive(self) -> frozenset[str]:
+        return super().inactive() | (frozenset() if self.mlm_weight else frozenset({"mlm_probability"}))
+
+
+class SimACE(SimCSE, frozen=True, kw_only=True):
+    """SimCSE's settings with SimACE's angle, margin and temperature (SimACE Eq. 7-9)."""
+
+    similarity: Similarity = "angle"
+    margin: Margin = 10.0
+    tau: Tau = 0.06
+
+
+class ArcCon(SimCSE, frozen=True, kw_only=True):
+    """SimCSE's settings with ArcCSE's additive margin on the positive's angle."""
+
+    similarity: Similarity = "arc"
+    margin: Margin = 10.0
+
+
+class DCL(ObjectiveSettings, frozen=True, kw_only=True):
+    """The decoupled contrastive loss: InfoNCE with the positive above the fraction line alone."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+
+
+class MPT(ObjectiveSettings, frozen=True, kw_only=True):
+    """A positive against the hardest anchor of the batch, by cosine (Nie et al.'s minimum dot product triplet)."""
+
+    margin: Margin = 0.09
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": Bounds(-2, 2, "cosine")}
+
+
+class MET(ObjectiveSettings, frozen=True, kw_only=True):
+    """The same by the distance of unit vectors (minimum Euclidean distance triplet)."""
+
+    margin: Margin = 0.45
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": Bounds(-2, 2, "distance")}
+
+
+class MAT(ObjectiveSettings, frozen=True, kw_only=True):
+    """The same by angle (minimum angle triplet)."""
+
+    margin: Margin = 27.0
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": Bounds(-180, 180, "degrees")}
+
+
+class PCL(ObjectiveSettings, frozen=True, kw_only=True):
+    """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+
+
+class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
+    """InfoNCE beside consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+    beta: Annotated[float, Meta(ge=0, le=1000, description="weight of consistency", title="β")] = 1.0
+    gamma: Annotated[float, Meta(ge=0, le=1000, description="weight of distillation; 0: no teacher", title="γ")] = 1.0
+    distillation: Annotated[
+        Literal["listnet", "listmle"], Meta(description="what a teacher's list is learnt by: its softmax or its order")
+    ] = "listmle"
+    teachers: Annotated[
+        str, Meta(description="models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between")
+    ] = ""
+    teacher_tau: Annotated[float, Meta(gt=0, le=1000, description="temperature of a teacher's list", title="τ2")] = 0.05
+
+    def inactive(self) -> frozenset[str]:
+        if not self.gamma:
+            return super().inactive() | {"distillation", "teachers", "teacher_tau"}
+        return super().inactive() | (frozenset({"teacher_tau"}) if self.distillation == "listmle" else frozenset())
+
+
+class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
+    """Instance discrimination with weighted hard negatives, beside classification of the pair."""
+
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    tau: Tau = 0.05
+    beta: Annotated[float, Meta(ge=0, le=1000, description="weight of instance discrimination", title="β")] = 1.0
+    hard_negatives: Annotated[
+        Literal["importance", "exponent", "uniform"],
+        Meta(description="weight of each negative: the released code's, Eq. 3's as printed, or none", title="α"),
+    ] = "importance"
+    classification: Annotated[bool, Meta(description="also classify each pair, not only discriminate")] = True
+
+    def inactive(self) -> frozenset[str]:
+        return super().inactive() | (frozenset() if self.classification else frozenset({"beta"}))
+
+
+class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
+    """Supervised contrastive learning over the hypotheses of a premise, beside classification."""
+
+    lambda_: Annotated[
+        float, Meta(ge=0, le=1, description="weight of the contrastive term against classification", title="λ")
+    ] = 0.3
+    tau: Tau = 1.0
+    normalize: Annotated[bool, Meta(description="compare by a similarity; off: by dot products, as published")] = False
+    similarity: Similarity = "cosine"
+    margin: Margin = 0.0
+    positives: Annotated[int, Meta(ge=0, description="positives drawn per anchor; 0: all", title="N+")] = 0
+    negatives: Annotated[int, Meta(ge=0, description="negatives drawn per anchor; 0: all", title="N-")] = 0
+
+    def inactive(self) -> frozenset[str]:
+        return super().inactive() if self.normalize else frozenset({"similarity", "margin"})
+
+
+class Augment(ObjectiveSettings, frozen=True, kw_only=True):
+    """Classification of the pairs that supervised contrastive learning would contrast."""
+
+    positives: Annotated[int, Meta(ge=0, description="positives drawn per anchor; 0: all", title="N+")] = 0
+    negatives: Annotated[int, Meta(ge=0, description="negatives drawn per anchor; 0: all", title="N-")] = 0
+
+
+class Softmax(ObjectiveSettings, frozen=True, kw_only=True):
+    """Classification of the pair has nothing to set."""
+
+
+def _in_batch(rows: int, hard: bool) -> int:
+    return 2 * rows - 1 if hard else rows - 1
+
+
+def _none(rows: int, hard: bool) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One objective.
+
+    `needs` lists the row forms that it takes, the preferred first. `loss` and `heads` are `module:function` names:
+
+        loss(views, rows, heads, *, <its settings>) -> (loss, parts)
+        heads(width) -> ModuleDict of what only the loss uses
+
+    `labels` are the labels that it uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
+    `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives from the batch's
+    rows and whether they bring hard negatives.
+
+    The loss sees the rows' columns as views (anchor, positive, negative). `perturbations` adds a view of the anchor for
+    each, shuffle_1 and so on; `peer` a second encoder, trained with the first and dropped after training, whose views
+    have the names of the first's behind `PEER`; a setting `teachers` the views teacher and teacher_positive.
+    `measured` are the dev scores (Spearman × 100) before and after the short run that the README describes.
+    """
+
+    name: str
+    settings: type[ObjectiveSettings]
+    needs: tuple[Form, ...]
+    loss: str
+    paper: str
+    heads: str = ""
+    labels: tuple[int, ...] = ()
+    grouped: bool = False
+    negatives: Callable[[int, bool], int] = _in_batch
+    perturbations: tuple[Perturbation, ...] = ()
+    peer: bool = False
+    measured: tuple[float, float] | None = None
+
+    def describe(self) -> Mapping[str, Setting]:
+        """Its settings by name."""
+        return describe("objective", self.settings)
+
+
+_CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
+_INFONCE = "contrastcli.objectives.infonce:infonce"
+_TRIPLETS = "contrastcli.objectives.triplets"
+
+BUILT_IN: tuple[Spec, ...] = (
+    Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5", measured=(56.13, 69.73)),
+    Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9", measured=(56.13, 70.35)),
+    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)", measured=(56.13, 68.02)),
+    Spec(
+        "dcl",
+        DCL,
+        _CONTRAST,
+        "contrastcli.objectives.dcl:dcl",
+        "Nie et al. 2023, after Yeh et al. 2022",
+        measured=(56.13, 70.92),
+    ),
+    Spec("mpt", MPT, ("sentences", "pairs"), f"{_TRIPLETS}:mpt", "Nie et al. 2023", measured=(56.13, 71.78)),
+    Spec("met", MET, ("sentences", "pairs"), f"{_TRIPLETS}:met", "Nie et al. 2023", measured=(56.13, 70.92)),
+    Spec("mat", MAT, ("sentences", "pairs"), f"{_TRIPLETS}:mat", "Nie et al. 2023", measured=(56.13, 71.05)),
+    Spec(
+        "pairsupcon",
+        PairSupCon,
+        ("labelled",),
+        "contrastcli.objectives.pairsupcon:pairsupcon",
+        "Zhang et al. 2021 (PairSupCon), Eq. 2-5",
+        heads="contrastcli.objectives.pairsupcon:heads",
+        labels=(0, 2),
+        negatives=lambda rows, hard: 2 * rows - 2,
+        measured=(56.13, 68.55),
+    ),
+    Spec(
+        "supcon",
+        SupCon,
+        ("labelled",),
+        "contrastcli.objectives.supcon:supcon",
+        "Liao 2021, Eq. 1-3",
+        heads="contrastcli.objectives.supcon:heads",
+        labels=(0, 1, 2),
+        grouped=True,
+        measured=(56.54, 68.73),
+    ),
+    Spec(
+        "augment",
+        Augment,
+        ("labelled",),
+        "contrastcli.objectives.augment:augment",
+        "Liao 2021, Table 2",
+        heads="contrastcli.objectives.supcon:heads",
+        labels=(0, 1, 2),
+        grouped=True,
+        negatives=_none,
+        measured=(56.54, 55.21),
+    ),
+    Spec(
+        "softmax",
+        Softmax,
+        ("labelled",),
+        "contrastcli.objectives.softmax:softmax",
+        "Reimers and Gurevych 2019 (SBERT)",
+        heads="contrastcli.objectives.softmax:heads",
+        labels=(0, 1, 2),
+        negatives=_none,
+        measured=(56.13, 55.24),
+    ),
+    Spec(
+        "pcl",
+        PCL,
+        ("sentences",),
+        "contrastcli.objectives.pcl:pcl",
+        "Wu et al. 2022 (PCL), SimACE Eq. 12",
+        perturbations=("shuffle", "reverse", "delete", "repeat") * 2,
+        peer=True,
+    ),
+    Spec(
+        "rankcse",
+        RankCSE,
+        ("sentences", "pairs"),
+        "contrastcli.objectives.rankcse:rankcse",
+        "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
+        measured=(56.13, 69.65),
+    ),
+)
+
+ENTRY_POINTS = "contrast.objectives"
+
+
+def find(name: str) -> Spec:
+    """The objective of that name; other packages are asked only for a name that is not built in."""
+    for spec in BUILT_IN:
+        if spec.name == name:
+            return spec
+    for spec in every():
+        if spec.name == name:
+            return spec
+    raise UsageError(f"there is no objective '{name}'", nearest(name, [s.name for s in every()]))
+
+
+def every() -> tuple[Spec, ...]:
+    """All objectives, those of other packages last."""
+    from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes
+
+    return BUILT_IN + tuple(_load(entry) for entry in entry_points(group=ENTRY_POINTS))
+
+
+def _load(entry: EntryPoint) -> Spec:
+    """Another package's objective. Raises UsageError, which names it, whatever goes wrong there."""
+    try:
+        spec = entry.load()
+    except Exception as error:
+        what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+        raise UsageError(what, "mend or uninstall the package that brings it") from error
+    if not isinstance(spec, Spec):
+        raise UsageError(f"the objective '{entry.name}' ({entry.value}) is no Spec", "see the README for the form")
+    return spec

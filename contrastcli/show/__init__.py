@@ -1,0 +1,1 @@
+"""Numbers and results as text, charts and pictures."""

@@ -1,0 +1,45 @@
+"""An angle between two sentences as a picture: two vectors from one point, over half a circle."""
+
+from __future__ import annotations
+
+import math
+
+from textual.widgets import Static
+
+from contrastcli.show.chart import Canvas, Line
+
+_WIDTH, _HEIGHT = 28, 7  # characters; a character has twice as many dots down as across
+_ARC = 0.35  # radius of the arc between the vectors; they are 1 long
+
+
+def dial(angle_deg: float) -> str:
+    """The rows of the picture: 0° lies to the right, 180° to the left."""
+    canvas = Canvas(_WIDTH, _HEIGHT, (-1.0, 1.0), (0.0, 1.0))
+    canvas.line(_arc(1.0, 180.0), 1, "100")
+    canvas.line(_arc(_ARC, angle_deg), 1, "1")
+    for angle in (0.0, angle_deg):
+        canvas.line(_ray(angle), 1, "1")
+    rows = ["".join(text for text, _ in cells).ljust(_WIDTH) for cells in canvas.rows()]
+    scale = "180°" + f"{angle_deg:.1f}°".center(_WIDTH - 6) + "0°"
+    return "\n".join([*rows, scale])
+
+
+def _arc(radius: float, angle_deg: float) -> Line:
+    angles = [math.radians(angle_deg) * n / 60 for n in range(61)]
+    return Line("", [radius * math.cos(angle) for angle in angles], [radius * math.sin(angle) for angle in angles])
+
+
+def _ray(angle_deg: float) -> Line:
+    angle = math.radians(angle_deg)
+    return Line("", [0.0, math.cos(angle)], [0.0, math.sin(angle)])
+
+
+class Dial(Static):
+    """Shows an angle; empty until there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False, classes="dial")
+
+    def show(self, angle_deg: float | None) -> None:
+        """Draw this angle, or none."""
+        self.update("" if angle_deg is None else dial(angle_deg))

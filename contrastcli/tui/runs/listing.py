@@ -1,0 +1,172 @@
+"""The runs of a directory as the table of Runs has them: read in a thread, and only as far as they have changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contrastcli.show import results as render
+from contrastcli.runs import directory as runs
+from contrastcli.show.console import duration
+from contrastcli.errors import ContrastError
+from contrastcli.runs.directory import Run
+from contrastcli.runs.status import Status
+from contrastcli.tui.live.header import SHAPES
+
+BROKEN = "▣ broken"
+"""State of a run that cannot be read."""
+
+_REST = 0.002  # seconds for other threads between two runs
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run as it was when it was read; `problem` says what keeps it from being read in full."""
+
+    run: Run
+    status: Status | None = None
+    objective: str = ""
+    backbone: str = ""
+    size: int = 0
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    @property
+    def state(self) -> str:
+        """The state with its shape."""
+        return f"{SHAPES[self.status.state]} {self.status.state}" if self.status and not self.problem else BROKEN
+
+    @property
+    def words(self) -> str:
+        """All that a filter looks at, in lower case."""
+        return f"{self.name} {self.state} {self.objective} {self.backbone}".lower()
+
+    @property
+    def remark(self) -> str:
+        """What is worth saying of it beside its row."""
+        if self.problem or self.status is None:
+            return self.problem
+        said = " · ".join(text for text in (self.status.message, self.status.hint) if text)
+        return said or f"{self.objective} on {self.backbone}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: `text` is what it shows; `rank` orders by it, what people look for first coming first."""
+
+    title: str
+    width: int
+    text: Callable[[Entry], str]
+    rank: Callable[[Entry], Any]
+    right: bool = False
+    wide: bool = False
+    """Whether it is left out on a narrow screen."""
+
+
+def _number(value: float | None) -> float:
+    return -value if value is not None else float("inf")
+
+
+def _ago(entry: Entry) -> str:
+    if entry.status is None:
+        return ""
+    words = duration(max(0.0, time.time() - entry.status.updated)).split()[0]
+    hours = int(words[:-1]) if words.endswith("h") else 0
+    return f"{hours // 24}d ago" if hours >= 48 else f"{words} ago"
+
+
+def _step(entry: Entry) -> str:
+    return f"{entry.status.step:,}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
+
+
+NAME = "name"
+NEWEST = "newest"
+"""The order of time, which no column shows."""
+
+COLUMNS: tuple[Column, ...] = (
+    Column(NAME, 0, lambda e: e.name, lambda e: e.name),
+    Column("state", 10, lambda e: e.state, lambda e: e.state.split()[-1]),
+    Column("step", 11, _step, lambda e: _number(e.status.step if e.status else None), right=True),
+    Column(
+        "best dev",
+        8,
+        lambda e: (render.score(e.status.best) if e.status else None) or "–",
+        lambda e: _number(e.status.best if e.status else None),
+        right=True,
+    ),
+    Column("objective", 11, lambda e: e.objective, lambda e: e.objective or "~", wide=True),
+    Column("backbone", 18, lambda e: shortened(e.backbone, 18), lambda e: e.backbone or "~", wide=True),
+    Column("updated", 8, _ago, lambda e: _number(e.status.updated if e.status else None), right=True),
+    Column("size", 8, lambda e: render.size(e.size), lambda e: -e.size, right=True),
+)
+"""The columns; the name takes the room that the others leave."""
+
+ORDERS = (NEWEST, *(column.title for column in COLUMNS))
+"""What the table may be sorted by."""
+
+
+def ordered(entries: Sequence[Entry], order: str) -> list[Entry]:
+    """Entries, which come the newest first, in another order."""
+    ranks = {column.title: column.rank for column in COLUMNS}
+    return sorted(entries, key=ranks[order]) if order in ranks else list(entries)
+
+
+def matching(entries: Sequence[Entry], words: str) -> list[Entry]:
+    """The entries that hold each of the words somewhere."""
+    return [entry for entry in entries if all(word in entry.words for word in words.lower().split())]
+
+
+def shortened(text: str, width: int) -> str:
+    """The end of a text that is too long: names of runs begin alike."""
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+
+
+class Listing:
+    """Reads the runs of a directory, again and again; what has ended and is as it was is not read again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: dict[Path, tuple[object, Entry]] = {}
+
+    def read(self) -> list[Entry]:
+        """All runs, the newest first. Raises OSError where the directory cannot be read."""
+        found = []
+        for run in runs.list_runs(self._directory):
+            found.append(self._entry(run))
+            time.sleep(_REST)
+        self._known = {entry.run.path: self._known[entry.run.path] for entry in found if entry.run.path in self._known}
+        return found
+
+    def _entry(self, run: Run) -> Entry:
+        try:
+            stamp = _stamp(run)
+            before = self._known.get(run.path)
+            if before and before[0] == stamp and before[1].status and before[1].status.ended:
+                return replace(before[1], size=run.size_bytes())
+            entry = _read(run)
+            self._known[run.path] = (stamp, entry)
+            return entry
+        except OSError as error:
+            return Entry(run, problem=error.strerror or str(error))
+
+
+def _stamp(run: Run) -> object:
+    """Equal only while a run's files say the same."""
+    paths = (run.config_path, run.events_path, run.alive_path)
+    found = [path.stat() if path.exists() else None for path in paths]
+    return [(stat.st_mtime_ns, stat.st_size) if stat else None for stat in found]
+
+
+def _read(run: Run) -> Entry:
+    status, size = run.status(), run.size_bytes()
+    try:
+        config = run.config()
+    except ContrastError as error:
+        return Entry(run, status, size=size, problem=f"{error.what} · {error.hint}")
+    return Entry(run, status, config.spec.name, config.model.backbone, size)

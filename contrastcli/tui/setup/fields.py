@@ -1,0 +1,185 @@
+"""A setting as a form shows it: its text, and what is to be known beside it. No widget is known here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import msgspec
+
+from contrastcli.options import FLAGS
+from contrastcli.settings import config as configs
+from contrastcli.settings.catalogue import ObjectiveSettings, Spec
+from contrastcli.settings.config import Config
+from contrastcli.settings.setting import Setting, Value
+
+ESSENTIAL = (
+    "model.backbone",
+    "objective.name",
+    "objective.similarity",
+    "objective.margin",
+    "objective.tau",
+    "objective.lambda",
+    "objective.beta",
+    "data.train",
+    "dev.data",
+    "train.batch_size",
+    "train.lr",
+    "train.epochs",
+    "train.max_steps",
+    "train.seed",
+)
+"""What a form shows at first, in its order."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting as a form shows it; all but the setting in words, empty where there is nothing to say."""
+
+    setting: Setting
+    text: str = ""
+    unit: str = ""
+    paper: str = ""
+    instead: str = ""
+    """What would stand had nothing else been typed, and where that is from."""
+    source: str = ""
+    off: str = ""
+    """Why it cannot be set."""
+    wrong: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, which is that of its flag, and its symbol."""
+        name = FLAGS.get(self.setting.key, self.setting.flag).lstrip("-").replace("-", " ")
+        return f"{name} {self.setting.symbol}".rstrip()
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is other than what would stand had it not been typed."""
+        return bool(self.wrong or self.instead)
+
+    @property
+    def mark(self) -> str:
+        """A character that says how it is: wrong, or other than the preset."""
+        return "!" if self.wrong else "●" if self.instead else " "
+
+    @property
+    def note(self) -> str:
+        """What stands beside it."""
+        said = (self.unit, self.paper and f"paper {self.paper}", self.instead)
+        return self.wrong or self.off or " · ".join(filter(None, said))
+
+    @property
+    def about(self) -> str:
+        """Its key, what it is, what it may be, and where its value is from."""
+        found = f"{self.setting.key}: {self.setting.help}; {self.setting.expected}"
+        return f"{found} ({self.source})" if self.source else found
+
+    def matches(self, words: str) -> bool:
+        """Whether a search for these words means it."""
+        text = f"{self.label} {self.setting.key} {self.setting.help}".lower()
+        return all(word in text for word in words.lower().split())
+
+
+@cache
+def settings_of(spec: Spec) -> Mapping[str, Setting]:
+    """Every setting of a run with that objective, its name included, by key."""
+    return MappingProxyType({configs.OBJECTIVE.key: configs.OBJECTIVE} | configs.settings_of(spec))
+
+
+def spelled(value: object) -> str:
+    """A value as one types it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def unit(config: Config, setting: Setting) -> str:
+    """The unit of a setting beside the values of the others."""
+    bounds = config.objective.bounds().get(setting.name) if setting.section == "objective" else None
+    return bounds.unit if bounds else setting.unit
+
+
+def why_off(config: Config, setting: Setting, objectives: Sequence[Spec]) -> str:
+    """Why a setting cannot be set: the objective has none, or another setting switches it off; else empty."""
+    if setting.section != "objective":
+        return ""
+    if setting.key not in settings_of(config.spec):
+        named = setting.name if setting.symbol.isascii() else setting.symbol
+        return f"{config.spec.name} has no {named}: {_owners(setting.key, objectives)}"
+    if setting.name in config.objective.inactive():
+        return _switch(config, setting.name)
+    return ""
+
+
+def _owners(key: str, objectives: Sequence[Spec]) -> str:
+    """The objectives that have a setting, and the verb for them."""
+    owners = [spec.name for spec in objectives if key in settings_of(spec)]
+    return f"{', '.join(owners[:2])}{', …' if len(owners) > 2 else ''} {'does' if len(owners) == 1 else 'do'}"
+
+
+def _switch(config: Config, name: str) -> str:
+    """Which other setting keeps one without effect: found by trying another value of each."""
+    for other in config.spec.describe().values():
+        standing = getattr(config.objective, _attribute(other.name))
+        for value in _others(other, standing):
+            if name not in _replaced(config.objective, other.name, value).inactive():
+                return f"no effect while {other.name.replace('_', ' ')} is {spelled(standing)}"
+    return "no effect beside the other settings"
+
+
+def _others(setting: Setting, standing: Value) -> Iterator[Value]:
+    candidates: tuple[Value, ...] = (False, True) if setting.kind is bool else setting.choices
+    if setting.kind in (int, float):
+        candidates = (setting.kind(0), setting.kind(1))
+    return (value for value in candidates if value != standing)
+
+
+def _attribute(name: str) -> str:
+    return "lambda_" if name == "lambda" else name
+
+
+def _replaced(objective: ObjectiveSettings, name: str, value: Value) -> ObjectiveSettings:
+    return msgspec.structs.replace(objective, **{_attribute(name): value})
+
+
+@dataclass(frozen=True)
+class Published:
+    """A preset that repeats a paper's setting, and the values that it names."""
+
+    name: str
+    values: Mapping[str, object]
+
+
+def paper(preset: str, config: Config) -> Published:
+    """The published preset that comes closest: this one, else of objective and backbone, else of the objective; of
+    several the one with the plainest name."""
+    name = config.spec.name
+
+    def distance(found: Published) -> tuple[bool, bool, bool, int, str]:
+        other_backbone = found.values.get("model.backbone") != config.model.backbone
+        return found.name != preset, other_backbone, not found.name.startswith(name), len(found.name), found.name
+
+    same = (found for found in published() if found.values.get("objective.name") == name)
+    return min(same, key=distance, default=Published("", {}))
+
+
+@cache
+def published() -> tuple[Published, ...]:
+    """Presets whose header says what was published."""
+    paths = [configs.preset_path(name) for name in configs.preset_names()]
+    headed = [path for path in paths if any(line.startswith("Published") for line in configs.preset_header(path))]
+    return tuple(Published(path.stem, configs.file_layer(path).values) for path in headed)
+
+
+def paper_value(found: Published, config: Config, setting: Setting) -> str:
+    """What a paper has for a setting; nothing for data, and for a margin of another unit."""
+    compared = getattr(config.objective, "similarity", None)
+    elsewhere = setting.name == "margin" and compared != found.values.get("objective.similarity")
+    if setting == configs.OBJECTIVE:
+        return config.spec.paper
+    if setting.section == "data" or setting.key == "dev.data" or elsewhere or setting.key not in found.values:
+        return ""
+    return spelled(found.values[setting.key])

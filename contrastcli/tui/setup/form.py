@@ -1,0 +1,243 @@
+"""The form of Setup: a row for each setting, made from the settings' own descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from contrastcli.settings import config
+from contrastcli.tui.picker import Choices, Pick
+from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.setup.fields import ESSENTIAL, Field
+
+FIELD_KEYS: tuple[BindingType, ...] = (
+    Binding("down", "app.focus_next", "next field", show=False),
+    Binding("up", "app.focus_previous", "previous field", show=False),
+)
+_SECTIONS = ("objective", *config.SECTIONS)
+_LONG = 20  # cells that a value has in any case; a longer one takes the whole row
+
+
+class Words(Static):
+    """Plain text; laid out again only where it changes."""
+
+    def __init__(self, text: str = "", id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(text, markup=False, id=id, classes=classes)
+        self._said = text
+
+    def say(self, text: str) -> None:
+        """Show this instead."""
+        if text != self._said:
+            self._said = text
+            self.update(text)
+
+
+class Row(Horizontal):
+    """One setting: its name and symbol, its value, and beside it unit, the paper's value, or what is wrong."""
+
+    class Typed(Message):
+        """A value was typed or chosen."""
+
+        def __init__(self, key: str, text: str) -> None:
+            super().__init__()
+            self.key, self.text = key, text
+
+    def __init__(self, field: Field, choices: Choices = ()) -> None:
+        super().__init__()
+        self.field = field
+        self._label = Words(classes="label")
+        self._choices = choices
+        self.value = self._control()
+        self._note = Words(classes="note")
+        self._shown: Field | None = None
+        self.show(field)
+
+    def compose(self) -> ComposeResult:
+        yield self._label
+        yield self.value
+        yield self._note
+
+    def show(self, field: Field, *, typing: bool = False) -> None:
+        """Take its present state; the text stays as it is while that is being typed."""
+        self.field = field
+        if field != self._shown:
+            self._shown = None if typing else field  # what is being typed is tidied up later
+            self._label.say(f"{field.mark} {field.label}")
+            self._note.say(field.note)
+            self.value.disabled = bool(field.off)
+            self.set_class(bool(field.wrong), "-wrong")
+            self.set_class(bool(field.off), "-off")
+            self.set_class(bool(field.instead), "-changed")
+            self.set_class(cell_len(field.text) > _LONG, "-long")
+            if not typing:
+                self._fill(field.text)
+
+    def _control(self) -> Input | Pick:
+        """What it is typed into or chosen with."""
+        if self._options():
+            title = "What to train for" if self._choices else f"{self.field.label}: {self.field.setting.help}"
+            return Pick(title, self._options, steps=not self._choices)
+        return Input(compact=True, classes="value")
+
+    def _options(self) -> Choices:
+        setting = self.field.setting
+        values = ("true", "false") if setting.kind is bool else setting.choices
+        return self._choices or [(value, "") for value in values]
+
+    def _fill(self, text: str) -> None:
+        if isinstance(self.value, Pick):
+            self.value.show(text)
+        else:
+            with self.value.prevent(Input.Changed):
+                self.value.value = text
+
+    @on(Input.Changed)
+    @on(Pick.Chosen)
+    def _tell(self, event: Input.Changed | Pick.Chosen) -> None:
+        event.stop()
+        self.post_message(self.Typed(self.field.setting.key, event.value))
+
+    @on(Input.Blurred)
+    def _tidy(self) -> None:
+        self._shown = None
+        self.show(self.field)
+
+
+class Form(VerticalScroll, can_focus=False):
+    """A preset, and every setting of a run: the essential ones, and with `more` all of them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]  # in place of scrolling, which follows the focus
+
+    def __init__(self) -> None:
+        super().__init__(id="form")
+        self.preset = Pick("Start from a preset", _presets, steps=False, blank="nothing", id="preset")
+        self._changes = Words(classes="note")
+        self._find = Input(placeholder="a setting's name; Enter goes to it, Esc ends", compact=True, id="find")
+        self._none = Words("no setting is called so", id="none", classes="muted")
+        self._rows: dict[str, Row] = {}
+        self._rest: dict[str, Vertical] = {}
+        self._more = False
+
+    def compose(self) -> ComposeResult:
+        yield self._find
+        yield self._none
+        with Horizontal(id="from"):
+            yield Words("  preset", classes="label")
+            yield self.preset
+            yield self._changes
+
+    def fill(self, draft: Draft, more: bool) -> None:
+        """Show a draft for the first time."""
+        rows = [self._row(draft.fields[key], draft) for key in ESSENTIAL]
+        self.mount(*rows)
+        self.show(draft)
+        if more:
+            self.show_more(draft, True)
+
+    def show(self, draft: Draft, typing: str = "") -> None:
+        """Take a draft's present state; the text of the setting that is being typed stays."""
+        self.preset.show(draft.preset)
+        count = len(draft.typed)
+        self._changes.say(f"{count} changed · r resets" if count else "as it comes")
+        self._fit(draft)
+        for key, row in self._rows.items():
+            row.show(draft.fields[key], typing=key == typing)
+
+    def open_list(self, key: str) -> None:
+        """Open the list of a setting that is chosen from one."""
+        if isinstance(value := self._rows[key].value, Pick):
+            value.action_open()
+
+    def show_more(self, draft: Draft, more: bool) -> None:
+        """Show every setting, or the essential ones."""
+        self._more = more
+        self._grow(draft)
+        self._sift()
+
+    def find(self, draft: Draft) -> None:
+        """Open the field that a setting is searched with."""
+        self._grow(draft)
+        self._find.display = True
+        self._find.focus()
+
+    def end_search(self) -> None:
+        """Show everything again."""
+        self._find.display = False
+        with self._find.prevent(Input.Changed):
+            self._find.value = ""
+        self._sift()
+
+    @on(Input.Changed, "#find")
+    def _narrow(self, event: Input.Changed) -> None:
+        event.stop()
+        self._sift()
+
+    @on(Input.Submitted, "#find")
+    def _go_to_first(self, event: Input.Submitted) -> None:
+        event.stop()
+        words = event.value.strip().lower()
+        found = [row for row in self._rows.values() if row.display and not row.field.off]
+        if found:
+            min(found, key=lambda row: words not in row.field.label).value.focus()
+
+    def _sift(self) -> None:
+        """Show the rows that are searched for, or else those that were asked for."""
+        words = self._find.value.strip()
+        for key, row in self._rows.items():
+            row.display = row.field.matches(words) if words else key in ESSENTIAL or self._more
+        for section in self._rest.values():
+            section.display = any(row.display for row in section.query(Row))
+        self.query_one("#from").display = not words
+        self._none.display = bool(words) and not any(row.display for row in self._rows.values())
+
+    def _grow(self, draft: Draft) -> None:
+        """Make the rows beyond the essential ones, which cost time, when they are first asked for."""
+        if not self._rest:
+            self._rest = {section: Vertical(classes="section") for section in _SECTIONS}
+            self.mount(*self._rest.values())
+            for section in _SECTIONS:
+                self._fit_section(section, draft)
+
+    def _fit(self, draft: Draft) -> None:
+        """Let the rows be those of the objective."""
+        wanted = [field.setting for field in _beyond(draft, "objective")]
+        present = [row.field.setting for row in self._rows.values() if _is_beyond(row.field, "objective")]
+        if self._rest and wanted != present:
+            self._rest["objective"].remove_children()
+            self._rows = {key: row for key, row in self._rows.items() if not _is_beyond(row.field, "objective")}
+            self._fit_section("objective", draft)
+            self._sift()
+
+    def _fit_section(self, section: str, draft: Draft) -> None:
+        rows = {field.setting.key: self._row(field, draft) for field in _beyond(draft, section)}
+        self._rest[section].mount(Words(section, classes="heading"), *rows.values())
+
+    def _row(self, field: Field, draft: Draft) -> Row:
+        choices = draft.choices if field.setting == config.OBJECTIVE else ()
+        row = self._rows[field.setting.key] = Row(field, choices)
+        return row
+
+
+def _beyond(draft: Draft, section: str) -> Iterator[Field]:
+    """The settings of a section that are not essential."""
+    return (field for field in draft.fields.values() if _is_beyond(field, section))
+
+
+def _is_beyond(field: Field, section: str) -> bool:
+    return field.setting.section == section and field.setting.key not in ESSENTIAL
+
+
+def _presets() -> Choices:
+    """All presets with the first sentence of their headers, and none at all."""
+    headers = {name: " ".join(config.preset_header(config.preset_path(name))) for name in config.preset_names()}
+    first = [(name, header.partition(". ")[0].rstrip(".")) for name, header in headers.items()]
+    first.sort(key=lambda choice: choice[0] != "starter")
+    return [*first, ("", "nothing: every setting at its default")]

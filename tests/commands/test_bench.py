@@ -1,0 +1,53 @@
+"""`contrast bench`: what is measured, and how it is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from contrastcli.commands import bench
+from contrastcli.commands.bench import Measured
+from contrastcli.show import results as render
+from support.command import Contrast
+from support.tiny import Tiny
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps, and no peer."""
+    monkeypatch.setattr(bench, "STEPS", 3)
+    monkeypatch.setattr(bench, "BATCH", 4)
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+
+
+def test_encoding_and_training_are_measured_in_each_round(tiny: Tiny) -> None:
+    told: list[tuple[str, int, int]] = []
+    found = bench.bench(str(tiny.backbone), 2, lambda *words: told.append(words))
+    assert {one.what.split()[0].strip(",") for one in found} == {"encode", "train"}
+    assert all(len(one.ours) == 2 and min(one.ours) > 0 for one in found)
+    assert told == [(one.what, n, 2) for one in found for n in (1, 2)]
+
+
+def test_a_ratio_is_that_of_the_medians() -> None:
+    assert Measured("encode", (10.0, 30.0, 1000.0), (5.0, 20.0, 15.0)).ratio == 2.0
+    assert Measured("encode", (10.0,), ()).ratio is None
+
+
+def test_the_table_has_both_sides_and_their_ratio() -> None:
+    lines = render.benchmark([Measured("encode fp32", (3000.0,), (1500.0,)), Measured("train", (90.0,), ())], False)
+    assert [line.split() for line in lines.splitlines()[1:]] == [
+        ["encode", "fp32", "3,000", "1,500", "2.00"],
+        ["train", "90", "–", "–"],
+    ]
+
+
+def test_the_command_prints_what_was_measured_as_json(contrast: Contrast) -> None:
+    answer = contrast("bench", "--model", "tiny/backbone", "--rounds", "1", "--json")
+    assert answer.code == 0, answer.err
+    assert {"what", "ours", "theirs", "ratio"} == json.loads(answer.out)[0].keys()
+
+
+def test_a_model_that_is_not_there_is_named(contrast: Contrast) -> None:
+    answer = contrast("bench", "--model", "no/such-model")
+    assert answer.code == 3 and "no/such-model" in answer.err and answer.out == ""

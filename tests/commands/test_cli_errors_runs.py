@@ -1,0 +1,280 @@
+"""Runs, models and questions that are no good are told in two lines on stderr, and the right exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs import directory as runs
+from contrastcli.runs.directory import Run
+from support.command import LABELLED, SENTENCES, Contrast, failed, refused, train
+from support.tiny import Tiny
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("harm", ["cut", "missing"])
+def test_a_checkpoint_with_a_damaged_file_is_named(contrast: Contrast, run: Run, file: str, harm: str) -> None:
+    path = run.checkpoint() / file
+    data = path.read_bytes()
+    path.unlink()
+    if harm == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    refused(contrast("query", "a", "b", "--model", "simple"), 3, path.name if harm == "cut" else str(path.parent))
+
+
+@pytest.mark.parametrize("file", ["heads.safetensors", "optimizer.safetensors", "position.json"])
+@pytest.mark.parametrize("harm", ["cut", "missing"])
+def test_what_a_resume_lacks_is_named(contrast: Contrast, run: Run, file: str, harm: str) -> None:
+    path = run.checkpoint("last") / "training" / file
+    data = path.read_bytes()
+    path.unlink()
+    if harm == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, file if harm == "missing" else "training")
+
+
+def test_a_pruned_run_cannot_be_resumed_and_says_so(contrast: Contrast, run: Run) -> None:
+    assert contrast("runs", "prune").code == 0
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "is missing")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', "{}"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("query", "a", "b", "--model", "simple"),
+        ("query", "a", "b", "--model", "runs/simple"),
+        ("export", "simple", "out"),
+        ("runs", "show", "simple"),
+        ("train", "--resume", "simple", "--max-steps", "6"),
+        ("train", "--backbone", "runs/simple", *SENTENCES, "--dev", "none", "--batch-size", "8"),
+    ],
+)
+def test_malformed_pointers_to_checkpoints_are_named(
+    contrast: Contrast, run: Run, text: str, words: tuple[str, ...]
+) -> None:
+    run.checkpoints_path.write_text(text)
+    answer = contrast(*words)
+    if text == "{}" and "--resume" in words:
+        assert answer.code == 0  # what had saved nothing begins anew
+    elif "show" in words and text.endswith("}") and "3" not in text:
+        assert answer.code == 0  # it shows what the file says
+    else:
+        failed(answer, 3, "checkpoint")
+
+
+def test_a_resume_that_misses_its_checkpoint_deletes_no_other(contrast: Contrast, run: Run) -> None:
+    run.checkpoints_path.write_text('{"last": "000099"}')
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "000099 is missing")
+    assert (run.checkpoints_dir / "000004" / "training").is_dir()
+
+
+def test_a_model_with_pickled_weights_only_is_not_read(contrast: Contrast) -> None:
+    shutil.copytree("tiny/backbone", "model")
+    os.rename("model/model.safetensors", "model/pytorch_model.bin")
+    refused(contrast("query", "a", "b", "--model", "model"), 3, "pickled weights only", "safetensors")
+    failed(contrast(*train(*LABELLED, "--backbone", "model")), 3, "pickled weights only")
+
+
+def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) -> None:
+    Path("runs").write_text("a file in the way")
+    refused(contrast(*train(*LABELLED)), 1, "runs")
+
+
+def test_a_full_disk_is_told_with_a_way_to_make_room(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(runs, "atomic_write", full)
+    refused(contrast(*train(*LABELLED)), 1, "No space left on device", "contrast runs prune")
+
+
+def test_a_checkpoint_that_finds_the_disk_full_fails_the_run(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from contrastcli.training import checkpoint
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.safetensors")
+
+    monkeypatch.setattr(checkpoint, "save_encoder", full)
+    answer = contrast(*train(*LABELLED, "--name", "full"))
+    assert answer.code == 1 and answer.err.splitlines()[-2].startswith("contrast: error: cannot write")
+    assert Run(Path("runs/full")).status().state == "failed"
+    assert not list(Path("runs/full/checkpoints").glob("*"))
+
+
+def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast, run: Run) -> None:
+    before = run.config_path.read_bytes()
+    with run.locked():
+        refused(
+            contrast("train", "--resume", "simple", "--max-steps", "6"), 1, "training in runs/simple already", "watch"
+        )
+        refused(contrast("runs", "rm", "simple", "--yes"), 1, "training in runs/simple already")
+    assert run.config_path.read_bytes() == before
+
+
+def test_a_name_that_is_taken_is_refused(contrast: Contrast, run: Run) -> None:
+    refused(contrast(*train(*LABELLED, "--name", "simple")), 1, "runs/simple exists", "--name")
+
+
+@pytest.mark.parametrize(
+    "words", [("--lr", "1e-4"), ("--seed", "7"), ("--set", "dev.every=7"), ("--objective", "supcon"), ("--tau", "0.1")]
+)
+def test_a_resume_cannot_change_what_the_run_was(contrast: Contrast, run: Run, words: tuple[str, str]) -> None:
+    before = run.config_path.read_bytes()
+    refused(contrast("train", "--resume", "simple", *words), 2, "a resumed run cannot change", "--config")
+    assert run.config_path.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("--preset", "simace-bert-base"), ("--config", "x.toml"), ("--name", "other")])
+def test_a_resume_takes_no_settings_from_elsewhere(contrast: Contrast, run: Run, words: tuple[str, str]) -> None:
+    refused(contrast("train", "--resume", "simple", *words), 2, "a resumed run has settings and a name", words[0])
+
+
+def test_a_resume_with_other_rows_is_refused(contrast: Contrast, run: Run, tiny: Tiny) -> None:
+    Path("rows.jsonl").write_bytes(tiny.data["labelled"].read_bytes())
+    assert contrast(*train("--data", "rows.jsonl", "--name", "mine")).code == 0
+    lines = Path("rows.jsonl").read_text().splitlines(keepends=True)
+    Path("rows.jsonl").write_text("".join(reversed(lines)))
+    failed(contrast("train", "--resume", "mine", "--max-steps", "4"), 3, "are not those that the run began with")
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("config.toml", ("runs", "show", "simple")),
+        ("config.toml", ("compare", "simple", "other")),
+        ("config.toml", ("train", "--resume", "simple")),
+        ("scores.json", ("runs", "show", "simple")),
+        ("environment.json", ("train", "--resume", "simple", "--max-steps", "6")),
+    ],
+)
+def test_a_malformed_file_of_a_run_is_named(contrast: Contrast, run: Run, file: str, words: tuple[str, ...]) -> None:
+    shutil.copytree(run.path, "runs/other")
+    (run.path / file).write_text("{")
+    failed(contrast(*words), 2 if file == "config.toml" else 3, f"runs/simple/{file}")
+    assert contrast("runs", "list").code == 0
+
+
+def test_an_empty_word_is_no_run(contrast: Contrast, run: Run) -> None:
+    refused(contrast("train", "--resume", ""), 3, "there is no run '' in runs")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "show", "nothing"),
+        ("runs", "path", "nothing"),
+        ("runs", "rm", "nothing"),
+        ("runs", "prune", "nothing"),
+        ("watch", "nothing"),
+        ("stop", "nothing"),
+        ("compare", "nothing", "else"),
+        ("train", "--resume", "nothing"),
+    ],
+)
+def test_a_run_that_is_not_there_is_missing(contrast: Contrast, run: Run, words: tuple[str, ...]) -> None:
+    refused(contrast(*words), 3, "there is no run 'nothing' in runs", "simple")
+    shutil.rmtree("runs")
+    refused(contrast(*words), 3, "there is no run in runs", "contrast train")
+
+
+def test_a_part_of_two_names_is_ambiguous(contrast: Contrast, run: Run) -> None:
+    shutil.copytree(run.path, "runs/simpler")
+    refused(contrast("runs", "show", "impl"), 3, "'impl' means 2 runs", "simple")
+    refused(contrast("query", "a", "b", "--model", "impl"), 3, "'impl' means 2 runs")
+    assert contrast("runs", "path", "simple").out == "runs/simple\n"
+
+
+def test_one_run_cannot_be_compared(contrast: Contrast, run: Run) -> None:
+    refused(contrast("compare", "simple"), 2, "only one run")
+
+
+def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:
+    Path("texts.txt").write_text("one\ntwo\n")
+    for words in [("query", "a", "b"), ("encode", "texts.txt", "-o", "x.npy"), ("eval",)]:
+        refused(contrast(*words), 3, "there is no model", "contrast train --preset starter --no-ui")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("a", " ")],
+)
+def test_a_question_of_no_known_kind_is_refused_before_a_model_is_sought(
+    contrast: Contrast, words: tuple[str, ...]
+) -> None:
+    refused(contrast("query", *words), 2, "")
+
+
+@pytest.mark.parametrize(("line", "what"), [(b"a", "TAB"), (b"a\t", "TAB"), (b"a\tb\tc", "TAB"), (b"\xff\tb", "UTF-8")])
+def test_a_bad_line_of_stdin_is_named(contrast: Contrast, line: bytes, what: str) -> None:
+    refused(contrast("query", "-", "--model", "tiny/backbone", stdin=b"a\tb\n" + line + b"\n"), 3, "stdin, line 2", "")
+    assert what in contrast("query", "-", "--model", "tiny/backbone", stdin=line).err
+
+
+@pytest.mark.parametrize(
+    ("stdin", "what"),
+    [(b"", "stdin is empty"), (b"a\n\nb\n", "stdin, line 2: blank"), (b"\xe9", "stdin, line 1: not UTF-8")],
+)
+def test_sentences_of_stdin_that_are_no_good_are_named(contrast: Contrast, stdin: bytes, what: str) -> None:
+    refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what)
+
+
+def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast) -> None:
+    Path("texts.txt").write_text("one\ntwo\n")
+    refused(contrast("encode", "texts.txt", "-o", "x.csv"), 2, "vectors cannot be written as 'x.csv'", ".npy")
+    refused(contrast("encode", "texts.txt", "-o", "no/x.npy"), 1, "there is no folder no")
+    Path("vectors.npy").mkdir()
+    refused(contrast("encode", "texts.txt", "-o", "vectors.npy"), 1, "vectors.npy is a folder")
+    Path("vectors.npy").rmdir()
+    refused(
+        contrast("encode", "nothing.txt", "-o", "x.npy", "--model", "tiny/backbone"),
+        3,
+        "there is no file or folder nothing.txt",
+    )
+    refused(contrast("encode", "tiny/pairs.jsonl", "-o", "x.npy", "--model", "tiny/backbone"), 3, "holds pairs")
+    assert not list(Path().glob("*.npy"))
+
+
+def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
+    refused(
+        contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone"), 3, "there is no file or folder no.txt"
+    )
+
+
+def test_an_export_keeps_what_is_there(contrast: Contrast, run: Run) -> None:
+    Path("taken").mkdir()
+    Path("taken/diary.txt").write_text("dear diary")
+    refused(contrast("export", "simple", "taken"), 2, "taken exists", "--overwrite")
+    refused(contrast("export", "simple", "taken", "--overwrite"), 2, "taken holds no model", "another folder")
+    refused(contrast("export", "simple", ".", "--overwrite"), 2, ". holds no model", "another folder")
+    assert Path("taken/diary.txt").read_text() == "dear diary"
+
+
+def test_an_onnx_export_without_its_packages_says_how_to_get_them(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    refused(
+        contrast("export", "simple", "out", "--format", "onnx"), 2, "packages that are missing", "contrastcli[onnx]"
+    )
+    assert not Path("out").exists()
+
+
+def test_evaluation_without_its_data_says_how_to_get_it(contrast: Contrast) -> None:
+    refused(contrast("eval", "tiny/backbone", "--data-dir", "nowhere"), 3, "not measured: STS12", "--data-dir")
+
+
+def test_a_failed_run_gives_its_words_to_those_who_watch(contrast: Contrast, run: Run) -> None:
+    (run.checkpoint("last") / "training" / "heads.safetensors").unlink()
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "heads.safetensors is missing")
+    watched = contrast("watch", "simple")
+    assert watched.code == 3
+    assert json.loads(contrast("runs", "show", "simple", "--json").out)["state"] == "failed"

@@ -1,0 +1,294 @@
+"""`contrast train` from the first word to the last: what is printed where, and what a run repeats."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contrastcli import options
+from contrastcli.commands import train as start
+from contrastcli.runs import process as control
+from contrastcli.runs.directory import Run
+from contrastcli.settings import config as configs
+from contrastcli.tui import app
+from support.command import LABELLED, SENTENCES, Contrast, train
+
+CONTRAST = (sys.executable, "-m", "contrastcli")
+
+
+def weights(run: str) -> str:
+    return hashlib.sha256((Run(Path(run)).checkpoint("last") / "model.safetensors").read_bytes()).hexdigest()
+
+
+def sources(contrast: Contrast, *words: str) -> dict[str, tuple[object, str]]:
+    """Value and source of every setting, as `config show` has them."""
+    settings = json.loads(contrast("config", "show", "--json", *words).out)["settings"]
+    return {key: (found["value"], found["source"]) for key, found in settings.items()}
+
+
+def test_training_prints_its_run_on_stdout_and_tells_the_rest_on_stderr(contrast: Contrast) -> None:
+    answer = contrast(*train(*LABELLED, "--name", "mine", "--no-ui"))
+    assert (answer.code, answer.out) == (0, "runs/mine\n")
+    words = [line.split()[0] for line in answer.err.splitlines()]
+    assert words[0] == "started" and {"dev", "step", "saved", "finished", "next:"} <= set(words)
+    assert "\r" not in answer.err and "\x1b" not in answer.err
+    assert Run(Path("runs/mine")).status().state == "finished"
+
+
+def test_a_run_s_name_is_a_backbone(contrast: Contrast, run: Run) -> None:
+    found = json.loads(contrast(*train(*LABELLED, "--backbone", run.name, "--dry-run", "--json")).out)
+    assert found["settings"]["model.backbone"]["value"] == str(run.path)
+
+
+def test_a_run_s_name_is_a_teacher(contrast: Contrast, run: Run) -> None:
+    words = ("--objective", "rankcse", "--teachers", f"{run.name}:cls=0.4,tiny/backbone")
+    found = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
+    assert found["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
+
+
+def test_json_prints_the_bytes_of_the_events_and_nothing_else(contrast: Contrast) -> None:
+    answer = contrast(*train(*LABELLED, "--name", "mine", "--json"))
+    assert answer.code == 0
+    assert answer.out.encode() == Path("runs/mine/events.jsonl").read_bytes()
+    assert [json.loads(line)["event"] for line in answer.out.splitlines()][-1] == "done"
+
+
+def test_a_dry_run_shows_settings_rows_and_costs_and_makes_no_run(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from contrastcli.model import folder
+
+    monkeypatch.setattr(folder, "load_backbone", None)  # whoever loads weights fails
+    text = contrast(*train(*LABELLED, "--dry-run"))
+    found = json.loads(contrast(*train(*LABELLED, "--dry-run", "--json")).out)
+    assert text.code == 0 and not Path("runs").exists()
+    assert found["settings"]["train.batch_size"] == {"value": 8, "source": "--batch-size"}
+    assert found["settings"]["train.warmup"] == {"value": 0.0, "source": "default"}
+    first = [json.loads(line) for line in Path("tiny/labelled.jsonl").read_text().splitlines()[:3]]
+    wanted = [{"anchor": r["premise"], "positive": r["hypothesis"], "label": r["label"]} for r in first]
+    assert found["rows"][0] == wanted[0] and len(found["rows"]) == 3
+    assert {row["label"] for row in found["rows"]} <= {"entailment", "contradiction"}
+    facts = {key: found[key] for key in ("steps", "sentences_per_step", "negatives_per_anchor", "dev_pairs")}
+    assert facts == {"steps": 2, "sentences_per_step": 16, "negatives_per_anchor": 14, "dev_pairs": 30}
+    for word in ("train.batch_size", "--batch-size", wanted[0]["anchor"], "negatives per anchor", "14", "disk"):
+        assert word in text.out
+
+
+def test_the_disk_that_a_dry_run_foretells_is_what_checkpoints_take(contrast: Contrast) -> None:
+    words = train(*LABELLED, "--max-steps", "3", "--set", "dev.every=1", "--name", "mine")
+    foretold = json.loads(contrast(*words, "--dry-run", "--json").out)["disk"]
+    assert contrast(*words).code == 0
+    run = Run(Path("runs/mine"))
+    saved = [f for f in run.checkpoints_dir.rglob("*.safetensors") if "heads" not in f.name]
+    took = sum(f.stat().st_size for f in saved) * (4 / 3 if len(run.checkpoints().values()) == 1 else 1)
+    assert 0.6 * foretold < took < 1.4 * foretold
+
+
+def test_a_backbone_that_is_yet_to_be_fetched_does_not_stop_a_dry_run(contrast: Contrast) -> None:
+    answer = contrast(*train(*LABELLED, "--backbone", "nobody/nothing", "--dry-run"))
+    assert answer.code == 0 and "known once the backbone is here" in answer.out
+
+
+def test_the_settings_of_a_run_repeat_it_bit_for_bit(contrast: Contrast) -> None:
+    assert contrast(*train(*LABELLED, "--name", "one", "--seed", "7", "--tau", "0.07")).code == 0
+    answer = contrast("train", "--config", "runs/one/config.toml", "--name", "two")
+    assert answer.code == 0 and "note" not in answer.err
+    assert weights("runs/one") == weights("runs/two")
+    assert Path("runs/one/config.toml").read_bytes() == Path("runs/two/config.toml").read_bytes()
+    assert contrast(*train(*LABELLED, "--name", "three", "--seed", "8", "--tau", "0.07")).code == 0
+    assert weights("runs/one") != weights("runs/three")
+
+
+def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast, run: Run) -> None:
+    before = run.config_path.read_bytes()
+    for words in ((), ("--max-steps", "4"), ("--max-steps", "3")):
+        finished = contrast("train", "--resume", "simple", *words)
+        assert (finished.code, finished.out) == (0, "")
+        assert "has finished its 4 steps" in finished.err and "--max-steps" in finished.err
+    assert run.config_path.read_bytes() == before
+    assert contrast("train", "--resume", "simple", "--max-steps", "6").out == "runs/simple\n"
+    assert (run.status().step, run.status().state) == (6, "finished")
+    assert run.config().train.max_steps == 6
+
+
+def test_a_resume_takes_what_it_may_change(contrast: Contrast, run: Run) -> None:
+    words = ("--max-steps", "5", "--token-budget", "64", "--log-every", "2", "--save-every", "1", "--device", "cpu")
+    assert contrast("train", "--resume", "last", *words).code == 0
+    assert run.config().train.token_budget == 64
+
+
+def test_a_length_beyond_the_backbone_is_cut_with_a_note(contrast: Contrast) -> None:
+    answer = contrast(*train(*LABELLED, "--max-length", "512"))
+    assert answer.code == 0
+    assert "model.max_length is 32, the most that this backbone reads" in answer.err
+
+
+def test_rows_of_another_form_convert_by_themselves_and_it_says_so(contrast: Contrast) -> None:
+    answer = contrast(*train("--data", "tiny/triplets.jsonl"))
+    assert answer.code == 0
+    note = "160 triplets (anchor, positive, negative) became 320 labelled pairs (premise, hypothesis, label)"
+    assert note in answer.err
+
+
+def test_paths_may_have_blanks_and_any_letters(contrast: Contrast) -> None:
+    place = Path("größe und maß")
+    place.mkdir()
+    (place / "sätze 1.jsonl").write_bytes(Path("tiny/sentences.jsonl").read_bytes())
+    words = train(*SENTENCES, "--data", str(place / "sätze 1.jsonl"), "--name", "läufer")
+    answer = contrast("--runs-dir", str(place / "läufe"), *words)
+    assert (answer.code, answer.out) == (0, "größe und maß/läufe/läufer\n")
+    assert contrast("query", "a", "b", "--model", answer.out.strip()).code == 0
+
+
+def test_a_value_comes_from_the_highest_place_that_names_it(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, preset = "train.lr", ("--preset", "simace-bert-base")
+    assert sources(contrast)[key] == (3e-5, "default")
+    configs.user_file().parent.mkdir(parents=True)
+    configs.user_file().write_text("[train]\nlr = 1e-3\n")
+    assert sources(contrast)[key] == (1e-3, str(configs.user_file()))
+    Path("contrast.toml").write_text("[train]\nlr = 2e-3\n")
+    assert sources(contrast)[key] == (2e-3, "contrast.toml")
+    assert sources(contrast, *preset)[key][1] == "preset simace-bert-base"
+    Path("mine.toml").write_text("[train]\nlr = 3e-3\n")
+    assert sources(contrast, "--config", "mine.toml")[key] == (3e-3, "mine.toml")
+    monkeypatch.setenv("CONTRAST_TRAIN_LR", "4e-3")
+    assert sources(contrast, *preset)[key] == (4e-3, "CONTRAST_TRAIN_LR")
+    assert sources(contrast, *preset, "--lr", "5e-3")[key] == (5e-3, "--lr")
+    assert sources(contrast, *preset, "--set", "train.lr=6e-3")[key] == (6e-3, "--set train.lr")
+    assert sources(contrast, *preset, "--seed", "1")[key] == (4e-3, "CONTRAST_TRAIN_LR")
+
+
+def test_data_and_dev_have_short_options(contrast: Contrast) -> None:
+    found = sources(contrast, "--data", "a.txt", "--dev", "none", "--objective", "simace", "--backbone", "b")
+    assert found["data.train"] == ("a.txt", "--data")
+    assert found["dev.data"] == ("none", "--dev")
+    assert found["objective.name"] == ("simace", "--objective")
+    assert found["model.backbone"] == ("b", "--backbone")
+
+
+def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast) -> None:
+    words = train(*LABELLED, "--max-steps", "0", "--epochs", "100000", "--set", "dev.every=1000000", "--name", "long")
+    answer = contrast(*words, "--detach")
+    assert (answer.code, answer.out) == (0, "runs/long\n")
+    run = Run(Path("runs/long"))
+    try:
+        watching = subprocess.Popen(
+            [*CONTRAST, "watch", "long"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert watching.stderr is not None
+        seen = [next(watching.stderr) for _ in range(2)]
+        assert seen[0].startswith("started")
+        stopped = contrast("stop", "long")
+        assert stopped.code == 0 and "long: stopped at step" in stopped.err
+        out, err = watching.communicate(timeout=60)
+        assert (watching.returncode, out) == (0, "")
+        assert "stopped" in err
+    finally:
+        control.request_stop(run)
+        assert control.wait(run, 60).state == "stopped"
+    assert contrast("stop", "long").code == 0
+    events = contrast("watch", "long", "--json")
+    assert events.out.encode() == Path("runs/long/events.jsonl").read_bytes()
+    assert contrast("query", "a", "b", "--model", "long").code == 0
+
+
+@pytest.mark.parametrize("words", [("train", "--lr", "nan"), ("runs", "show", "nothing"), ("query", "a"), ("trian",)])
+def test_the_installed_command_gives_the_same_two_lines(contrast: Contrast, words: tuple[str, ...]) -> None:
+    done = subprocess.run([*CONTRAST, *words], capture_output=True, text=True, timeout=60)
+    here = contrast(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (here.code, "", here.err)
+    assert len(done.stderr.splitlines()) == 2 and here.code in (2, 3)
+
+
+def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) -> None:
+    asking = subprocess.Popen(
+        [*CONTRAST, "query", "-", "--model", "tiny/backbone"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
+    assert asking.stdin is not None and asking.stdout is not None
+    asking.stdin.write("a\tb\n" * 1000)
+    asking.stdin.flush()
+    assert asking.stdout.readline()  # it is up and has answered
+    asking.send_signal(signal.SIGINT)
+    _, err = asking.communicate(timeout=60)
+    assert (asking.returncode, err.splitlines()) == (130, ["contrast: error: interrupted", "hint: nothing was changed"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_behind_stdout_is_two_lines() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*CONTRAST, "presets"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr and len(done.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize("words", [("presets",), ("config", "show"), ("train", "--help")])
+def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([*CONTRAST, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_knows_ascii_only_gets_words_for_symbols() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run([*CONTRAST, "config", "show"], capture_output=True, env=environment, timeout=60)
+    assert done.returncode == 0 and b"tau" in done.stdout
+
+
+def test_training_goes_on_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write) as stdout:
+        command = [*CONTRAST, *train(*LABELLED, "--name", "mine", "--no-ui")]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Run(Path("runs/mine")).status().state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("words", "where"), [((), "app"), (("--no-ui",), "here"), (("--detach",), "background"), (("--json",), "here")]
+)
+def test_on_a_terminal_training_opens_the_app_unless_told_otherwise(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], where: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(options, "on_a_terminal", lambda: True)
+
+    def record(*_: object, json: bool, detach: bool, show: object) -> int:
+        asked.append("app" if show else "background" if detach else "here")
+        return 0
+
+    monkeypatch.setattr(start, "start", record)
+    assert contrast(*train(*LABELLED, *words)).code == 0
+    assert asked == [where]
+
+
+def test_the_app_shows_a_run_that_trains_on_its_own(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def show(directory: Path, run: Run, *, mouse: bool = True) -> None:
+        assert json.loads(run.alive_path.read_bytes())["pid"] != os.getpid()
+        assert control.wait(run, 60).state == "finished"
+
+    monkeypatch.setattr(options, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(app, "show", show)
+    answer = contrast(*train(*LABELLED, "--name", "mine"))
+    assert (answer.code, answer.out) == (0, "runs/mine\n")
+    assert "next: contrast query" in answer.err

@@ -1,0 +1,185 @@
+"""Methods over seeds, side by side: what counts, what is tested, and how it reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+
+from contrastcli.commands.compare import compare
+from contrastcli.errors import UsageError
+from contrastcli.runs import directory as runs
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Done, Evaluated, EventWriter, Started
+from contrastcli.runs.methods import Spread, numbers
+from contrastcli.settings import config as configs
+from contrastcli.show import comparison as tables
+from support.tiny import Tiny
+
+SIMCSE = {40: 0.71, 41: 0.73, 42: 0.72}
+SIMACE = {40: 0.75, 41: 0.78, 42: 0.76}
+
+
+def finished(folder: Path, name: str, score: float, status: str = "finished", **settings: object) -> Run:
+    """A run that says what came of it, without having been trained; `settings` as train__seed=1."""
+    values = {key.replace("__", "."): value for key, value in settings.items()}
+    run = runs.create(configs.resolve([configs.Layer(values, dict.fromkeys(values, "test"))]), folder, name)
+    begun = Started(
+        **{"step": 0, "host": "elsewhere", "pid": 1, "process_start": 0.0, "steps": 4, "steps_per_epoch": 4},
+        **{"batch_size": 8, "sentences_per_step": 8, "negatives_per_anchor": 1, "objective": "", "backbone": ""},
+        **{"device": "cpu", "precision": "fp32"},
+    )
+    dev = Evaluated(step=4, spearman=score, alignment=0.1, uniformity=-1.0, pairs=9, best=True)
+    writer = EventWriter(run.events_path)
+    for event in (begun, dev, Done(step=4, status=status, code=0)):
+        writer(event)
+    writer.close()
+    return run
+
+
+@pytest.fixture
+def six(tmp_path: Path) -> list[Run]:
+    """Three seeds of two methods, named in turns."""
+    found = []
+    for seed in SIMCSE:
+        for name, scores in (("simcse", SIMCSE), ("simace", SIMACE)):
+            found.append(finished(tmp_path, f"{name}-{seed}", scores[seed], objective__name=name, train__seed=seed))
+    return found
+
+
+def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: list[Run]) -> None:
+    groups = runs.compare(six).groups
+    assert [[m.name for m in group.members] for group in groups] == [
+        ["simcse-40", "simcse-41", "simcse-42"],
+        ["simace-40", "simace-41", "simace-42"],
+    ]
+    assert [group.settings["objective.name"] for group in groups] == ["simcse", "simace"]
+    assert "train.seed" not in groups[0].settings and "train.lr" not in groups[0].settings
+    dev = groups[0].spreads["dev"]
+    assert dev.mean == pytest.approx(72) and dev.deviation == pytest.approx(statistics.stdev([71, 73, 72]))
+
+
+def test_how_a_run_is_carried_out_and_how_its_data_is_named_make_no_other_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts.txt").write_text("a\n")
+    monkeypatch.chdir(tmp_path)
+    one = finished(tmp_path, "one", 0.7, train__seed=1, data__train="texts.txt", train__device="cpu")
+    two = finished(tmp_path, "two", 0.8, train__seed=2, data__train=str(tmp_path / "texts.txt"), train__log_every=3)
+    other = finished(tmp_path, "other", 0.8, train__seed=2, data__train="else.txt")
+    assert [len(group.members) for group in runs.compare([one, two, other]).groups] == [2, 1]
+
+
+def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None:
+    chosen = [
+        finished(tmp_path, "one", 0.70, train__seed=1),
+        finished(tmp_path, "again", 0.90, train__seed=1),
+        finished(tmp_path, "two", 0.72, train__seed=2),
+        finished(tmp_path, "stopped", 0.10, "stopped", train__seed=3),
+    ]
+    (group,) = runs.compare(chosen).groups
+    assert [m.name for m in group.counted] == ["one", "two"]
+    assert group.spreads["dev"].values == pytest.approx((70, 72))
+    assert "2 of 4" in tables.comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
+
+
+def test_a_single_value_has_no_deviation() -> None:
+    assert Spread((3.0,)).deviation is None and Spread((3.0,)).mean == 3.0
+
+
+def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
+    suites = {
+        "sts": {
+            "STS12": {"pairs": 9, "all": {"spearman": 71.5}, "mean": {"spearman": 1}},
+            "average": None,
+            "partial": True,
+        },
+        "transfer": {
+            "MR": {"rows": 9, "accuracy": 80.25},
+            "average": 85.0,
+            "average8": 84,
+            "protocol": "…",
+            "missing": {},
+        },
+        "fewshot": {"CR": {"mean": 70.5, "sd": 2.0}},
+        "mteb": {"BIOSSES": {"score": 60.5, "metric": "cosine_spearman"}},
+        "geometry": {"STS-B": {"alignment": 0.2}},
+    }
+    assert numbers(0.5, {"model": "m", "suites": suites}) == {
+        "dev": 50.0,
+        "sts STS12": 71.5,
+        "transfer MR": 80.25,
+        "transfer average": 85.0,
+        "transfer average8": 84.0,
+        "fewshot CR": 70.5,
+        "mteb BIOSSES": 60.5,
+    }
+    assert numbers(None, {}) == {}
+
+
+def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
+    found = compare(six, bootstrap=False, dev=None)
+    text = tables.comparison(found, to_json=False)
+    rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
+    assert rows["objective.name"] == ["simcse", "simace"]
+    assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
+    assert found.welch["dev"].difference == pytest.approx(72 - 76 - 1 / 3)
+    test_line = text.splitlines()[-1].split()
+    assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(
+        found.welch["dev"].p, abs=6e-4
+    )
+    sides = json.loads(tables.comparison(found, to_json=True))
+    assert sides["welch"]["dev"]["p"] == found.welch["dev"].p
+    assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
+
+
+def test_one_seed_of_a_method_is_not_tested(six: list[Run]) -> None:
+    assert compare(six[:3], bootstrap=False, dev=None).welch == {}  # two seeds against one
+    assert compare(six[:2], bootstrap=False, dev=None).welch == {}
+    two_of_one = compare([six[0], six[2]], bootstrap=False, dev=None)
+    assert two_of_one.welch == {} and len(two_of_one.comparison.groups) == 1
+
+
+def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Path) -> None:
+    chosen = [
+        finished(tmp_path, f"{lr}-{seed}", score, train__lr=lr, train__seed=seed)
+        for lr, score in ((1e-5, 0.7), (3e-5, 0.8))
+        for seed in (1, 2)
+    ]
+    found = compare(chosen, bootstrap=False, dev=None)
+    assert tables.comparison(found, to_json=False).splitlines()[-1].split()[-1] == "–"
+    assert json.loads(tables.comparison(found, to_json=True))["welch"]["dev"]["p"] is None
+
+
+def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
+    text = tables.comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
+    assert text.splitlines()[0].split() == ["simcse-40", "simace-40"] and "uniformity" in text
+
+
+def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
+    trained: Run, tiny: Tiny, tmp_path: Path
+) -> None:
+    other = shutil.copytree(trained.path, tmp_path / "other")
+    found = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
+    assert found.paired is not None and found.paired.data == str(tiny.dev)
+    assert (found.paired.found.difference, found.paired.found.p) == (0.0, 1.0)
+    text = tables.comparison(found, to_json=False)
+    assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
+    sides = json.loads(tables.comparison(found, to_json=True))["bootstrap"]
+    assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
+    assert sides["spearman"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
+
+
+def test_runs_with_different_dev_sets_need_pairs_by_name(tmp_path: Path) -> None:
+    chosen = [finished(tmp_path, name, 0.7, dev__data=name) for name in ("starter", "stsb")]
+    with pytest.raises(UsageError, match="the dev sets of the runs differ"):
+        compare(chosen, bootstrap=True, dev=None)
+
+
+def test_three_methods_are_too_many_for_a_bootstrap(tmp_path: Path) -> None:
+    chosen = [finished(tmp_path, f"{lr}", 0.7, train__lr=lr) for lr in (1e-5, 2e-5, 3e-5)]
+    with pytest.raises(UsageError, match="compares two methods, and these are 3"):
+        compare(chosen, bootstrap=True, dev=None)

@@ -1,0 +1,239 @@
+"""An export holds the same model, says what it is, and appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from contrastcli.commands import export
+from contrastcli.commands.export import export_model
+from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.model.encoder import Dense, SentenceEncoder
+from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.runs.directory import Run
+from contrastcli.settings.config import Pooling
+from support.tiny import Tiny
+
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
+POOLINGS = get_args(Pooling)
+
+
+def model(tiny: Tiny, folder: Path, pooling: Pooling = "mean", *, full: bool = False) -> Path:
+    """A model folder; a full one has a dense layer, unit length and a prompt."""
+    encoder = load_encoder(tiny.backbone, pooling)
+    if full:
+        encoder.dense, encoder.normalize, encoder.prompt = Dense(encoder.backbone.width, 7), True, "go "
+        nn.init.normal_(encoder.dense.linear.weight, generator=torch.Generator().manual_seed(3))
+    save_encoder(encoder, folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_an_export_gives_the_same_vectors(tiny: Tiny, tmp_path: Path, pooling: Pooling, full: bool) -> None:
+    source = model(tiny, tmp_path / "source", pooling, full=full)
+    assert export_model(str(source), tmp_path / "dest") == tmp_path / "dest"
+    before, after = (load_encoder(folder).encode(TEXTS) for folder in (source, tmp_path / "dest"))
+    assert np.array_equal(before, after) and before.shape == (len(TEXTS), 7 if full else 32)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_sentence_transformers_computes_the_same(tiny: Tiny, tmp_path: Path, pooling: Pooling, full: bool) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    export_model(str(model(tiny, tmp_path / "source", pooling, full=full)), tmp_path / "dest")
+    found = library.SentenceTransformer(str(tmp_path / "dest"), device="cpu").encode(TEXTS)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, load_encoder(tmp_path / "dest").encode(TEXTS), rtol=0, atol=5e-6)
+
+
+def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(trained: Run, tmp_path: Path) -> None:
+    export_model(str(trained.path), tmp_path / "dest")
+    best = load_encoder(trained.checkpoints_dir / trained.checkpoints()["best"])
+    assert np.array_equal(load_encoder(tmp_path / "dest").encode(TEXTS), best.encode(TEXTS))
+    assert {"config.json", "model.safetensors", "modules.json", "tokenizer.json", "README.md"} <= {
+        path.name for path in (tmp_path / "dest").iterdir()
+    }
+    assert not any("training" in name for name in contents(tmp_path / "dest"))
+
+
+def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
+    score = {"pairs": 3108, "all": {"spearman": 61.234}, "mean": {"spearman": 59.5}, "wmean": {"spearman": None}}
+    suite = {"STS12": score, "average": 70.0, "missing": {"STS13": {"what": "absent"}}, "protocol": "As published."}
+    scores = {"suites": {"sts": suite}}
+    run.scores_path.write_text(json.dumps(scores))
+    export_model(str(run.path), tmp_path / "dest")
+    card = (tmp_path / "dest" / "README.md").read_text()
+    assert yaml.safe_load(card.split("---\n")[1]) == {  # and no licence, which is the user's to choose
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-similarity", "feature-extraction", "contrast"],
+    }
+    config, status = run.config(), run.status()
+    assert f"# {run.name}\n" in card and config.spec.paper in card and config.data.train in card
+    assert status.best is not None and f"{100 * status.best:.2f} at step {status.best_step}" in card
+    for key, value in config.flat().items():
+        assert f"| `{key}` | {value} |\n" in card
+    assert "| STS12 | 3,108 | 61.23 | 59.50 | – |\n| average |  | 70.00 |  |  |\n\nAs published.\n" in card
+    assert 'SentenceTransformer("this folder")' in card and 'contrastcli.load("this folder")' in card
+
+
+def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
+    transfer = {"MR": {"rows": 10662, "accuracy": 75.0}, "MRPC": {"rows": 5801, "accuracy": 70.25, "f1": 80.5}}
+    geometry = {"STS-B": {"pairs": 338, "alignment": 0.214, "uniformity": None, "pca": [[0.1, 0.2]]}}
+    suites = {
+        "transfer": transfer | {"average": None, "missing": {}, "protocol": "As SentEval."},
+        "clustering": {
+            "AgNews": {"rows": 8000, "accuracy": 80.0, "nmi": 50.5, "ami": 50.4, "ari": 49.0},
+            "average": 80.0,
+        },
+        "geometry": geometry,
+        "mteb": {"STS12": {"metric": "cosine_spearman", "score": 70.0}},
+        "of a later version": {"x": {"rows": 1}},
+    }
+    run.scores_path.write_text(json.dumps({"suites": suites}))
+    export_model(str(run.path), tmp_path / "dest")
+    card = (tmp_path / "dest" / "README.md").read_text()
+    assert "## Scores: transfer\n\n|  | rows | accuracy | F1 |\n" in card and "As SentEval." in card
+    assert "| MR | 10,662 | 75.00 |  |\n| MRPC | 5,801 | 70.25 | 80.50 |\n" in card
+    assert "| AgNews | 8,000 | 80.00 | 50.50 | 50.40 | 49.00 |\n| average |  | 80.00 |  |  |  |\n" in card
+    assert "| STS-B | 338 | 0.21 | – |\n" in card and "| STS12 | cosine_spearman | 70.00 |\n" in card
+    assert "later" not in card
+
+
+def test_the_card_says_what_makes_a_vector_of_a_text(tiny: Tiny, tmp_path: Path) -> None:
+    export_model(str(model(tiny, tmp_path / "mine", "mean-no-cls", full=True)), tmp_path / "dest")
+    card = (tmp_path / "dest" / "README.md").read_text()
+    said = ["# mine\n", "`mean-no-cls`", "all tokens but CLS", "Tanh", "unit length", "`go `", "32 tokens", "7 dim"]
+    assert [words for words in said if words not in card] == []
+    assert "## Training" not in card and "## Scores" not in card
+
+
+@pytest.mark.parametrize("there", ["file", "folder"])
+def test_what_exists_is_not_overwritten_unasked(tiny: Tiny, tmp_path: Path, there: str) -> None:
+    dest = tmp_path / "dest"
+    if there == "folder":
+        dest.mkdir()
+    (dest if there == "file" else dest / "notes.txt").write_text("mine")
+    for overwrite in (False, True):  # nor what is no export at all
+        with pytest.raises(UsageError, match="dest"):
+            export_model(str(tiny.backbone), dest, overwrite=overwrite)
+    assert (dest if there == "file" else dest / "notes.txt").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled_and_an_export_replaced_when_asked_for(tiny: Tiny, tmp_path: Path) -> None:
+    dest = tmp_path / "new" / "dest"
+    dest.mkdir(parents=True)
+    export_model(str(model(tiny, tmp_path / "one", "cls")), dest)
+    (dest / "of-the-old.txt").touch()
+    export_model(str(model(tiny, tmp_path / "two", "mean-no-cls")), dest, overwrite=True)
+    assert load_encoder(dest).pooling == "mean-no-cls"
+    assert not (dest / "of-the-old.txt").exists()
+    assert [path.name for path in dest.parent.iterdir()] == ["dest"]
+
+
+def test_a_failed_export_leaves_everything_as_it_was(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
+    export_model(str(source), dest)
+    before, names = contents(dest), sorted(tmp_path.iterdir())
+
+    def full_disk(encoder: SentenceEncoder, folder: Path) -> None:
+        save_encoder(encoder, folder)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(export, "save_encoder", full_disk)
+    for place in (dest, tmp_path / "other"):
+        with pytest.raises(RunError, match="No space left on device"):
+            export_model(str(source), place, overwrite=True)
+    assert contents(dest) == before and sorted(tmp_path.iterdir()) == names
+
+
+def test_an_old_export_comes_back_where_the_new_one_cannot_take_its_place(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
+    export_model(str(source), dest)
+    before, names = contents(dest), sorted(tmp_path.iterdir())
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.name.endswith(".draft"):
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(RunError, match="No space left on device"):
+        export_model(str(source), dest, overwrite=True)
+    assert contents(dest) == before and sorted(tmp_path.iterdir()) == names
+
+
+def test_a_model_that_changed_on_its_way_is_an_error(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damage(encoder: SentenceEncoder, folder: Path) -> None:
+        encoder.pooling = "mean"
+        save_encoder(encoder, folder)
+        encoder.pooling = "cls"
+
+    monkeypatch.setattr(export, "save_encoder", damage)
+    with pytest.raises(RunError, match="not the same model"):
+        export_model(str(model(tiny, tmp_path / "source", "cls")), tmp_path / "dest")
+    assert not (tmp_path / "dest").exists()
+
+
+def test_a_run_without_a_checkpoint_and_an_unknown_folder_are_no_models(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no saved checkpoint"):
+        export_model(str(tiny.run(tmp_path / "runs" / "new").path), tmp_path / "dest")
+    with pytest.raises(DataError, match="no folder"):
+        export_model("./nowhere", tmp_path / "dest")
+    assert not (tmp_path / "dest").exists()
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean-no-cls", "last-mean"])
+def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Path, pooling: Pooling) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    tokenizers = pytest.importorskip("tokenizers")
+    source, dest = model(tiny, tmp_path / "source", pooling, full=pooling == "cls"), tmp_path / "dest"
+    export_model(str(source), dest, "onnx")
+    session = runtime.InferenceSession(str(dest / "model.onnx"), providers=["CPUExecutionProvider"])
+    assert [i.shape for i in session.get_inputs()] == [["batch", "length"]] * 2
+    tokenizer = tokenizers.Tokenizer.from_file(str(dest / "tokenizer.json"))  # all that a user of the folder has
+    tokenizer.enable_padding(pad_id=0)
+    tokenizer.enable_truncation(32)
+    prompt = "go " if pooling == "cls" else ""
+    for texts in (TEXTS[:1], TEXTS[1:3], TEXTS, TEXTS[3:4]):
+        encoded = tokenizer.encode_batch([prompt + text for text in texts])
+        feed = {"input_ids": [e.ids for e in encoded], "attention_mask": [e.attention_mask for e in encoded]}
+        (found,) = session.run(None, {name: np.array(rows, dtype=np.int64) for name, rows in feed.items()})
+        np.testing.assert_allclose(found, load_encoder(source).encode(texts), rtol=0, atol=1e-5)
+    assert "`model.onnx`" in (dest / "README.md").read_text() and (dest / "config.json").is_file()
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_onnx_without_its_packages_says_how_to_get_them(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError) as error:
+        export_model(str(tiny.backbone), tmp_path / "dest", "onnx")
+    assert error.value.hint == 'pip install "contrastcli[onnx]"'
+    assert not (tmp_path / "dest").exists()

@@ -1,0 +1,134 @@
+"""Data sets and files of the hub, from caches as its clients keep them: no test asks the network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from contrastcli.data import hub
+from contrastcli.data.examples import Examples
+from contrastcli.data.sources import load_examples
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings import catalogue
+from contrastcli.settings.config import Data
+
+
+def load(name: str, objective: str, limit: int = 0) -> Examples:
+    spec = catalogue.find(objective)
+    return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("hf:owner/name", hub.Reference("owner/name")),
+        ("hf:owner/na.me-1@v1.2", hub.Reference("owner/na.me-1", revision="v1.2")),
+        ("hf:owner/name/a/b.csv", hub.Reference("owner/name", file="a/b.csv")),
+        ("hf:owner/name@main/b.csv", hub.Reference("owner/name", revision="main", file="b.csv")),
+        ("hf:o/n?config=pair-class&split=train[:5%25]", hub.Reference("o/n", config="pair-class", split="train[:5%]")),
+        ("hf:o/n@r?split=dev", hub.Reference("o/n", revision="r", split="dev")),
+    ],
+)
+def test_a_hub_name_has_parts(name: str, reference: hub.Reference) -> None:
+    assert hub.parse(name) == reference
+
+
+@pytest.mark.parametrize(
+    "name", ["hf:", "hf:name", "hf:/name", "hf:o/n?spit=train", "hf:o/n?train", "hf:o/n/a.csv?split=x", "hf:o/n x"]
+)
+def test_a_malformed_hub_name_is_refused(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(name, "simcse")
+    assert name in caught.value.what
+
+
+@pytest.fixture
+def hub_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A snapshot of a data set's files as the hub's client keeps it, offline."""
+    from huggingface_hub import constants
+
+    commit = "0" * 40
+    root = tmp_path / "hub" / "datasets--owner--name"
+    (root / "refs").mkdir(parents=True)
+    (root / "refs" / "main").write_text(commit)
+    (root / "snapshots" / commit / "sub").mkdir(parents=True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return root / "snapshots" / commit
+
+
+def test_a_file_of_the_hub_is_read_by_our_own_readers(hub_files: Path) -> None:
+    (hub_files / "sub" / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\nd,e,f\n")
+    rows = load("hf:owner/name/sub/a.csv", "simcse")
+    assert rows.views == {"anchor": ["a", "d"], "positive": ["b", "e"], "negative": ["c", "f"]}
+    (hub_files / "b.txt").write_text("one\n \n")
+    with pytest.raises(DataError, match=r"^hf:owner/name/b\.txt, line 2: the sentence"):
+        load("hf:owner/name/b.txt", "simcse")
+    with pytest.raises(DataError, match=r"^hf:owner/name/c\.txt: "):
+        load("hf:owner/name/c.txt", "simcse")
+
+
+@pytest.fixture
+def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data set owner/name with class labels, prepared as `datasets` keeps it, offline."""
+    import datasets
+
+    cache = tmp_path / "datasets"
+    folder = cache / "owner___name" / "default" / "0.0.0" / ("0" * 40)
+    names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
+    text = datasets.Value("string")
+    features = datasets.Features({"premise": text, "hypothesis": text, "label": names})
+    rows = {"premise": ["a", "b", "c"], "hypothesis": ["x", "y", "z"], "label": [2, 0, -1]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")
+    files = {"train": str(tmp_path / "a.parquet"), "validation": str(tmp_path / "a.parquet")}
+    builder = datasets.load_dataset_builder("parquet", data_files=files, cache_dir=str(tmp_path / "made"))
+    builder.download_and_prepare(str(folder), file_format="arrow")
+    for split in files:
+        (folder / f"parquet-{split}.arrow").rename(folder / f"name-{split}.arrow")
+    info = json.loads((folder / "dataset_info.json").read_text())
+    (folder / "dataset_info.json").write_text(json.dumps({**info, "dataset_name": "name"}))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+
+
+@pytest.mark.usefixtures("hub_set")
+def test_a_data_set_of_the_hub_brings_the_names_of_its_labels() -> None:
+    rows = load("hf:owner/name", "supcon")
+    assert rows.views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
+    assert rows.labels == [2, 0]
+    assert "1 of 3 rows without a gold label were dropped" in rows.notes
+    assert len(load("hf:owner/name?split=validation", "supcon", limit=2)) == 2
+
+
+@pytest.mark.usefixtures("hub_set")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("hf:owner/name?split=foo", 'Unknown split "foo"'),
+        ("hf:owner/name?config=foo", "foo"),
+        ("hf:owner/other", "owner/other"),
+    ],
+)
+def test_what_the_hub_does_not_have_is_said(name: str, what: str) -> None:
+    with pytest.raises(DataError) as caught:
+        load(name, "supcon")
+    assert caught.value.what.startswith(name) and what in caught.value.what
+    assert "\n" not in caught.value.what
+
+
+def test_a_hub_out_of_reach_is_said_after_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    asked: list[str] = []
+
+    class Unreachable:
+        def head(self, url: str, timeout: float) -> None:
+            asked.append(url)
+            raise OSError("no route")
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub, "get_session", Unreachable)
+    with pytest.raises(DataError, match="hf:owner/name: the hub cannot be reached") as caught:
+        load("hf:owner/name", "supcon")
+    assert len(asked) == 1
+    assert "HF_HUB_OFFLINE=1" in caught.value.hint

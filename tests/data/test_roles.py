@@ -1,0 +1,243 @@
+"""Columns get their role by name or by the user's word, never by order; labels, scores and sentences are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contrastcli.data.examples import Examples, preview
+from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.errors import ContrastError, DataError, UsageError
+from contrastcli.settings.catalogue import Form
+from contrastcli.settings.config import Data
+
+ANY: tuple[Form, ...] = ("sentences", "pairs", "triplets", "labelled")
+
+Load = Callable[..., Examples]
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Reads rows of a .tsv, given its lines with | for tabs, in whatever form they have."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_and_load(*lines: str, columns: str = "", labels: str = "") -> Examples:
+        Path("a.tsv").write_text("\n".join(lines).replace("|", "\t") + "\n", encoding="utf-8")
+        return load_examples(Data(train="a.tsv", columns=columns, labels=labels), ANY, ())
+
+    return write_and_load
+
+
+def refused(error: type[ContrastError], load: Load, *lines: str, what: str, hint: str, **words: str) -> None:
+    with pytest.raises(error) as caught:
+        load(*lines, **words)
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+    assert "\n" not in caught.value.what + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("header", "form"),
+    [
+        ("sentence", "sentences"),
+        ("TEXT", "sentences"),
+        ("sent0", "sentences"),
+        ("anchor|positive", "pairs"),
+        ("sentence1|sentence2", "pairs"),
+        ("sent0|sent1", "pairs"),
+        ("Premise|Hypothesis", "pairs"),
+        ("sent0|sent1|hard_neg", "triplets"),
+        ("anchor|positive|negative", "triplets"),
+    ],
+)
+def test_the_names_of_columns_make_the_form(load: Load, header: str, form: str) -> None:
+    width = header.count("|") + 1
+    rows = load(header, "|".join("abc"[:width]), "|".join("def"[:width]))
+    assert rows.form == form
+    assert rows.labels is None
+    assert list(rows.views.values()) == [["a", "d"], ["b", "e"], ["c", "f"]][:width]
+    assert list(rows.views) == ["anchor", "positive", "negative"][:width]
+
+
+def test_the_order_of_columns_does_not_matter(load: Load) -> None:
+    rows = load("hard_neg|id|sent1|sent0", "n|7|p|a", "n2|8|p2|a2")
+    assert rows.views == {"anchor": ["a", "a2"], "positive": ["p", "p2"], "negative": ["n", "n2"]}
+    assert "columns not used: id" in rows.notes
+
+
+def test_the_users_word_goes_before_names(load: Load) -> None:
+    lines = ("sentence1|sentence2|question|answer", "a|b|c|d", "e|f|g|h")
+    rows = load(*lines, columns="anchor=question, positive=answer")
+    assert rows.views == {"anchor": ["c", "g"], "positive": ["d", "h"]}
+    assert load(*lines, columns="premise=answer,hypothesis=sentence1").views["anchor"] == ["d", "h"]
+    assert load(*lines, columns="sentence=answer").form == "sentences"
+
+
+def test_scored_pairs_train_only_where_the_user_says_how(load: Load) -> None:
+    lines = ("score|sentence1|sentence2", "1|a|b", "2|c|d")
+    suggestion = "--columns anchor=sentence1,positive=sentence2"
+    refused(DataError, load, *lines, what="a.tsv holds scored pairs ('score' is the score)", hint=suggestion)
+    rows = load(*lines, columns=suggestion.removeprefix("--columns "))
+    assert rows.views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
+
+
+def test_the_remedy_for_ambiguous_columns_works(load: Load) -> None:
+    lines = ("anchor|premise|positive", "a|b|c", "d|e|f")
+    suggestion = "--columns anchor=anchor,positive=positive"
+    refused(DataError, load, *lines, what="'anchor' and 'premise' could both be the anchor", hint=suggestion)
+    rows = load(*lines, columns=suggestion.removeprefix("--columns "))
+    assert rows.views == {"anchor": ["a", "d"], "positive": ["c", "f"]}
+
+
+BAD_COLUMNS = {
+    "no role": ("foo|bar", "", DataError, "a.tsv: its columns 'foo', 'bar' make neither", "--columns anchor=a"),
+    "a positive alone": ("positive|x", "", DataError, "'positive', 'x' make neither", "--columns anchor=a"),
+    "three of a role": ("Label|LABEL|anchor", "", DataError, "'Label' and 'LABEL' could both be", "label=Label"),
+    "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "sentence=text"),
+    "commas in a .tsv": ("anchor,positive", "", DataError, "'anchor,positive' make neither", "name the columns"),
+    "no such column": ("anchor|positive", "anchor=ancor", DataError, "no column 'ancor'", "did you mean 'anchor'?"),
+    "no such role": ("anchor|positive", "ancor=anchor", UsageError, "no role 'ancor'", "did you mean 'anchor'?"),
+    "a role twice": ("a|b", "anchor=a,premise=b", UsageError, "the role 'anchor' twice", "one column"),
+    "a key twice": ("a|b", "anchor=a,anchor=b", UsageError, "'anchor' twice", "anchor=a,positive=b"),
+    "no equals sign": ("a|b", "anchor", UsageError, "data.columns is 'anchor'", "anchor=a,positive=b"),
+    "no column": ("a|b", "anchor=", UsageError, "data.columns is 'anchor='", "anchor=a,positive=b"),
+    "an empty item": ("a|b", "anchor=a,", UsageError, "data.columns is 'anchor=a,'", "anchor=a,positive=b"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COLUMNS)
+def test_columns_without_a_clear_role_are_refused(load: Load, case: str) -> None:
+    header, columns, error, what, hint = BAD_COLUMNS[case]
+    row = "|".join("x" * (header.count("|") + 1))
+    refused(error, load, header, row, row, what=what, hint=hint, columns=columns)
+
+
+def test_a_csv_with_tabs_is_told_its_right_name(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("anchor\tpositive\na\tb\n")
+    with pytest.raises(DataError) as caught:
+        load_examples(Data(train=str(tmp_path / "a.csv")), ANY, ())
+    assert "name the file .tsv" in caught.value.hint
+
+
+def test_white_space_around_a_text_goes_and_within_stays(load: Load) -> None:
+    rows = load("text", "  one  two ", "\u00a0three\u3000")
+    assert rows.views["anchor"] == ["one  two", "three"]
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\u00a0\u2003"])
+def test_a_blank_sentence_is_named_by_file_and_line(load: Load, blank: str) -> None:
+    lines = ("anchor|positive", "a|b", f"c|{blank}", "e|f")
+    refused(DataError, load, *lines, what="a.tsv, line 3: the sentence in the column 'positive' is blank", hint="fill")
+
+
+WORDS = [
+    ("entailment neutral contradiction", "", [0, 1, 2]),
+    ("Entailment NEUTRAL Contradiction", "", [0, 1, 2]),
+    ("c n e", "", [2, 1, 0]),
+    ("0 1 2", "0=entailment,1=neutral,2=contradiction", [0, 1, 2]),
+    ("0 1 2", "0=contradiction,1=neutral,2=entailment", [2, 1, 0]),
+    ("yes no maybe", "Yes=entailment, no=contradiction, maybe=n", [0, 2, 1]),
+    ("0 1 e", "0=e,1=c", [0, 2, 0]),
+]
+
+
+@pytest.mark.parametrize(("words", "labels", "expected"), WORDS)
+def test_labels_by_their_names(load: Load, words: str, labels: str, expected: list[int]) -> None:
+    rows = load("premise|hypothesis|label", *(f"p{n}|h|{word}" for n, word in enumerate(words.split())), labels=labels)
+    assert rows.form == "labelled"
+    assert rows.labels == expected
+
+
+@pytest.mark.parametrize("word", ["-", "-1"])
+def test_rows_without_a_gold_label_are_dropped_and_counted(load: Load, word: str) -> None:
+    rows = load("premise|hypothesis|label", "a|b|e", f"c|d|{word}", "e|f|c")
+    assert rows.views == {"anchor": ["a", "e"], "positive": ["b", "f"]}
+    assert rows.labels == [0, 2]
+    assert "1 of 3 rows without a gold label were dropped" in rows.notes
+
+
+def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
+    rows = load("premise|hypothesis|label", "a|b|1", "c|d|-1", labels="1=entailment,-1=contradiction")
+    assert rows.labels == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("word", "labels"), [("0", ""), ("", ""), ("entails", ""), ("3", "0=entailment,1=neutral,2=contradiction")]
+)
+def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, labels: str) -> None:
+    lines = ("premise|hypothesis|label", f"a|b|{'e' if labels == '' else '0'}", f"c|d|{word}")
+    what = f"a.tsv, line 3: the label in the column 'label' is '{word}'"
+    refused(DataError, load, *lines, what=what, hint="--labels 0=entailment", labels=labels)
+
+
+@pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])
+def test_malformed_names_of_labels_are_refused(load: Load, labels: str) -> None:
+    lines = ("premise|hypothesis|label", "a|b|0", "c|d|0")
+    refused(UsageError, load, *lines, what="data.labels", hint="0=entailment,1=neutral", labels=labels)
+
+
+@pytest.mark.parametrize("cell", ["3", "true", '["a"]', '{"a": 1}'])
+def test_what_is_no_text_is_no_sentence(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": "a"}}\n{{"text": {cell}}}\n')
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2: the column 'text' holds .*, which is not text"):
+        load_examples(Data(train=str(path)), ANY, ())
+
+
+@pytest.mark.parametrize("label", ["1", "1.0"])
+def test_labels_in_json_may_be_numbers(tmp_path: Path, label: str) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [f'{{"premise": "{premise}", "hypothesis": "h", "label": {label}}}' for premise in ("p", "q")]
+    path.write_text("\n".join(rows))
+    assert load_examples(Data(train=str(path), labels="1=contradiction"), ANY, ()).labels == [2, 2]
+
+
+def test_scores_are_numbers_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("sentence2\tid\tscore\tsentence1\nb\t1\t4.75\ta\nd\t2\t-1e-3\tc\n")
+    pairs = load_scored(str(path))
+    assert pairs is not None
+    assert (pairs.first, pairs.second, pairs.scores) == (["a", "c"], ["b", "d"], [4.75, -0.001])
+    assert pairs.notes == ("columns not used: id",)
+    turned = load_scored(str(path), columns="anchor=sentence2,positive=sentence1,score=id")
+    assert turned is not None and (turned.first, turned.scores) == (["b", "d"], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("score", ["high", "", "nan", "inf", "-Infinity", "4,5"])
+def test_a_score_that_is_no_finite_number_is_named_by_file_and_line(tmp_path: Path, score: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(f"sentence1\tsentence2\tscore\na\tb\t1\nc\td\t{score}\n")
+    with pytest.raises(DataError) as caught:
+        load_scored(str(path))
+    assert f"a.tsv, line 3: the score in the column 'score' is '{score}'" in caught.value.what
+    assert "finite number" in caught.value.hint
+
+
+@pytest.mark.parametrize("score", ["null", "NaN", "[1]", "1" + "0" * 400])
+def test_a_score_in_json_is_a_finite_number_too(tmp_path: Path, score: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(f'{{"sentence1": "a", "sentence2": "b", "score": {one}}}' for one in ("1", score)))
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2: "):
+        load_scored(str(path))
+
+
+def test_dev_data_needs_scores_that_differ(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
+    with pytest.raises(DataError, match="all 2 scores are 1"):
+        load_scored(str(path))
+    path.write_text("sentence1\tsentence2\na\tb\nc\td\n")
+    with pytest.raises(DataError, match=r"holds pairs \(anchor, positive\), not scored pairs"):
+        load_scored(str(path))
+
+
+def test_a_preview_shows_the_first_rows_with_their_roles(load: Load) -> None:
+    rows = load("premise|hypothesis|label", *(f"p{n}|h{n}|{'enc'[n % 3]}" for n in range(5)))
+    assert preview(rows) == [
+        {"anchor": "p0", "positive": "h0", "label": "entailment"},
+        {"anchor": "p1", "positive": "h1", "label": "neutral"},
+        {"anchor": "p2", "positive": "h2", "label": "contradiction"},
+    ]
+    assert preview(load("text", "a", "b"), 9) == [{"anchor": "a"}, {"anchor": "b"}]

@@ -1,0 +1,357 @@
+"""Data by name, what one form of rows becomes for an objective, and what is held out of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from contrastcli.data import sources
+from contrastcli.data.examples import Examples
+from contrastcli.data.sources import load_dev, load_examples, load_scored
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings import catalogue
+from contrastcli.settings.config import Data
+
+LABELLED = [  # premise, hypothesis, label
+    ("p", "e1", "entailment"),
+    ("q", "e2", "entailment"),
+    ("p", "c1", "contradiction"),
+    ("p", "e3", "entailment"),
+    ("p", "n1", "neutral"),
+    ("p", "c2", "contradiction"),
+    ("p", "e4", "entailment"),
+    ("r", "c3", "contradiction"),
+]
+
+
+def write(path: Path, header: str, rows: Sequence[tuple[str, ...]]) -> str:
+    path.write_text("\n".join("\t".join(row) for row in [tuple(header.split()), *rows]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """A file of each form."""
+    return {
+        "sentences": write(tmp_path / "s.tsv", "text", [("a",), ("b",), ("a",), ("c",)]),
+        "pairs": write(tmp_path / "p.tsv", "anchor positive", [("a", "b"), ("c", "d"), ("a", "d")]),
+        "triplets": write(tmp_path / "t.tsv", "sent0 sent1 hard_neg", [("a", "b", "c"), ("d", "e", "c")]),
+        "labelled": write(tmp_path / "l.tsv", "premise hypothesis label", LABELLED),
+    }
+
+
+def load(name: str, objective: str, limit: int = 0) -> Examples:
+    spec = catalogue.find(objective)
+    return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
+
+
+@pytest.mark.parametrize("form", ["sentences", "pairs", "triplets"])
+def test_rows_that_an_objective_takes_stay_as_they_are(files: dict[str, str], form: str) -> None:
+    rows = load(files[form], "simcse")
+    assert rows.form == form
+    assert not any("became" in note for note in rows.notes)
+    assert rows.source == files[form]
+
+
+def test_labelled_pairs_become_triplets_for_a_contrast(files: dict[str, str]) -> None:
+    contradictions = {p: cycle([h for q, h, label in LABELLED if q == p and label == "contradiction"]) for p in "p"}
+    expected = [(p, h, next(contradictions[p])) for p, h, label in LABELLED if label == "entailment" and p == "p"]
+    rows = load(files["labelled"], "simcse")
+    assert rows.form == "triplets"
+    assert (
+        list(zip(*rows.views.values(), strict=True))
+        == expected
+        == [("p", "e1", "c1"), ("p", "e3", "c2"), ("p", "e4", "c1")]
+    )
+    assert any("became 3 triplets" in note for note in rows.notes)
+
+
+def test_labelled_pairs_without_contradictions_become_pairs(tmp_path: Path) -> None:
+    rows = [("p", "e1", "e"), ("p", "n1", "n"), ("q", "e2", "e")]
+    found = load(write(tmp_path / "a.tsv", "premise hypothesis label", rows), "simcse")
+    assert found.form == "pairs"
+    assert found.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
+
+
+def test_triplets_become_labelled_pairs_that_stand_together(files: dict[str, str]) -> None:
+    rows = load(files["triplets"], "pairsupcon")
+    assert rows.form == "labelled"
+    assert rows.views == {"anchor": ["a", "a", "d", "d"], "positive": ["b", "c", "e", "c"]}
+    assert rows.labels == [0, 2, 0, 2]
+    assert any("2 triplets" in note and "became 4 labelled pairs" in note for note in rows.notes)
+
+
+def test_labels_that_the_objective_has_no_use_for_are_dropped_and_counted(files: dict[str, str]) -> None:
+    rows = load(files["labelled"], "pairsupcon")
+    assert Counter(rows.labels) == {0: 4, 2: 3}
+    assert "n1" not in rows.views["positive"]
+    assert "1 of 8 rows labelled neutral were dropped" in rows.notes
+    assert len(load(files["labelled"], "supcon")) == 8
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("pairs", ["a", "b", "c", "d"]),
+        ("triplets", ["a", "b", "c", "d", "e"]),
+        ("labelled", ["p", "e1", "q", "e2", "c1", "e3", "n1", "c2", "e4", "r", "c3"]),
+    ],
+)
+def test_every_distinct_text_is_a_sentence(files: dict[str, str], form: str, expected: list[str]) -> None:
+    rows = load_examples(Data(train=files[form]), ("sentences",), ())
+    assert (rows.form, rows.views, rows.labels) == ("sentences", {"anchor": expected}, None)
+    assert any(f"became {len(expected)} sentences" in note for note in rows.notes)
+
+
+def test_triplets_and_labelled_pairs_become_pairs(files: dict[str, str]) -> None:
+    assert load_examples(Data(train=files["triplets"]), ("pairs",), ()).views == {
+        "anchor": ["a", "d"],
+        "positive": ["b", "e"],
+    }
+    rows = load_examples(Data(train=files["labelled"]), ("pairs",), ())
+    assert rows.views == {"anchor": ["p", "q", "p", "p"], "positive": ["e1", "e2", "e3", "e4"]}
+    assert rows.labels is None
+
+
+@pytest.mark.parametrize(
+    ("form", "needs", "found", "remedy"),
+    [
+        ("sentences", ("labelled",), "sentences in the columns text", "triplets"),
+        ("pairs", ("labelled",), "pairs (anchor, positive) in the columns anchor, positive", "triplets"),
+        ("sentences", ("pairs",), "sentences in the columns text", "triplets"),
+        ("pairs", ("triplets",), "pairs (anchor, positive)", "labelled pairs"),
+    ],
+)
+def test_what_cannot_be_had_is_said_with_what_would_do(
+    files: dict[str, str], form: str, needs: tuple[catalogue.Form, ...], found: str, remedy: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        load_examples(Data(train=files[form]), needs, ())
+    assert caught.value.what.startswith(f"the objective needs {needs[0]}")
+    assert f"; {files[form]} holds {found}" in caught.value.what
+    assert remedy in caught.value.hint and "by themselves" in caught.value.hint
+
+
+def test_no_row_left_and_one_row_only_are_refused(tmp_path: Path) -> None:
+    neutral = write(tmp_path / "n.tsv", "premise hypothesis label", [("a", "b", "n"), ("c", "d", "n")])
+    with pytest.raises(DataError, match="no row is left") as caught:
+        load(neutral, "pairsupcon")
+    assert "entailment, contradiction" in caught.value.hint
+    with pytest.raises(DataError, match="no row is left"):
+        load_examples(Data(train=neutral), ("pairs",), ())
+    for rows in ([("a",)], [("a",), ("a",), (" a ",)]):
+        with pytest.raises(DataError, match="holds one sentence only"):
+            load(write(tmp_path / "o.tsv", "text", rows), "simcse")
+    with pytest.raises(DataError, match="holds one row only"):
+        load(write(tmp_path / "o.tsv", "anchor positive", [("a", "b")]), "simcse")
+
+
+def test_repeated_rows_stay_and_are_counted(files: dict[str, str]) -> None:
+    rows = load(files["sentences"], "simcse")
+    assert rows.views["anchor"] == ["a", "b", "a", "c"]
+    assert "1 of 4 rows repeat an earlier one" in rows.notes
+
+
+def test_a_limit_counts_rows_of_the_file(files: dict[str, str]) -> None:
+    assert load(files["labelled"], "supcon", limit=3).views["positive"] == ["e1", "e2", "c1"]
+    assert len(load(files["labelled"], "pairsupcon", limit=5)) == 4
+
+
+def test_a_fingerprint_changes_with_the_rows_alone(files: dict[str, str], tmp_path: Path) -> None:
+    rows = load(files["labelled"], "supcon")
+    moved = shutil.copy(files["labelled"], tmp_path / "moved.tsv")
+    assert load(str(moved), "supcon").fingerprint == rows.fingerprint
+    assert len(rows.fingerprint) == 64
+    texts = rows.views["positive"]
+    others = [
+        replace(rows, labels=[2, *(rows.labels or [])[1:]]),
+        replace(rows, views={**rows.views, "positive": ["other", *texts[1:]]}),
+        replace(rows, views={**rows.views, "positive": [*texts[1:], texts[0]]}),
+        replace(rows, views={"anchor": texts, "positive": rows.views["anchor"]}),
+        replace(rows, form="pairs", labels=None),
+    ]
+    assert len({other.fingerprint for other in [rows, *others]}) == 6
+
+
+def many(form: catalogue.Form) -> Examples:
+    """120 rows of 40 anchors, not in the order of the anchors."""
+    anchors = [f"anchor {n % 40}" for n in range(120)]
+    others = [f"text {n}" for n in range(120)]
+    views = {"anchor": anchors, "positive": others, "negative": [f"not {text}" for text in others]}
+    names = {"sentences": 1, "pairs": 2, "triplets": 3, "labelled": 2}[form]
+    labels = [n // 40 for n in range(120)] if form == "labelled" else None
+    return Examples(form, dict(list(views.items())[:names]), labels, "rows")
+
+
+@pytest.mark.parametrize("form", ["labelled", "triplets"])
+def test_what_is_held_out_shares_no_anchor_with_the_rest(form: catalogue.Form) -> None:
+    rows = many(form)
+    rest, dev = load_dev("split:10%", rows, seed=3)
+    assert dev is not None
+    assert len(set(dev.first)) == 4 and len(rest) == 108
+    assert not set(dev.first) & set(rest.views["anchor"])
+    assert set(rest.views["positive"]) | {*dev.second} >= set(rows.views["positive"])
+    assert "12 of 120 rows were held out as dev data" in rest.notes
+
+
+def test_held_out_labels_become_scores() -> None:
+    rows = many("labelled")
+    _, dev = load_dev("split:20%", rows, seed=0)
+    gold = dict(zip(rows.views["positive"], rows.labels or [], strict=True))
+    assert dev is not None and len(dev) == 24
+    assert dev.scores == [{0: 1.0, 1: 0.5, 2: 0.0}[gold[text]] for text in dev.second]
+
+
+def test_held_out_triplets_score_their_positive_above_their_negative() -> None:
+    _, dev = load_dev("split:20%", many("triplets"), seed=0)
+    assert dev is not None and len(dev) == 48
+    assert dev.scores == [0.0 if text.startswith("not ") else 1.0 for text in dev.second]
+
+
+def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
+    rows = many("labelled")
+    turned = replace(
+        rows, views={view: texts[::-1] for view, texts in rows.views.items()}, labels=(rows.labels or [])[::-1]
+    )
+    held = [load_dev("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
+    anchors = [set(dev.first) for dev in held if dev]
+    assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
+
+
+@pytest.mark.parametrize("form", ["sentences", "pairs"])
+def test_rows_without_negatives_cannot_be_held_out(form: catalogue.Form) -> None:
+    with pytest.raises(DataError, match="cannot be held out as dev data") as caught:
+        load_dev("split:5%", many(form), seed=0)
+    assert "--dev none" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["split:", "split:5", "split:0%", "split:100%", "split:-5%", "split:x%", "split:nan%"])
+def test_a_share_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"dev\.data is 'split:") as caught:
+        load_dev(name, many("labelled"), seed=0)
+    assert "split:5%" in caught.value.hint
+
+
+def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
+    with pytest.raises(DataError, match="0 are left to train on"):
+        load_dev("split:99%", many("labelled"), seed=0)
+
+
+def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
+    rows = many("labelled")
+    name = write(tmp_path / "dev.tsv", "sentence1 sentence2 score", [("a", "b", "1"), ("c", "d", "2")])
+    rest, dev = load_dev(name, rows, seed=0)
+    assert rest is rows and dev == load_scored(name)
+    assert load_dev("none", rows, seed=0) == (rows, None)
+
+
+def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    write(folder / "b.tsv", "anchor positive", [("c", "d"), ("e", "f")])
+    write(folder / "a.tsv", "positive anchor", [("b", "a")])
+    (folder / "README.md").write_text("no data")
+    rows = load(str(folder), "simcse")
+    assert rows.views == {"anchor": ["a", "c", "e"], "positive": ["b", "d", "f"]}
+    assert load(str(folder), "simcse", limit=2).views["anchor"] == ["a", "c"]
+    write(folder / "c.tsv", "anchor positive", [("g", "h"), ("i", "")])
+    with pytest.raises(DataError, match=r"rows/c\.tsv, line 3: the sentence"):
+        load(str(folder), "simcse")
+    assert len(load(str(folder), "simcse", limit=3)) == 3
+
+
+def test_a_folder_of_files_that_do_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no data file"):
+        load(str(tmp_path), "simcse")
+    write(tmp_path / "a.tsv", "anchor positive", [("a", "b")])
+    write(tmp_path / "b.tsv", "anchor positive negative", [("a", "b", "c")])
+    with pytest.raises(DataError, match=r"the columns of .*a\.tsv \(anchor, positive\) and .*b\.tsv .* differ"):
+        load(str(tmp_path), "simcse")
+    (tmp_path / "c.txt").write_text("a\nb\n")
+    with pytest.raises(DataError, match=r"mixes formats: a\.tsv, b\.tsv, c\.txt"):
+        load(str(tmp_path), "simcse")
+
+
+def test_a_missing_file_names_the_nearest_one(files: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sentences.txt.gz").write_bytes(b"")
+    for name, hint in {
+        "sentence.txt": "did you mean sentences.txt.gz?",
+        "something-else": "the folder holds l.tsv, p.tsv",
+        "no/such.txt": "hf:owner/name",
+        "x" * 5000: "the folder holds l.tsv",
+    }.items():
+        with pytest.raises(DataError, match="there is no file or folder") as caught:
+            load(str(tmp_path / name), "simcse")
+        assert hint in caught.value.hint
+
+
+def test_no_training_data_at_all_is_refused() -> None:
+    with pytest.raises(DataError, match="there is no training data"):
+        load("", "simcse")
+
+
+def test_the_starter_is_two_files_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "nli.tsv", "premise hypothesis label", LABELLED)
+    write(tmp_path / "dev.tsv", "score sentence1 sentence2", [("4.5", "a", "b"), ("1", "c", "d")])
+    monkeypatch.setattr(sources, "STARTER", tmp_path)
+    assert len(load("starter", "supcon")) == 8
+    dev = load_scored("starter")
+    assert dev is not None and (dev.source, dev.scores) == ("starter", [4.5, 1.0])
+
+
+@pytest.fixture
+def senteval(tmp_path: Path) -> Path:
+    folder = tmp_path / "SentEval" / "data" / "downstream" / "STS" / "STSBenchmark"
+    folder.mkdir(parents=True)
+    for split, score in {"train": "1", "dev": "2", "test": "3"}.items():
+        rows = [f"g\tf\ty\t{n}\t{score}.{n}\tone, {split}\tother {n}, {split}" for n in range(3)]
+        (folder / f"sts-{split}.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path / "SentEval"
+
+
+@pytest.mark.parametrize("below", ["", "data", "data/downstream"])
+def test_senteval_gives_stsbs_sentences_to_train_and_its_dev_pairs(senteval: Path, below: str) -> None:
+    name = f"senteval:{senteval / below}"
+    rows = load(name, "simcse")
+    assert rows.form == "sentences"
+    assert rows.views["anchor"] == ["one, train", "other 0, train", "other 1, train", "other 2, train"]
+    dev = load_scored(name)
+    assert dev is not None and dev.scores == [2.0, 2.1, 2.2]
+
+
+def test_stsb_comes_from_the_senteval_folder_of_the_environment(
+    senteval: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTRAST_SENTEVAL", str(senteval))
+    dev = load_scored("stsb")
+    assert dev is not None and dev.second == ["other 0, dev", "other 1, dev", "other 2, dev"]
+    monkeypatch.setenv("CONTRAST_SENTEVAL", str(tmp_path / "elsewhere"))
+    with pytest.raises(DataError, match=r"there is no file .*elsewhere/STS/STSBenchmark/sts-dev\.csv"):
+        load_scored("stsb")
+
+
+def test_stsb_offline_says_what_to_do() -> None:
+    with pytest.raises(DataError, match="stsb") as caught:
+        load_scored("stsb")
+    assert "--dev FILE or --dev none" in caught.value.hint
+
+
+def test_real_nli_keeps_every_row(data_folder: Path) -> None:
+    rows = load(str(data_folder / "nli" / "pairs.jsonl.gz"), "supcon")
+    assert Counter(rows.labels) == {0: 30050, 1: 30317, 2: 30792}
+    assert len(load(str(data_folder / "nli" / "triplets.csv"), "simcse")) == 10579
+    rest, dev = load_dev("split:5%", rows, seed=1)
+    assert dev is not None and len(dev) + len(rest) == 91159
+    assert not set(dev.first) & set(rest.views["anchor"])
+
+
+def test_real_wikipedia_and_sick_keep_every_row(data_folder: Path) -> None:
+    assert len(load(str(data_folder / "wiki" / "sentences.txt.gz"), "simcse")) == 250_000
+    sick = load_scored(str(data_folder / "senteval" / "SICK" / "SICK_test_annotated.txt"))
+    assert sick is not None and len(sick) == 4927

@@ -1,0 +1,154 @@
+"""Texts become token ids once; the cache knows whom it answers, and never stands in the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastcli.data import tokens
+from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
+from contrastcli.errors import DataError
+from contrastcli.settings.config import cache_dir
+from support.tiny import SPECIAL, WORDS, Tiny, write_tokenizer
+
+TEXTS = ["ba den", "fir", "go lum ma nen", "ba", ""]
+
+
+class Counting(Tokenizer):
+    """Counts the texts that it really tokenised."""
+
+    count = 0
+
+    def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+        self.count += len(texts)
+        return super().encode(texts, max_length)
+
+
+@pytest.fixture
+def tokenizer(tiny: Tiny) -> Counting:
+    return Counting(tiny.backbone)
+
+
+def rows(table: TokenTable) -> list[list[int]]:
+    return [table[i].tolist() for i in range(len(table))]
+
+
+def words(text: str) -> list[int]:
+    return [(SPECIAL + WORDS).index(word) for word in ("[CLS]", *text.split(), "[SEP]")]
+
+
+def cached() -> list[Path]:
+    return sorted((cache_dir() / "tokens").iterdir())
+
+
+def test_a_text_is_its_words_between_the_special_tokens(tokenizer: Counting) -> None:
+    table = tokenise(TEXTS, tokenizer, 32)
+    assert rows(table) == [words(text) for text in TEXTS]
+    assert table.lengths.tolist() == [4, 3, 6, 3, 2]
+
+
+def test_long_texts_are_cut_and_keep_their_last_token(tokenizer: Counting) -> None:
+    assert rows(tokenise(TEXTS[2:3], tokenizer, 4)) == [words("go lum")]
+
+
+def test_texts_are_tokenised_once(tokenizer: Counting) -> None:
+    first = tokenise(TEXTS, tokenizer, 32)
+    again = tokenise(TEXTS, tokenizer, 32)
+    assert tokenizer.count == len(TEXTS)
+    assert rows(first) == rows(again)
+    assert again.flat.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("texts", "length"),
+    [
+        (TEXTS, 31),
+        (TEXTS[::-1], 32),
+        (TEXTS[:-1], 32),
+        ([*TEXTS[:-1], "ba"], 32),
+        (["ba den\nfir", *TEXTS[2:], "ba"], 32),
+        (["ba den", "fir\ngo lum ma nen", "ba", "", ""], 32),
+    ],
+)
+def test_other_texts_and_lengths_are_tokenised_anew(tokenizer: Counting, texts: list[str], length: int) -> None:
+    tokenise(TEXTS, tokenizer, 32)
+    table = tokenise(texts, tokenizer, length)
+    assert tokenizer.count == len(TEXTS) + len(texts)
+    assert rows(table) == [words(text) for text in texts]
+
+
+def test_texts_with_line_breaks_are_not_taken_for_several(tokenizer: Counting) -> None:
+    assert len(tokenise(["ba\nden"], tokenizer, 32)) == 1
+    assert len(tokenise(["ba", "den"], tokenizer, 32)) == 2
+
+
+def test_another_tokenizer_tokenises_anew(tokenizer: Counting, tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    same = Counting(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(file.read_text().replace('"ba": 5', '"ba": 6').replace('"ben": 6', '"ben": 5'))
+    other = Counting(tmp_path)
+    for each in (tokenizer, same, other):
+        tokenise(TEXTS, each, 32)
+    assert (tokenizer.count, same.count, other.count) == (len(TEXTS), 0, len(TEXTS))
+
+
+@pytest.mark.parametrize("damage", ["empty", "noise", "cut", "flipped", "another"])
+def test_a_damaged_cache_file_is_made_again(tokenizer: Counting, damage: str) -> None:
+    table = tokenise(TEXTS, tokenizer, 32)
+    (file,) = cached()
+    data = file.read_bytes()
+    if damage == "another":
+        np.savez(file, flat=table.flat, starts=table.starts[:-1])
+    else:
+        middle = len(data) // 5
+        flipped = data[:middle] + bytes(255 - byte for byte in data[middle : middle + 20]) + data[middle + 20 :]
+        file.write_bytes({"empty": b"", "noise": b"noise" * 9, "cut": data[:-200], "flipped": flipped}[damage])
+    for _ in range(2):
+        assert rows(tokenise(TEXTS, tokenizer, 32)) == rows(table)
+    assert tokenizer.count == 2 * len(TEXTS)
+    assert cached() == [file]
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tokenizer: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "file"))
+    assert rows(tokenise(TEXTS, tokenizer, 32)) == [words(text) for text in TEXTS]
+
+
+def test_a_full_disk_leaves_nothing_behind(tokenizer: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(np, "savez", full)
+    assert rows(tokenise(TEXTS, tokenizer, 32)) == [words(text) for text in TEXTS]
+    assert cached() == []
+
+
+def test_progress_counts_to_the_end_and_a_cached_table_needs_none(
+    tokenizer: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "_SHARD", 2)
+    told: list[tuple[int, int]] = []
+    for _ in range(2):
+        table = tokenise(TEXTS, tokenizer, 32, lambda done, total: told.append((done, total)))
+    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert rows(table) == [words(text) for text in TEXTS]
+
+
+def test_special_tokens_are_found_by_their_role(tokenizer: Counting) -> None:
+    assert (tokenizer.pad_id, tokenizer.cls_id, tokenizer.mask_id) == (0, 2, 4)
+    assert tokenizer.special_ids == frozenset(range(5))
+    assert tokenizer.vocabulary() == SPECIAL + WORDS
+
+
+def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(DataError, match=r"tokenizer\.json cannot be read"):
+        Tokenizer(tmp_path)

@@ -1,0 +1,204 @@
+"""Clustering: the files of the sets, and agreement with their classes by brute force."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from contrastcli.errors import DataError
+from contrastcli.evaluation import clustering
+from contrastcli.evaluation.clustering import TASKS, agreement, read, root
+from contrastcli.evaluation.result import Options
+from contrastcli.model.encoder import SentenceEncoder
+from support.sts_files import problem, subject
+from support.transfer_files import HalfKnowing, measured, texts, write, write_one_file
+
+LABELS = [0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+CLUSTERS = [2, 2, 0, 1, 1, 1, 2, 0, 0, 1]
+
+
+def write_two_files(folder: Path, name: str, classes: int = 3, count: int = 20, first: int = 1) -> None:
+    write(folder / f"{name}.txt", [text for label in range(classes) for text in texts("c", label, count)])
+    write(folder / f"{name}_gnd.txt", [str(label + first) for label in range(classes) for _ in range(count)])
+
+
+def entropy(values: Sequence[object]) -> float:
+    shares = [values.count(value) / len(values) for value in set(values)]
+    return -sum(share * math.log(share) for share in shares)
+
+
+def test_accuracy_is_that_of_the_best_assignment_of_clusters_to_classes() -> None:
+    right = max(
+        sum(names[cluster] == label for label, cluster in zip(LABELS, CLUSTERS, strict=True))
+        for names in itertools.permutations(range(3))
+    )
+    assert agreement(np.array(LABELS), np.array(CLUSTERS))["accuracy"] == pytest.approx(100 * right / 10)
+
+
+def test_normalised_information_is_that_of_the_joint_distribution() -> None:
+    joint = entropy(list(zip(LABELS, CLUSTERS, strict=True)))
+    shared = entropy(LABELS) + entropy(CLUSTERS) - joint
+    expected = 200 * shared / (entropy(LABELS) + entropy(CLUSTERS))
+    assert agreement(np.array(LABELS), np.array(CLUSTERS))["nmi"] == pytest.approx(expected)
+
+
+def test_the_rand_index_counts_pairs_and_is_adjusted_for_chance() -> None:
+    pairs = list(itertools.combinations(range(10), 2))
+    same_class = [LABELS[a] == LABELS[b] for a, b in pairs]
+    same_cluster = [CLUSTERS[a] == CLUSTERS[b] for a, b in pairs]
+    both = sum(x and y for x, y in zip(same_class, same_cluster, strict=True))
+    chance = sum(same_class) * sum(same_cluster) / len(pairs)
+    expected = (both - chance) / ((sum(same_class) + sum(same_cluster)) / 2 - chance)
+    assert agreement(np.array(LABELS), np.array(CLUSTERS))["ari"] == pytest.approx(100 * expected)
+
+
+def test_clusters_that_are_the_classes_under_other_names_agree_wholly() -> None:
+    found = agreement(np.array(LABELS), np.array([{0: 2, 1: 0, 2: 1}[label] for label in LABELS]))
+    assert found == pytest.approx({"accuracy": 100, "nmi": 100, "ami": 100, "ari": 100})
+
+
+def test_fewer_clusters_than_classes_are_assigned_as_well() -> None:
+    assert agreement(np.array(LABELS), np.zeros(10, dtype=int))["accuracy"] == pytest.approx(40)
+
+
+def test_scores_are_means_over_ten_seeds_of_kmeans(tmp_path: Path) -> None:
+    write_one_file(tmp_path / "agnews.tsv")
+    encode = HalfKnowing(2.0)
+    found = measured("clustering", encode, tmp_path, "AgNews").tasks["AgNews"]
+    x = np.stack([encode.vector(text) for label in range(3) for text in texts("c", label, 20)])
+    y = np.repeat([0, 1, 2], 20)
+    trials = [agreement(y, KMeans(3, n_init=10, random_state=seed).fit_predict(x)) for seed in range(10)]
+    for name in ("accuracy", "nmi", "ami", "ari"):
+        assert found[name] == pytest.approx(statistics.mean(trial[name] for trial in trials))
+    assert found["sd"] == pytest.approx(statistics.stdev(trial["accuracy"] for trial in trials))
+    assert 50 < found["accuracy"] < 100
+
+
+def test_vectors_keep_their_length(tmp_path: Path) -> None:
+    write_one_file(tmp_path / "agnews.tsv", classes=2)
+
+    def lengths(texts: list[str]) -> NDArray[np.float32]:
+        return np.array([[1.0 if text.endswith("#0") else 9.0, 0.0] for text in texts], dtype=np.float32)
+
+    suite = clustering.measure(subject(lengths), Options(data_dir=tmp_path, tasks=("AgNews",)))
+    assert suite.tasks["AgNews"]["accuracy"] == 100
+
+
+def test_texts_are_read_up_to_64_tokens_and_the_model_is_as_before(tmp_path: Path) -> None:
+    write_one_file(tmp_path / "agnews.tsv", classes=2)
+    encoder = SimpleNamespace(max_length=256)
+    seen: list[int] = []
+
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        seen.append(encoder.max_length)
+        return HalfKnowing()(texts)
+
+    some = replace(subject(encode), encoder=cast(SentenceEncoder, encoder))
+    clustering.measure(some, Options(data_dir=tmp_path, tasks=("AgNews",)))
+    assert (seen, encoder.max_length) == ([64], 256)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_classes_may_be_counted_from_0_or_1_in_either_form(tmp_path: Path, first: int) -> None:
+    write_one_file(tmp_path / "StackOverflow.tsv", first=first)
+    write_two_files(tmp_path, "Biomedical", first=first)
+    for task in ("StackOverflow", "Biomedical"):
+        data = read(tmp_path, task)
+        assert data.labels.tolist() == [0] * 20 + [1] * 20 + [2] * 20
+        assert (data.classes, data.texts[0], data.texts[-1]) == (3, "c 0 #0", "c 19 #2")
+
+
+def test_quotes_white_space_and_encodings_are_read_as_in_the_published_files(tmp_path: Path) -> None:
+    rows = ['3\t"a quote  opens\there', "10\tplain", "3\tcaf\u00e9 "]
+    write(tmp_path / "agnews.tsv", rows, "latin-1", end="\r\n")
+    data = read(tmp_path, "AgNews")
+    assert data.texts == ['"a quote opens here', "plain", "café"]
+    assert data.labels[0] == data.labels[2] != data.labels[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "task"),
+    [
+        ("agnewsdataraw-8000", "AgNews"),
+        ("SearchSnippets.txt", "SearchSnippets"),
+        ("stack_overflow.txt", "StackOverflow"),
+        ("biomedical.tsv", "Biomedical"),
+        ("tweet", "Tweet"),
+        ("googlenews_TS.txt", "GoogleNews-TS"),
+        ("S", "GoogleNews-S"),
+        ("T.tsv", "GoogleNews-T"),
+    ],
+)
+def test_a_set_is_found_by_the_names_in_circulation(tmp_path: Path, file: str, task: str) -> None:
+    write_one_file(tmp_path / file)
+    write(tmp_path / "notes.txt", ["of no set"])
+    assert len(read(tmp_path, task).texts) == 60
+
+
+@pytest.mark.parametrize(("asked", "lies"), [("d", "d"), ("d", "d/cluster"), ("d/senteval", "d/cluster")])
+def test_the_folder_may_be_that_of_the_sets_the_one_above_or_one_beside_it(
+    tmp_path: Path, asked: str, lies: str
+) -> None:
+    (tmp_path / "d" / "senteval").mkdir(parents=True)
+    write_one_file(tmp_path / lies / "agnews.tsv")
+    assert root(tmp_path / asked).resolve() == (tmp_path / lies).resolve()
+
+
+def test_without_a_folder_every_set_is_missing_with_the_remedy(tmp_path: Path) -> None:
+    for data_dir in (None, tmp_path):
+        result = clustering.measure(subject(HalfKnowing()), Options(data_dir=data_dir))
+        assert [gap.task for gap in result.missing] == list(TASKS) and not result.tasks
+        assert all("--data-dir" in gap.hint for gap in result.missing)
+
+
+def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
+    write_one_file(tmp_path / "agnews.tsv")
+    write(tmp_path / "tweet.txt", ["1\ttext", "no tab"])
+    write_two_files(tmp_path, "Biomedical")
+    write(tmp_path / "Biomedical_gnd.txt", ["1"] * 30)
+    write(tmp_path / "SearchSnippets.txt", ["1\tone", "1\tclass"])
+    result = measured("clustering", HalfKnowing(), tmp_path)
+    assert set(result.tasks) == {"AgNews"}
+    assert "tweet.txt, line 2: not a label, a tab and a text: 'no tab'" in problem(result, "Tweet")[0]
+    assert "only one of them has a line 31" in problem(result, "Biomedical")[0]
+    assert "fewer than two classes" in problem(result, "SearchSnippets")[0]
+    assert "no file of StackOverflow" in problem(result, "StackOverflow")[0]
+    assert result.rows[0][1] == "60 of 8000, partial" and result.rows[-1][2] == "–"
+
+
+def test_an_empty_file_is_malformed(tmp_path: Path) -> None:
+    write(tmp_path / "agnews.tsv", [])
+    with pytest.raises(DataError, match="fewer than two classes"):
+        read(tmp_path, "AgNews")
+
+
+def test_the_average_is_of_eight_complete_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustering, "SEEDS", 2)
+    for task in TASKS:
+        write_one_file(tmp_path / f"{task}.tsv")
+    assert measured("clustering", HalfKnowing(), tmp_path).averages == {"average": None}
+    monkeypatch.setattr(clustering, "EXPECTED", dict.fromkeys(TASKS, (60, 3)))
+    result = measured("clustering", HalfKnowing(), tmp_path)
+    assert not result.partial
+    assert result.averages["average"] == pytest.approx(sum(s["accuracy"] for s in result.tasks.values()) / 8)
+    assert [row[0] for row in result.rows] == [*TASKS, "Avg."]
+
+
+@pytest.mark.skipif("CONTRAST_TEST_DATA" not in os.environ, reason="needs the published sets: CONTRAST_TEST_DATA")
+def test_the_published_sets_have_the_published_counts() -> None:
+    folder = root(Path(os.environ["CONTRAST_TEST_DATA"]) / "senteval")
+    for task in ("AgNews", "StackOverflow"):
+        data = read(folder, task)
+        assert (len(data.texts), data.classes) == clustering.EXPECTED[task]

@@ -1,0 +1,114 @@
+"""Significance against textbook formulas, exact answers and brute force."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr, t
+
+from contrastcli.errors import DataError, UsageError
+from contrastcli.evaluation.significance import RESAMPLES, Bootstrap, bootstrap, compare_models, cosines, welch
+from support.tiny import Tiny
+
+SIMCSE = [75.1, 76.3, 76.9, 75.4, 76.2]
+SIMACE = [77.2, 78.1, 76.9, 77.6, 77.5]
+
+
+def by_hand(first: list[float], second: list[float]) -> tuple[float, float, float, float, float]:
+    """t, degrees of freedom, p and the interval, written out."""
+
+    def moments(values: list[float]) -> tuple[float, float]:
+        mean = sum(values) / len(values)
+        return mean, sum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values)
+
+    (a, va), (b, vb) = moments(first), moments(second)
+    df = (va + vb) ** 2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1))
+    statistic, wide = (a - b) / math.sqrt(va + vb), t.ppf(0.975, df) * math.sqrt(va + vb)
+    return statistic, df, 2 * t.sf(abs(statistic), df), a - b - wide, a - b + wide
+
+
+@pytest.mark.parametrize("second", [SIMACE, SIMACE[:2], [77.0, 77.0, 77.0]])
+def test_welch_is_the_textbook_s(second: list[float]) -> None:
+    found = welch(SIMCSE, second)
+    assert (found.t, found.df, found.p, found.low, found.high) == pytest.approx(by_hand(SIMCSE, second), rel=1e-9)
+    assert found.difference == pytest.approx(sum(SIMCSE) / 5 - sum(second) / len(second))
+
+
+def test_exchanging_two_methods_turns_the_sign_and_keeps_p() -> None:
+    one, other = welch(SIMCSE, SIMACE), welch(SIMACE, SIMCSE)
+    assert one.p == pytest.approx(other.p) and one.p < 0.05
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+
+
+def test_methods_that_do_not_vary_have_no_p() -> None:
+    found = welch([70.0, 70.0], [71.0, 71.0])
+    assert found.difference == -1.0 and math.isnan(found.p) and math.isnan(found.t)
+
+
+def scored(pairs: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    gold = draw.integers(0, 6, pairs).astype(float)  # many ties, as in STS
+    return gold + noise * draw.normal(size=pairs), gold
+
+
+def test_the_correlations_and_their_interval_are_those_of_a_loop() -> None:
+    first, gold = scored(60, 1.0, 1)
+    second = first + np.random.default_rng(2).normal(size=60)
+    found = bootstrap(first, second, gold)
+    assert found.first == pytest.approx(spearmanr(first, gold).statistic, abs=1e-12)
+    assert found.second == pytest.approx(spearmanr(second, gold).statistic, abs=1e-12)
+    draw, differences = random.Random(3), []
+    for _ in range(RESAMPLES):  # other samples than the function's: the interval agrees as far as chance lets it
+        rows = draw.choices(range(60), k=60)
+        differences.append(spearmanr(first[rows], gold[rows])[0] - spearmanr(second[rows], gold[rows])[0])
+    low, high = np.quantile(differences, [0.025, 0.975])
+    width = high - low
+    assert abs(found.low - low) < 0.15 * width and abs(found.high - high) < 0.15 * width
+    assert found.low < found.difference < found.high
+
+
+def test_the_pairs_of_both_models_are_drawn_together() -> None:
+    """Independent draws would spread the difference of a model and itself."""
+    first, gold = scored(80, 2.0, 4)
+    same = bootstrap(first, 3 * first + 1, gold)
+    assert (same.difference, same.low, same.high, same.p) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_a_clear_winner_has_the_smallest_p_there_is() -> None:
+    first, gold = scored(300, 0.2, 5)
+    found = bootstrap(first, np.random.default_rng(6).normal(size=300), gold)
+    assert found.low > 0.5 and found.p == pytest.approx(2 / (RESAMPLES + 1))
+    assert bootstrap(first, first[::-1].copy(), gold) == bootstrap(first, first[::-1].copy(), gold)  # a fixed seed
+
+
+def test_cosines_that_do_not_vary_leave_nothing_to_compare() -> None:
+    found = bootstrap(np.ones(9), np.arange(9.0), np.arange(9.0))
+    assert math.isnan(found.first) and found.second == pytest.approx(1.0)
+    assert math.isnan(found.p) and math.isnan(found.low)
+
+
+def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
+    model = str(tiny.backbone)
+    found = compare_models(model, model, str(tiny.dev))
+    assert isinstance(found, Bootstrap) and (found.difference, found.p, found.pairs) == (0.0, 1.0, 30)
+
+
+def test_the_cosines_are_those_of_the_model_s_vectors(tiny: Tiny) -> None:
+    from contrastcli import load
+    from contrastcli.data.sources import load_scored
+
+    pairs = load_scored(str(tiny.dev))
+    assert pairs is not None
+    first, second = (load(str(tiny.backbone)).encode(texts) for texts in (pairs.first, pairs.second))
+    wanted = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(first, second, strict=True)]
+    assert cosines(str(tiny.backbone), pairs) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_pairs_that_hold_out_training_rows_cannot_be_compared_on(tiny: Tiny, tmp_path: Path) -> None:
+    for name, error in (("none", DataError), ("split:5%", UsageError), (str(tmp_path / "no.tsv"), DataError)):
+        with pytest.raises(error):
+            compare_models(str(tiny.backbone), str(tiny.backbone), name)

@@ -1,0 +1,188 @@
+"""The seven STS sets scored: every number recomputed by loops."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastcli.evaluation.sts import TASKS, cosine, pearson, spearman
+from support.sts_files import (
+    FakeEncoder,
+    Row,
+    few_sentences,
+    measured,
+    problem,
+    some_rows,
+    vector_of,
+    write_all,
+    write_published_counts,
+    write_sick,
+    write_stsb,
+    write_year,
+)
+
+
+def cosines_by_loops(rows: Sequence[Row]) -> list[float]:
+    found = []
+    for first, second, _ in rows:
+        a, b = vector_of(first), vector_of(second)
+        found.append(sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b))
+    return found
+
+
+def pearson_by_loops(x: Sequence[float], y: Sequence[float]) -> float:
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return covariance / math.sqrt(sum((a - mean_x) ** 2 for a in x) * sum((b - mean_y) ** 2 for b in y))
+
+
+def ranks_by_loops(values: Sequence[float]) -> list[float]:
+    """Equal values share the mean of their ranks."""
+    return [sum(v < value for v in values) + (sum(v == value for v in values) + 1) / 2 for value in values]
+
+
+def correlations_by_loops(rows: Sequence[Row]) -> tuple[float, float]:
+    """Spearman and Pearson × 100."""
+    cosines, golds = cosines_by_loops(rows), [float(gold) for _, _, gold in rows]
+    ranked = pearson_by_loops(ranks_by_loops(cosines), ranks_by_loops(golds))
+    return 100 * ranked, 100 * pearson_by_loops(cosines, golds)
+
+
+def close(found: Mapping[str, float], spearman: float, pearson: float) -> bool:
+    return (found["spearman"], found["pearson"]) == pytest.approx((spearman, pearson), abs=1e-4)
+
+
+def test_a_year_has_one_correlation_of_all_its_pairs_and_two_means_over_its_subsets(tmp_path: Path) -> None:
+    rows = write_year(tmp_path, "STS14")
+    score = measured(FakeEncoder(), tmp_path, "STS14").tasks["STS14"]
+    parts = {subset: correlations_by_loops(rows[subset]) for subset in rows}
+    counts = {subset: len(rows[subset]) for subset in rows}
+    total = sum(counts.values())
+    assert score["pairs"] == total
+    assert close(score["all"], *correlations_by_loops([row for subset in rows for row in rows[subset]]))
+    assert close(score["mean"], *(sum(part[i] for part in parts.values()) / len(parts) for i in (0, 1)))
+    assert close(score["wmean"], *(sum(parts[s][i] * counts[s] for s in parts) / total for i in (0, 1)))
+    whole, mean, weighted = (score[by]["spearman"] for by in ("all", "mean", "wmean"))
+    assert abs(whole - mean) > 0.1 < abs(mean - weighted)
+
+
+def test_a_set_without_subsets_has_one_number_three_times(tmp_path: Path) -> None:
+    rows = some_rows("sick", 9)
+    write_sick(tmp_path, rows)
+    score = measured(FakeEncoder(), tmp_path, "SICK-R").tasks["SICK-R"]
+    assert close(score["all"], *correlations_by_loops(rows))
+    assert score["all"] == score["mean"] == score["wmean"]
+
+
+def test_each_distinct_sentence_of_all_sets_is_encoded_once_in_one_call(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    write_stsb(tmp_path, [("sick a 1", "sick b 2", "1"), ("twice", "twice", "5"), ("STS12 MSRpar a 0", "new", "2")])
+    encoder = FakeEncoder()
+    measured(encoder, tmp_path)
+    [texts] = encoder.calls
+    assert len(texts) == len(set(texts))
+    assert {"twice", "new", "sick a 1", "STS16 plagiarism b 5"} <= set(texts)
+
+
+def test_a_missing_set_is_named_with_how_to_get_it_and_the_others_are_scored(tmp_path: Path) -> None:
+    write_year(tmp_path, "STS12")
+    write_stsb(tmp_path, some_rows("stsb"))
+    result = measured(FakeEncoder(), tmp_path)
+    assert set(result.tasks) == {"STS12", "STS-B"}
+    assert [gap.task for gap in result.missing] == ["STS13", "STS14", "STS15", "STS16", "SICK-R"]
+    what, hint = problem(result, "SICK-R")
+    assert "SICK_test_annotated.txt" in what
+    assert "senteval.tar" in hint
+    assert result.partial and result.averages["average"] is None
+
+
+def test_the_average_is_of_seven_complete_sets(tmp_path: Path) -> None:
+    write_published_counts(tmp_path)
+    result = measured(FakeEncoder(), tmp_path)
+    assert not result.partial and not result.missing
+    assert result.averages["average"] == pytest.approx(sum(result.tasks[task]["all"]["spearman"] for task in TASKS) / 7)
+    assert result.rows[-1] == ("Avg.", "", f"{result.averages['average']:.2f}", "", "", "")
+
+
+def test_a_set_with_pairs_too_few_or_too_many_is_marked_partial(tmp_path: Path) -> None:
+    write_published_counts(tmp_path)
+    write_sick(tmp_path, few_sentences(9927))  # all splits at once, as some hubs serve it
+    write_stsb(tmp_path, few_sentences(1378))
+    result = measured(FakeEncoder(), tmp_path)
+    assert [task for task in TASKS if result.tasks[task]["partial"]] == ["STS-B", "SICK-R"]
+    assert result.averages["average"] is None
+    cells = {row[0]: row[1] for row in result.rows}
+    assert cells["SICK-R"] == "9927 of 4927, partial"
+    assert cells["STS12"] == "3108"
+    assert cells["Avg."] == "partial"
+
+
+def test_some_of_the_sets_have_no_average(tmp_path: Path) -> None:
+    write_published_counts(tmp_path)
+    result = measured(FakeEncoder(), tmp_path, "STS12", "STS-B")
+    assert result.partial and result.averages["average"] is None and not result.missing
+
+
+def test_the_table_is_in_the_order_of_the_papers_and_keeps_a_row_for_what_is_missing(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    (tmp_path / "SICK" / "SICK_test_annotated.txt").unlink()
+    result = measured(FakeEncoder(), tmp_path, *reversed(TASKS))
+    rows = result.rows
+    assert [row[0] for row in rows] == ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg."]
+    assert {len(row) for row in rows} == {len(result.columns)}
+    assert rows[6][1] == "missing"
+    score = result.tasks["STS12"]
+    expected = (
+        score["all"]["spearman"],
+        score["all"]["pearson"],
+        score["mean"]["spearman"],
+        score["wmean"]["spearman"],
+    )
+    assert rows[0][2:] == tuple(f"{value:.2f}" for value in expected)
+
+
+def test_json_has_the_numbers_the_counts_and_the_protocol(tmp_path: Path) -> None:
+    write_year(tmp_path, "STS12")
+    result = measured(FakeEncoder(), tmp_path, "STS12", "STS-B")
+    found = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    score = result.tasks["STS12"]
+    assert found["STS12"] == {
+        "pairs": 40,
+        "expected": 3108,
+        "all": {"spearman": score["all"]["spearman"], "pearson": score["all"]["pearson"]},
+        "mean": {"spearman": score["mean"]["spearman"], "pearson": score["mean"]["pearson"]},
+        "wmean": {"spearman": score["wmean"]["spearman"], "pearson": score["wmean"]["pearson"]},
+        "partial": True,
+    }
+    assert found["average"] is None and found["partial"] is True
+    assert "sts-test.csv" in found["missing"]["STS-B"]["what"]
+    assert "pooling: cls" in found["protocol"] and "40 pairs" in found["protocol"]
+
+
+def test_an_encoder_that_tells_nothing_apart_has_no_correlation(tmp_path: Path) -> None:
+    write_published_counts(tmp_path)
+    result = measured(lambda texts: np.ones((len(texts), 4)), tmp_path)
+    found = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert found["STS12"]["all"] == {"spearman": None, "pearson": None}
+    assert found["average"] is None
+    assert result.rows[0][2] == "–"
+
+
+def test_a_zero_vector_has_cosine_zero_with_anything() -> None:
+    first = np.array([[0, 0], [1, 2], [3, 4]], dtype=np.float32)
+    second = np.array([[1, 1], [0, 0], [4, 3]], dtype=np.float32)
+    assert cosine(first, second) == pytest.approx([0, 0, 24 / 25])
+
+
+def test_correlations_agree_with_loops_over_tied_ranks() -> None:
+    x, y = [0.3, 0.1, 0.3, 0.9, 0.2], [1.0, 1.0, 2.5, 4.0, 2.5]
+    expected = pearson_by_loops(ranks_by_loops(x), ranks_by_loops(y))
+    assert spearman(np.array(x), np.array(y)) == pytest.approx(expected)
+    assert pearson(np.array(x), np.array(y)) == pytest.approx(pearson_by_loops(x, y))
+    assert math.isnan(spearman(np.array([1.0]), np.array([2.0])))
+    assert math.isnan(pearson(np.array([1.0]), np.array([2.0])))

@@ -1,0 +1,196 @@
+"""SentEval's STS files: what is read from them, what is wrong with them, and where they come from."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from contrastcli.evaluation.senteval import StsTask, read_sts, root
+from contrastcli.evaluation.sts import TASKS
+from support.sts_files import (
+    FakeEncoder,
+    measured,
+    problem,
+    some_rows,
+    write_all,
+    write_lines,
+    write_sick,
+    write_stsb,
+    write_subset,
+    write_year,
+)
+
+
+def test_pairs_without_gold_are_dropped_and_the_others_keep_their_own(tmp_path: Path) -> None:
+    write_year(tmp_path, "STS15")
+    rows = [
+        ("one", "two", "1.5"),
+        ("three", "four", ""),
+        ("five", "six", "4"),
+        ("seven", "eight", " "),
+        ("x", "y", "0"),
+    ]
+    write_subset(tmp_path, "STS15", "belief", rows)
+    pairs = read_sts(tmp_path, "STS15")["belief"]
+    assert list(zip(pairs.first, pairs.second, pairs.scores, strict=True)) == [
+        ("one", "two", 1.5),
+        ("five", "six", 4.0),
+        ("x", "y", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ('He said "no" .', 'He said "no" .'),
+        ('"unclosed', '"unclosed'),
+        ("two  spaces and no-break\u00a0space ", "two spaces and no-break space"),
+        ("a line\u2028separator, no end", "a line separator, no end"),
+        ("é ü 漢", "é ü 漢"),
+    ],
+)
+def test_sentences_are_read_literally_but_for_white_space(tmp_path: Path, written: str, read: str) -> None:
+    write_year(tmp_path, "STS13")
+    write_subset(tmp_path, "STS13", "FNWN", [(written, "other", "1"), *some_rows("more")])
+    write_stsb(tmp_path, [(written, "other", "1"), *some_rows("more")])
+    write_sick(tmp_path, [(written, "other", "1"), *some_rows("more")])
+    subsets: dict[StsTask, str] = {"STS13": "FNWN", "STS-B": "test", "SICK-R": "test"}
+    for task, subset in subsets.items():
+        pairs = read_sts(tmp_path, task)[subset]
+        assert (pairs.first[0], pairs.second[0], len(pairs)) == (read, "other", 7)
+
+
+def test_line_ends_of_windows_leave_the_numbers_as_they_are(tmp_path: Path) -> None:
+    rows = write_year(tmp_path, "STS12")
+    before = measured(FakeEncoder(), tmp_path, "STS12")
+    for subset in rows:
+        write_subset(tmp_path, "STS12", subset, rows[subset], end="\r\n")
+    assert measured(FakeEncoder(), tmp_path, "STS12") == before
+
+
+def test_columns_behind_the_sentences_are_not_text(tmp_path: Path) -> None:
+    write_year(tmp_path, "STS16")
+    write_subset(
+        tmp_path, "STS16", "plagiarism", [(a, f"{b}\tsource\thttp://x", gold) for a, b, gold in some_rows("p")]
+    )
+    write_stsb(tmp_path, [(a, f"{b}\tlicence\tsource", gold) for a, b, gold in some_rows("b")])
+    assert read_sts(tmp_path, "STS16")["plagiarism"].second == [b for _, b, _ in some_rows("p")]
+    assert read_sts(tmp_path, "STS-B")["test"].second == [b for _, b, _ in some_rows("b")]
+
+
+def test_files_of_all_pairs_or_of_smt_are_no_subsets(tmp_path: Path) -> None:
+    rows = write_year(tmp_path, "STS13")
+    write_subset(tmp_path, "STS13", "ALL", some_rows("all"))
+    write_subset(tmp_path, "STS13", "SMT", some_rows("smt"))
+    result = measured(FakeEncoder(), tmp_path, "STS13")
+    assert result.tasks["STS13"]["pairs"] == sum(map(len, rows.values()))
+
+
+def test_files_with_different_line_counts_are_named_and_the_other_sets_are_scored(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    write_lines(tmp_path / "STS" / "STS14-en-test" / "STS.gs.images.txt", ["1", "2", "3"])
+    result = measured(FakeEncoder(), tmp_path)
+    assert set(result.tasks) == set(TASKS) - {"STS14"}
+    what, _ = problem(result, "STS14")
+    assert "STS.input.images.txt has 9 lines, its STS.gs.images.txt has 3" in what
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "named"),
+    [
+        ("STS.gs.OnWN.txt", b"1\n2\nhigh\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 3: the score is 'high'"),
+        ("STS.gs.OnWN.txt", b"1\nnan\n3\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 2: the score is 'nan'"),
+        ("STS.gs.OnWN.txt", b"\n" * 8, "STS.gs.OnWN.txt has no score"),
+        ("STS.input.OnWN.txt", b"a\tb\n" * 7 + b"no second\n", "STS.input.OnWN.txt, line 8: no tab"),
+        ("STS.input.OnWN.txt", b"a\tb\n" * 7 + b"caf\xe9\tb\n", "STS.input.OnWN.txt, line 8: not UTF-8"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, file: str, content: bytes, named: str) -> None:
+    write_year(tmp_path, "STS13")
+    (tmp_path / "STS" / "STS13-en-test" / file).write_bytes(content)
+    what, hint = problem(measured(FakeEncoder(), tmp_path, "STS13"), "STS13")
+    assert named in what
+    assert hint
+
+
+def test_a_file_of_other_columns_is_not_taken_for_sts_b(tmp_path: Path) -> None:
+    write_stsb(tmp_path, [])
+    write_lines(tmp_path / "STS" / "STSBenchmark" / "sts-test.csv", ["sentence,label", "a,1"])
+    what, _ = problem(measured(FakeEncoder(), tmp_path, "STS-B"), "STS-B")
+    assert "sts-test.csv" in what and "sentence1" in what
+
+
+@pytest.mark.parametrize("above", ["", "downstream", "data/downstream"])
+def test_the_folder_may_be_that_of_the_sets_or_one_above_downstream(tmp_path: Path, above: str) -> None:
+    write_stsb(tmp_path / above, some_rows("stsb"))
+    assert measured(FakeEncoder(), tmp_path, "STS-B").tasks["STS-B"]["pairs"] == 6
+
+
+@pytest.mark.parametrize("name", ["absent", "empty"])
+def test_a_folder_without_sets_makes_every_set_missing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    encoder = FakeEncoder()
+    result = measured(encoder, tmp_path / name)
+    assert [gap.task for gap in result.missing] == list(TASKS)
+    assert name in result.missing[0].what and "--data-dir" in result.missing[0].hint
+    assert encoder.calls == []
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A hub whose files lie in tmp_path/hub; the names that were asked for."""
+    asked: list[str] = []
+
+    def download(repo: str, file: str, **options: object) -> str:
+        asked.append(f"{repo}/{file}")
+        path = tmp_path / "hub" / file
+        if not path.is_file():
+            raise FileNotFoundError(f"no {file} in the cache")
+        return str(path)
+
+    monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # so that nothing asks the real one
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    (tmp_path / "hub").mkdir()
+    return asked
+
+
+def test_without_a_folder_the_archive_of_the_hub_is_unpacked_once(tmp_path: Path, hub: list[str]) -> None:
+    write_all(tmp_path / "sets")
+    with tarfile.open(tmp_path / "hub" / "senteval.tar", "w") as tar:
+        for name in ("STS", "SICK"):
+            tar.add(tmp_path / "sets" / name, name)
+    first = measured(FakeEncoder(), None)
+    assert set(first.tasks) == set(TASKS)
+    assert measured(FakeEncoder(), None) == first
+    assert hub == ["princeton-nlp/datasets-for-simcse/senteval.tar"]
+
+
+def test_an_archive_that_is_cut_short_leaves_nothing_behind(tmp_path: Path, hub: list[str]) -> None:
+    write_all(tmp_path / "sets")
+    archive = tmp_path / "hub" / "senteval.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(tmp_path / "sets" / "STS", "STS")
+    archive.write_bytes(archive.read_bytes()[:5000])
+    result = measured(FakeEncoder(), None)
+    assert len(result.missing) == 7 and "cannot be unpacked" in result.missing[0].what
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_hub_that_has_no_archive_makes_every_set_missing_with_the_remedy(hub: list[str]) -> None:
+    result = measured(FakeEncoder(), None)
+    assert len(result.missing) == 7
+    assert "senteval.tar" in result.missing[0].what and "--data-dir" in result.missing[0].hint
+
+
+@pytest.mark.skipif("CONTRAST_TEST_DATA" not in os.environ, reason="needs the published sets: CONTRAST_TEST_DATA")
+def test_the_published_sets_have_the_published_counts() -> None:
+    folder = root(Path(os.environ["CONTRAST_TEST_DATA"]) / "senteval")
+    encoder = FakeEncoder()
+    result = measured(encoder, folder)
+    assert {"STS12", "STS15", "STS-B", "SICK-R"} <= set(result.tasks)
+    assert not any(score["partial"] for score in result.tasks.values())
+    assert all(text == " ".join(text.split()) and "\t" not in text for texts in encoder.calls for text in texts)

@@ -1,0 +1,319 @@
+"""Model folders: what they say is what is computed, what they cannot say is refused, what is broken is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from contrastcli.errors import DataError
+from contrastcli.model.encoder import Dense, SentenceEncoder
+from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.locate import locate
+from contrastcli.settings.config import Pooling
+from support.tiny import Tiny
+
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, ""]
+POOLINGS = get_args(Pooling)
+Change = Callable[[Path], object]
+
+
+def full(tiny: Tiny, pooling: Pooling = "mean", activation: nn.Module | None = None) -> SentenceEncoder:
+    """An encoder with all that a folder can say."""
+    encoder = load_encoder(tiny.backbone, pooling)
+    encoder.dense = Dense(encoder.backbone.width, 7, activation=activation)
+    nn.init.normal_(encoder.dense.linear.weight, generator=torch.Generator().manual_seed(3))
+    encoder.normalize, encoder.prompt, encoder.max_length = True, "go ", 12
+    return encoder
+
+
+@pytest.fixture
+def folder(tiny: Tiny, tmp_path: Path) -> Path:
+    """A saved model with mean pooling, a dense layer, unit length and a prompt."""
+    save_encoder(full(tiny), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
+    """One text alone, from its hidden states token by token."""
+    ids = torch.tensor(encoder.tokenizer.encode([encoder.prompt + text], encoder.max_length))
+    with torch.no_grad():
+        layers = [layer[0].double().numpy() for layer in encoder.backbone.eval()(ids, None)]
+    first, penultimate, last = ([*layer] for layer in layers)
+    tokens = {
+        "cls": last[:1],
+        "mean": last,
+        "mean-no-cls": last[1:],
+        "first-last": first + last,
+        "last-mean": penultimate + last,
+    }[encoder.pooling]
+    vector: NDArray[np.float64] = sum(tokens) / len(tokens)
+    if encoder.dense is not None:
+        weight, bias = (p.detach().double().numpy() for p in encoder.dense.linear.parameters())
+        vector = np.tanh([sum(row * vector) + b for row, b in zip(weight, bias, strict=True)])
+    return vector / sum(vector**2) ** 0.5 if encoder.normalize else vector
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_pooling_is_what_its_name_says(tiny: Tiny, pooling: Pooling) -> None:
+    encoder = load_encoder(tiny.backbone, pooling)
+    expected = [by_hand(encoder, text) for text in TEXTS]
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=2e-6)
+
+
+def test_dense_layer_unit_length_prompt_and_longest_text_are_applied(tiny: Tiny) -> None:
+    encoder = full(tiny)
+    found = encoder.encode(TEXTS)
+    assert found.shape == (len(TEXTS), 7) and found.dtype == np.float32
+    np.testing.assert_allclose(found, [by_hand(encoder, text) for text in TEXTS], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it(tiny: Tiny) -> None:
+    encoder = full(tiny)
+    together = encoder.encode(TEXTS[::-1])[::-1]
+    np.testing.assert_allclose(together, [encoder.encode([text])[0] for text in TEXTS], rtol=0, atol=1e-6)
+    assert encoder.encode([]).shape == (0, 7)
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh(), nn.Identity(), nn.GELU()], ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_saved_model_comes_back_the_same(tiny: Tiny, tmp_path: Path, pooling: Pooling, activation: nn.Module) -> None:
+    encoder = full(tiny, pooling, activation)
+    save_encoder(encoder, tmp_path / "one")
+    again = load_encoder(tmp_path / "one")
+    save_encoder(again, tmp_path / "two")
+    for found in (again, load_encoder(tmp_path / "two")):
+        assert (found.pooling, found.normalize, found.prompt, found.max_length) == (pooling, True, "go ", 12)
+        assert np.array_equal(found.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_a_bare_backbone_is_pooled_by_the_mean(tiny: Tiny) -> None:
+    encoder = load_encoder(tiny.backbone)
+    assert (encoder.pooling, encoder.dense, encoder.normalize, encoder.prompt) == ("mean", None, False, "")
+
+
+def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_models_own(folder: Path) -> None:
+    assert load_encoder(folder, "cls").dense is None
+    assert load_encoder(folder, "mean").dense is not None  # the model's own
+
+
+def test_a_half_precision_backbone_is_saved_in_single_precision_and_says_so(tmp_path: Path) -> None:
+    starter = locate("starter")
+    assert json.loads((starter / "config.json").read_text())["dtype"] == "float16"
+    save_encoder(load_encoder(starter, "first-last"), tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["dtype"] == "float32"
+    assert {t.dtype for t in load_file(tmp_path / "model" / "model.safetensors").values()} == {torch.float32}
+
+
+def edit(path: str, change: Callable[[Any], object]) -> Change:
+    """A change of a JSON file; what `change` returns, if anything, is the new value."""
+
+    def apply(folder: Path) -> None:
+        value = json.loads((folder / path).read_text()) if (folder / path).is_file() else {}
+        replaced = change(value)
+        (folder / path).write_text(json.dumps(value if replaced is None else replaced))
+
+    return apply
+
+
+def settings(path: str, **values: object) -> Change:
+    return edit(path, lambda found: found.update(values))
+
+
+def chain(*kinds: str) -> Change:
+    """The modules replaced by those kinds, which lie where they are."""
+    named = {
+        "Transformer": "",
+        "Pooling": "1_Pooling",
+        "Dense": "2_Dense",
+        "Normalize": "3_Normalize",
+    }
+    modules = [
+        {"idx": i, "name": str(i), "path": named.get(kind, "9_Other"), "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    return edit("modules.json", lambda _: modules)
+
+
+def foreign_type(folder: Path) -> None:
+    text = (folder / "modules.json").read_text()
+    (folder / "modules.json").write_text(text.replace("sentence_transformers.models.Transformer", "custom.Transformer"))
+
+
+def layers(folder: Path, pooling: Pooling, change: Change) -> None:
+    """The folder saved anew with another pooling, then changed."""
+    encoder = load_encoder(folder, pooling)
+    shutil.rmtree(folder)
+    save_encoder(encoder, folder)
+    change(folder)
+
+
+def other_layers(folder: Path) -> None:
+    layers(folder, "last-mean", lambda f: save_file({"layer_weights": torch.ones(3)}, f / LAYERS / "model.safetensors"))
+
+
+LAYERS = "1_WeightedLayerPooling"
+POOL = "1_Pooling/config.json"
+DENSE = "2_Dense/config.json"
+
+FOREIGN: dict[str, tuple[Change, str]] = {
+    "module": (chain("Transformer", "Pooling", "LayerNorm"), "LayerNorm"),
+    "module of somebody else": (foreign_type, "custom.Transformer"),
+    "no pooling": (chain("Transformer"), "chain"),
+    "nothing at all": (chain(), "chain"),
+    "two dense layers": (chain("Transformer", "Pooling", "Dense", "Dense"), "chain"),
+    "dense after unit length": (chain("Transformer", "Pooling", "Normalize", "Dense"), "chain"),
+    "dense before pooling": (chain("Transformer", "Dense", "Pooling"), "chain"),
+    "max pooling": (settings(POOL, pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True), "max"),
+    "two poolings": (settings(POOL, pooling_mode_cls_token=True), "cls and mean"),
+    "pooling of a later version": (settings(POOL, pooling_mode="lasttoken"), "lasttoken"),
+    "prompt not pooled": (settings(POOL, include_prompt=False), "prompt"),
+    "residual": (settings(DENSE, use_residual=True), "residual"),
+    "activation of somebody else": (settings(DENSE, activation_function="theirs.Tanh"), "theirs.Tanh"),
+    "unknown activation": (settings(DENSE, activation_function="torch.nn.modules.activation.Foo"), "Foo"),
+    "dense on tokens": (settings(DENSE, module_input_name="token_embeddings"), "embedding"),
+    "layers": (other_layers, "layers"),
+    "start of layers": (
+        lambda f: layers(f, "first-last", settings(f"{LAYERS}/config.json", layer_start=1)),
+        "layers",
+    ),
+    "weights of words": (
+        lambda f: layers(f, "mean-no-cls", settings("1_WordWeights/config.json", word_weights={"ba": 0})),
+        "words",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_what_would_be_computed_otherwise_is_refused(folder: Path, case: str) -> None:
+    change, word = FOREIGN[case]
+    change(folder)
+    with pytest.raises(DataError) as error:
+        load_encoder(folder)
+    assert word in error.value.what and "sentence-transformers" in error.value.hint, error.value.what
+
+
+def remove(path: str) -> Change:
+    return lambda folder: (folder / path).unlink()
+
+
+def truncate(path: str) -> Change:
+    return lambda folder: (folder / path).write_bytes((folder / path).read_bytes()[:-9])
+
+
+def pickled(folder: Path) -> None:
+    (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
+
+
+def narrow_dense(folder: Path) -> None:
+    save_file({"linear.weight": torch.ones(2, 2), "linear.bias": torch.ones(2)}, folder / "2_Dense/model.safetensors")
+
+
+BROKEN: dict[str, tuple[Change, str]] = {
+    "config missing": (remove("config.json"), "config.json"),
+    "config truncated": (truncate("config.json"), "config.json"),
+    "weights missing": (remove("model.safetensors"), "model.safetensors"),
+    "weights truncated": (truncate("model.safetensors"), "model.safetensors"),
+    "tokenizer missing": (remove("tokenizer.json"), "tokenizer"),
+    "tokenizer truncated": (truncate("tokenizer.json"), "tokenizer.json"),
+    "tokenizer's settings truncated": (truncate("tokenizer_config.json"), "tokenizer_config.json"),
+    "modules truncated": (truncate("modules.json"), "modules.json"),
+    "modules no list": (edit("modules.json", lambda _: {"a": 1}), "modules"),
+    "module without a type": (edit("modules.json", lambda _: [{"path": ""}]), "modules"),
+    "limit no number": (settings("sentence_bert_config.json", max_seq_length="long"), "modules"),
+    "pooling missing": (remove(POOL), "1_Pooling"),
+    "pooling truncated": (truncate(POOL), "1_Pooling/config.json"),
+    "dense settings missing": (remove(DENSE), "2_Dense"),
+    "dense weights missing": (remove("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
+    "dense weights truncated": (truncate("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
+    "dense weights pickled": (pickled, "pickled"),
+    "dense weights of another size": (narrow_dense, "modules"),
+    "prompt missing": (settings("config_sentence_transformers.json", prompts={}), "modules"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of transformers, which is asked to convert what is no tokenizer
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_missing_or_broken_is_named(folder: Path, case: str) -> None:
+    change, word = BROKEN[case]
+    change(folder)
+    with pytest.raises(DataError) as error:
+        load_encoder(folder)
+    assert word in error.value.what and "\n" not in error.value.what + error.value.hint, error.value.what
+
+
+def test_names_that_version_6_of_sentence_transformers_writes_are_known(folder: Path) -> None:
+    before = load_encoder(folder).encode(TEXTS)
+    text = (folder / "modules.json").read_text()
+    for kind, home in {"Transformer": "base", "Dense": "base", "Pooling": "sentence_transformer"}.items():
+        old = f"sentence_transformers.models.{kind}"
+        text = text.replace(old, f"sentence_transformers.{home}.modules.{kind.lower()}.{kind}")
+    (folder / "modules.json").write_text(text)
+    edit(POOL, lambda _: {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True})(folder)
+    edit("sentence_bert_config.json", lambda _: {"transformer_task": "feature-extraction"})(folder)
+    settings("tokenizer_config.json", model_max_length=12)(folder)  # where that version keeps the limit
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), before)
+
+
+def test_a_model_that_lowers_its_texts_reads_them_so_and_is_saved_so(folder: Path, tmp_path: Path) -> None:
+    file = folder / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    assert tokenizer["normalizer"] == {"type": "Lowercase"}
+    file.write_text(json.dumps(tokenizer | {"normalizer": None}))
+    loud, quiet = ["BA Den"], ["ba den"]
+    assert not np.array_equal(*(load_encoder(folder).encode(texts) for texts in (loud, quiet)))
+    settings("sentence_bert_config.json", do_lower_case=True)(folder)
+    encoder = load_encoder(folder)
+    save_encoder(encoder, tmp_path / "again")
+    for found in (encoder, load_encoder(tmp_path / "again")):
+        assert np.array_equal(found.encode(loud), found.encode(quiet))
+
+
+def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> None:
+    settings("sentence_bert_config.json", max_seq_length=512)(folder)
+    assert load_encoder(folder).max_length == 32
+
+
+def test_a_snapshot_of_links_is_a_model_and_is_saved_without_them(folder: Path, tmp_path: Path) -> None:
+    """The hub's cache holds every file once, and links to it from each snapshot."""
+    before = load_encoder(folder).encode(TEXTS)
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for number, file in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+        file.rename(blobs / str(number))
+        file.symlink_to(blobs / str(number))
+    encoder = load_encoder(folder)
+    save_encoder(encoder, tmp_path / "again")
+    shutil.rmtree(blobs)
+    assert np.array_equal(encoder.encode(TEXTS), before)
+    assert np.array_equal(load_encoder(tmp_path / "again").encode(TEXTS), before)
+
+
+def test_leaving_out_cls_needs_a_tokenizer_that_has_one(tiny: Tiny, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny.backbone, tmp_path / "model"))
+    edit("tokenizer_config.json", lambda found: {k: v for k, v in found.items() if k != "cls_token"})(folder)
+    assert load_encoder(folder, "mean").tokenizer.cls_id < 0
+    with pytest.raises(DataError, match="no CLS token"):
+        load_encoder(folder, "mean-no-cls")
+
+
+def test_a_backbone_in_a_folder_of_its_own_is_found(folder: Path) -> None:
+    """The layout of sentence-transformers before version 1."""
+    before = load_encoder(folder).encode(TEXTS)
+    home = folder / "0_Transformer"
+    home.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).rename(home / name)
+    (folder / "sentence_bert_config.json").rename(home / "sentence_roberta_config.json")
+    edit("modules.json", lambda found: found[0].update(path="0_Transformer"))(folder)
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), before)

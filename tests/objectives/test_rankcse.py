@@ -1,0 +1,223 @@
+"""RankCSE against plain loops over lists, and the slips that its lists invite."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.rankcse import jensen_shannon, listmle, listnet, rankcse
+from contrastcli.objectives.rows import Rows
+from support.batches import MARGINS, NO_HEADS, batch, check, distinct, lists
+from support.by_loops import infonce_by_loops, similarity_of
+
+COSINE = {"similarity": "cosine", "margin": 0.0, "tau": 0.3}
+TAUGHT = {"beta": 0.7, "gamma": 1.3, "distillation": "listmle", "teacher_tau": 0.1}
+DUPLICATES = {  # row 1's positive is row 0's anchor; row 3 is row 2 again
+    "anchor": torch.tensor([0, 1, 2, 2, 8]),
+    "positive": torch.tensor([4, 0, 6, 6, 9]),
+}
+
+
+def taught(*, rows: int = 5, width: int = 2, seed: int = 0) -> dict[str, Tensor]:
+    """A student's views, which are trained, and a wider teacher's, which are not."""
+    teacher = batch("teacher", "teacher_positive", rows=rows, width=3, seed=seed + 1)
+    return batch("anchor", "positive", rows=rows, width=width, seed=seed) | {k: v.detach() for k, v in teacher.items()}
+
+
+# ---- the formulas, by loops -----------------------------------------------------------------------------------------
+
+
+def softmax_of(logits: dict[int, float]) -> dict[int, float]:
+    total = sum(math.exp(x) for x in logits.values())
+    return {j: math.exp(x) / total for j, x in logits.items()}
+
+
+def candidates(ids, i, mask) -> list[int]:
+    own = {ids["anchor"][i], ids["positive"][i]} if mask else set()
+    rest = range(len(ids["anchor"]))
+    return [j for j in rest if j == i or not {ids["anchor"][j], ids["positive"][j]} & own]
+
+
+def consistency_by_loops(views, ids, kind, tau, mask=False) -> float:
+    total = 0.0
+    for i in range(len(views["anchor"])):
+        columns = candidates(ids, i, mask)
+        p = softmax_of({j: similarity_of(views["anchor"][i], views["positive"][j], kind) / tau for j in columns})
+        q = softmax_of({j: similarity_of(views["positive"][i], views["anchor"][j], kind) / tau for j in columns})
+        for j in columns:
+            m = (p[j] + q[j]) / 2
+            total += (p[j] * math.log(p[j] / m) + q[j] * math.log(q[j] / m)) / 2
+    return total / len(views["anchor"])
+
+
+def distillation_by_loops(views, ids, kind, tau, how, teacher_tau, mask=False) -> float:
+    total = 0.0
+    for i in range(len(views["anchor"])):
+        columns = candidates(ids, i, mask)
+        student = {j: similarity_of(views["anchor"][i], views["positive"][j], kind) / tau for j in columns}
+        teacher = {j: similarity_of(views["teacher"][i], views["teacher_positive"][j], "cosine") for j in columns}
+        if how == "listnet":
+            del student[i], teacher[i]
+            wanted, found = softmax_of({j: t / teacher_tau for j, t in teacher.items()}), softmax_of(student)
+            total -= sum(wanted[j] * math.log(found[j]) for j in wanted)
+        else:
+            order = sorted(columns, key=lambda j: -teacher[j])
+            places = [softmax_of({j: student[j] for j in order[k:]})[order[k]] for k in range(len(order))]
+            total -= sum(math.log(chance) for chance in places) / len(places)
+    return total / len(views["anchor"])
+
+
+@pytest.mark.parametrize("how", ["listnet", "listmle"])
+@pytest.mark.parametrize(("kind", "margin"), MARGINS)
+def test_rankcse_is_its_formula_in_value_and_gradient(kind, margin, how):
+    views = taught()
+    ids, settings = distinct(views), {**TAUGHT, "distillation": how}
+    loss, parts = rankcse(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3, **settings)
+
+    def by_loops() -> float:
+        now, then = lists(views), lists(ids)
+        contrast = infonce_by_loops(now, then, kind, margin, 0.3)
+        distance = distillation_by_loops(now, then, kind, 0.3, how, 0.1)
+        return contrast + 0.7 * consistency_by_loops(now, then, kind, 0.3) + 1.3 * distance
+
+    check(loss, by_loops, [views["anchor"], views["positive"]])
+    expected = distillation_by_loops(lists(views), lists(ids), kind, 0.3, how, 0.1)
+    assert parts.keys() == {"contrast", "consistency", "distillation"}
+    assert parts["distillation"].item() == pytest.approx(expected)
+    assert not any(part.requires_grad for part in parts.values())
+
+
+@pytest.mark.parametrize("how", ["listnet", "listmle"])
+@pytest.mark.parametrize("mask", [True, False])
+def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask, how):
+    views = taught()
+    rows = Rows(DUPLICATES, mask_duplicates=mask)
+    loss, _ = rankcse(views, rows, NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})
+
+    def by_loops() -> float:
+        now, ids = lists(views), lists(DUPLICATES)
+        contrast = infonce_by_loops(now, ids, "cosine", 0.0, 0.3, mask=mask)
+        distance = distillation_by_loops(now, ids, "cosine", 0.3, how, 0.1, mask)
+        return contrast + 0.7 * consistency_by_loops(now, ids, "cosine", 0.3, mask) + 1.3 * distance
+
+    check(loss, by_loops, [views["anchor"], views["positive"]])
+
+
+@pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
+def test_rankcse_passes_gradcheck(kind):
+    views = taught(width=4)
+
+    def losses(anchor: Tensor, positive: Tensor) -> tuple[Tensor, ...]:
+        now = {**views, "anchor": anchor, "positive": positive}
+        compared = {"similarity": kind, "margin": 0.0, "tau": 0.3}
+        return tuple(
+            rankcse(now, Rows(distinct(now)), NO_HEADS, **compared, **{**TAUGHT, "distillation": how})[0]
+            for how in ("listnet", "listmle")
+        )
+
+    assert torch.autograd.gradcheck(losses, (views["anchor"], views["positive"]))
+
+
+# ---- identities -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "margin"), MARGINS)
+def test_without_consistency_and_distillation_it_is_simcse(kind, margin):
+    views, compared = batch("anchor", "positive", rows=5), {"similarity": kind, "margin": margin, "tau": 0.3}
+    loss, parts = rankcse(views, Rows(distinct(views)), NO_HEADS, **compared, **{**TAUGHT, "beta": 0.0, "gamma": 0.0})
+    gradients = torch.autograd.grad(loss, list(views.values()))
+    plain, _ = infonce(views, Rows(distinct(views)), NO_HEADS, **compared)
+    assert loss == plain and parts.keys() == {"contrast", "consistency"}
+    assert all(map(torch.equal, gradients, torch.autograd.grad(plain, list(views.values()))))
+
+
+def test_a_margin_is_the_contrasts_alone():
+    views = taught()
+    found = [
+        rankcse(views, Rows(distinct(views)), NO_HEADS, similarity="angle", margin=m, tau=0.3, **TAUGHT)[1]
+        for m in (0.0, 10.0)
+    ]
+    assert found[0]["contrast"] < found[1]["contrast"]
+    assert all(found[0][name] == found[1][name] for name in ("consistency", "distillation"))
+
+
+def test_a_teachers_list_is_of_cosines_whatever_the_students_is():
+    """At τ2 = τ a student that is its own teacher agrees with it best under the cosine, not under the angle."""
+    views = batch("anchor", "positive", rows=4, width=3)
+    own = {f"teacher{end}": views[name].detach() for name, end in (("anchor", ""), ("positive", "_positive"))}
+    settings = {**TAUGHT, "distillation": "listnet", "teacher_tau": 0.3}
+    pulls = {}
+    for kind in ("cosine", "angle"):
+        compared = {"similarity": kind, "margin": 0.0, "tau": 0.3}
+        both = [
+            rankcse(views | own, Rows(distinct(views)), NO_HEADS, **compared, **{**settings, "gamma": gamma})[0]
+            for gamma in (1.0, 0.0)
+        ]
+        pulls[kind] = torch.autograd.grad(both[0] - both[1], views["anchor"])[0].abs().max()
+    assert pulls["cosine"] < 1e-12 < 1e-3 < pulls["angle"]
+
+
+def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter():
+    views = taught()
+    longer = views | {name: 7 * views[name] for name in ("teacher", "teacher_positive")}
+    for how in ("listnet", "listmle"):
+        losses = [
+            rankcse(now, Rows(distinct(now)), NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})[0].item()
+            for now in (views, longer)
+        ]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+    assert views["teacher"].grad is None
+
+
+# ---- slips of released code -----------------------------------------------------------------------------------------
+
+
+def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart():
+    """A mixture whose log is clamped to a positive constant would make this the negated entropy of the lists."""
+    a, b = torch.tensor([[9.0, 2.0, 1.0]]), torch.tensor([[200.0, 0.0, 0.0]])
+    assert jensen_shannon(a, a).item() == pytest.approx(0.0, abs=1e-7)
+    assert jensen_shannon(b, b.flip(1)).item() == pytest.approx(math.log(2))
+    assert 0 < jensen_shannon(a, b).item() < math.log(2)
+
+
+def test_identical_views_are_consistent():
+    views, ids = batch("anchor", rows=4, width=3), {name: torch.arange(4) for name in ("anchor", "positive")}
+    settings = {**TAUGHT, "gamma": 0.0}
+    _, parts = rankcse(views | {"positive": views["anchor"]}, Rows(ids), NO_HEADS, **COSINE, **settings)
+    assert parts["consistency"].item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_listmle_is_a_mean_over_places():
+    """Alike logits draw each place from 4, 3, 2, 1 columns: not the sum of their logs, which is four times as much."""
+    keep = torch.ones(1, 4, dtype=torch.bool)
+    found = listmle(torch.zeros(1, 4), torch.tensor([[0.3, 0.1, 0.9, 0.2]]), keep)
+    assert found.item() == pytest.approx(math.log(24) / 4)
+
+
+def test_the_diagonal_is_a_place_of_listmle_and_not_of_listnet():
+    """Of two rows each has one other: nothing for listnet to tell apart, two places for listmle."""
+    views = taught(rows=2)
+    distances = {
+        how: rankcse(views, Rows(distinct(views)), NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})[1]
+        for how in ("listnet", "listmle")
+    }
+    assert distances["listnet"]["distillation"] == 0 < 0.01 < distances["listmle"]["distillation"]
+
+
+def test_an_agreeing_student_is_more_likely_than_an_opposed_one():
+    teacher = torch.tensor([[0.9, 0.1, 0.5, -0.3]])
+    keep = torch.ones(1, 4, dtype=torch.bool)
+    for distance in (listnet, listmle):
+        assert distance(teacher, teacher, keep) < distance(0 * teacher, teacher, keep)
+        assert distance(0 * teacher, teacher, keep) < distance(-teacher, teacher, keep)
+
+
+def test_what_is_not_kept_counts_for_nothing():
+    student, teacher = batch("s", "t", rows=3, width=6).values()
+    keep = torch.tensor([True, False, True, True, False, True]).expand(3, 6)
+    for distance in (listnet, listmle):
+        alone = distance(student[:, keep[0]], teacher[:, keep[0]], torch.ones(3, 4, dtype=torch.bool))
+        torch.testing.assert_close(distance(student, teacher, keep), alone)
+    assert (listnet(student, teacher, keep & False) == 0).all()

@@ -1,0 +1,144 @@
+"""MPT, MET and MAT against plain loops, at known angles, and without the slips of their released code."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.errors import UsageError
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.triplets import mat, met, mpt
+from contrastcli.settings import catalogue, config
+from support.batches import NO_HEADS, batch, check, distinct, lists, on_the_circle
+from support.by_loops import triplet_by_loops
+
+LOSSES = {"mpt": mpt, "met": met, "mat": mat}
+every_loss = pytest.mark.parametrize("name", LOSSES)
+WIDE = {"mpt": 1.0, "met": 1.0, "mat": 60.0}
+"""Margins at which most triplets of random vectors count, and some do not."""
+
+
+def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss, and its gradients in anchors and positives."""
+    views = {"anchor": anchors.requires_grad_(), "positive": positives.requires_grad_()}
+    loss, _ = LOSSES[name](views, Rows(distinct(views)), NO_HEADS, margin=margin)
+    return loss.detach(), *torch.autograd.grad(loss, (anchors, positives))
+
+
+@every_loss
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("width", "seed"), [(2, 0), (2, 1), (6, 2)])
+def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name, share, width, seed):
+    views = batch("anchor", "positive", rows=6, width=width, seed=seed)
+    ids, margin = distinct(views), share * WIDE[name]
+    loss, parts = LOSSES[name](views, Rows(ids), NO_HEADS, margin=margin)
+    assert loss > 0
+    check(loss, lambda: triplet_by_loops(lists(views), lists(ids), name, margin), list(views.values()))
+    assert parts.keys() == {"triplet"} and parts["triplet"] == loss and not parts["triplet"].requires_grad
+
+
+@every_loss
+@pytest.mark.parametrize("mask", [True, False])
+def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name, mask):
+    views = batch("anchor", "positive", rows=5)
+    ids = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
+    loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), NO_HEADS, margin=WIDE[name])
+    check(loss, lambda: triplet_by_loops(lists(views), lists(ids), name, WIDE[name], mask), list(views.values()))
+
+
+def test_masking_duplicates_changes_the_hardest():
+    x, y = on_the_circle(0, 1, 90), on_the_circle(0, 1, 90)
+    ids = {"anchor": torch.tensor([0, 0, 2]), "positive": torch.tensor([3, 3, 5])}
+    views = {"anchor": x, "positive": y}
+    masked, kept = (mat(views, Rows(ids, mask_duplicates=m), NO_HEADS, margin=27.0)[0] for m in (True, False))
+    assert masked == 0 and kept > 0.2
+
+
+@every_loss
+def test_a_triplet_loss_passes_gradcheck(name):
+    views = batch("anchor", "positive", rows=5, width=4)
+
+    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
+        now = {"anchor": anchor, "positive": positive}
+        return LOSSES[name](now, Rows(distinct(now)), NO_HEADS, margin=WIDE[name])[0]
+
+    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mpt", 0.09 - math.cos(math.radians(20)) + math.cos(math.radians(40))),
+        ("met", 0.45 + 2 * math.sin(math.radians(10)) - 2 * math.sin(math.radians(20))),
+        ("mat", math.radians(27 + 20 - 40)),
+    ],
+)
+def test_the_published_margins_at_known_angles(name, expected):
+    """The positive of row 0 stands at 20° from its own anchor and at 40° from the other; row 1's is far from both."""
+    settings = catalogue.find(name).settings()
+    loss, _, _ = measured(name, on_the_circle(0, 60), on_the_circle(20, 60), settings.margin)
+    assert 2 * loss.item() == pytest.approx(max(0.0, expected))
+
+
+def test_each_margin_has_its_own_unit_limits_and_default():
+    found = {}
+    for name in LOSSES:
+        settings = catalogue.find(name).settings()
+        found[name] = (settings.margin, settings.bounds()["margin"].unit)
+        assert "similarity" not in catalogue.find(name).describe()
+    assert found == {"mpt": (0.09, "cosine"), "met": (0.45, "distance"), "mat": (27.0, "degrees")}
+
+
+@pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
+def test_a_margin_in_anothers_unit_is_refused_by_name(name, margin, words):
+    values = {"objective.name": name, "objective.margin": margin}
+    with pytest.raises(UsageError) as raised:
+        config.resolve([config.Layer(values, dict.fromkeys(values, "here"))])
+    assert "objective.margin" in raised.value.what and words in raised.value.hint
+
+
+@every_loss
+def test_the_hardest_is_sought_among_anchors_for_each_positive(name):
+    """Positive 1 lies by anchor 0; anchor 1 lies by no positive. Sought among positives, row 0 would suffer too."""
+    loss, by_anchor, by_positive = measured(name, on_the_circle(0, 90), on_the_circle(-10, 5), WIDE[name] / 10)
+    assert loss > 0
+    assert by_positive[0].norm() == 0 and by_positive[1].norm() > 0.1
+    assert by_anchor[0].norm() > 0.01 and by_anchor[1].norm() > 0.01
+
+
+@every_loss
+def test_a_hardest_anchor_beyond_90_degrees_is_the_hardest_still(name):
+    """With a constant cosine of 0 in place of a positive's own anchor, nothing farther than 90° would count."""
+    margin = {"mpt": 1.2, "met": 1.2, "mat": 100.0}[name]
+    x, y = on_the_circle(0, 180), on_the_circle(30, 210)  # 30° from their own anchor, 150° from the other
+    loss, _, _ = measured(name, x, y, margin)
+    far, near = math.radians(150), math.radians(30)
+    expected = {
+        "mpt": margin - math.cos(near) + math.cos(far),
+        "met": margin + 2 * math.sin(near / 2) - 2 * math.sin(far / 2),
+        "mat": math.radians(margin) + near - far,
+    }[name]
+    assert loss.item() == pytest.approx(max(0.0, expected))
+
+
+@every_loss
+def test_a_positive_equal_to_its_anchor_has_a_finite_gradient(name):
+    """arccos at cosine 1 and the root of 2 − 2 cos at 0 have infinite slopes, and 0 times infinity is no number."""
+    same = on_the_circle(0, 40, 80)
+    loss, *gradients = measured(name, same.clone(), same.clone(), WIDE[name])
+    assert loss > 0 and all(g.isfinite().all() for g in gradients)
+    assert max(g.norm() for g in gradients) < 2 * math.sqrt(1 / (1 - (1 - 1e-6) ** 2))
+
+
+def test_the_distance_between_equal_vectors_pulls_nothing():
+    same = on_the_circle(0, 40)
+    _, by_anchor, _ = measured("met", same.clone(), same.clone(), 1.0)
+    tangents = on_the_circle(90, -50)  # towards each other: a step against them leads away
+    torch.testing.assert_close(by_anchor, tangents * math.cos(math.radians(20)) / 2)
+
+
+@every_loss
+def test_satisfied_triplets_cost_and_pull_nothing(name):
+    loss, *gradients = measured(name, on_the_circle(0, 120, 240), on_the_circle(2, 118, 241), 0.2 * WIDE[name])
+    assert loss == 0 and all((g == 0).all() for g in gradients)

@@ -1,0 +1,188 @@
+"""How a run ends other than well: signals, divergence, errors; and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support.tiny import Tiny, on_step, told, train, write_tokenizer
+
+from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, UsageError
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import AnyEvent, Done, Evaluated, Started, Step
+from contrastcli.settings.config import Train
+from contrastcli.training import loop
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_step_saves_and_stops(tiny: Tiny, place: Path, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    run = tiny.run(place)
+    assert train(run, on_step(7, lambda: signal.raise_signal(number))) == Done(step=7, status="stopped", code=0)
+    assert run.checkpoints()["last"] == "000007"
+    assert run.status().state == "stopped"
+    assert signal.getsignal(number) is before
+    assert train(run) == Done(step=20, status="finished", code=0)
+
+
+def test_a_stop_request_does_the_same(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place)
+    assert train(run, on_step(5, run.stop_path.touch)) == Done(step=5, status="stopped", code=0)
+    assert not run.stop_path.exists()
+    assert run.checkpoints()["last"] == "000005"
+
+
+def test_a_lost_terminal_ends_nothing(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place)
+    assert train(run, on_step(5, lambda: signal.raise_signal(signal.SIGHUP))).status == "finished"
+
+
+def test_the_command_line_outlives_its_terminal_and_ends_well_when_asked(tiny: Tiny, tmp_path: Path) -> None:
+    settings = tiny.config(train__epochs=500, dev__every=1000)
+    (tmp_path / "run.toml").write_text(settings.to_toml())
+    command = [sys.executable, "-m", "contrastcli", "--runs-dir", str(tmp_path), "train", "--name", "one", "--no-ui"]
+    process = subprocess.Popen([*command, "--config", str(tmp_path / "run.toml")], stderr=subprocess.PIPE, text=True)
+    run = Run(tmp_path / "one")
+    try:
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            steps = len(told(run, Step))
+            deadline = time.monotonic() + 60
+            while len(told(run, Step)) <= steps and process.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            os.kill(process.pid, number)
+        _, narration = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert told(run, Done)[-1].status == run.status().state == "stopped"
+    assert int(run.checkpoints()["last"]) == told(run, Done)[-1].step > 1
+    assert "contrast train --resume one" in narration
+
+
+def test_an_interrupt_before_the_loop_says_that_nothing_was_saved(tiny: Tiny, place: Path) -> None:
+    def interrupt(event: AnyEvent) -> None:
+        if isinstance(event, Started):
+            signal.raise_signal(signal.SIGINT)
+
+    run = tiny.run(place)
+    with pytest.raises(InterruptedEarly) as raised:
+        train(run, interrupt)
+    assert raised.value.code == 130
+    done = told(run, Done)[-1]
+    assert (done.status, done.code, done.message) == ("stopped", 130, "interrupted")
+    assert "no step had been saved" in done.hint
+
+
+@pytest.mark.parametrize(("step", "code"), [(3, 130), (15, 1)])
+def test_a_second_interrupt_ends_it_at_once(tiny: Tiny, place: Path, step: int, code: int) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    run = tiny.run(place, dev__every=10)
+    with pytest.raises(ContrastError) as raised:
+        train(run, on_step(step, twice))
+    done = told(run, Done)[-1]
+    assert (raised.value.code, done.code, done.status, done.step) == (code, code, "stopped", step)
+    assert run.checkpoints() == ({} if code == 130 else {"last": "000010", "best": "000010"})
+    assert train(run).status == "finished"
+
+
+def test_an_unexpected_error_is_told_and_raised(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(loop.angles, "measure", broken)
+    run = tiny.run(place)
+    with pytest.raises(ZeroDivisionError):
+        train(run)
+    done = told(run, Done)[-1]
+    assert (done.status, done.code, done.message) == ("failed", 1, "ZeroDivisionError: division by zero")
+    assert run.status().state == "failed"
+
+
+@pytest.fixture
+def explosive(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """From step 7 on, the learning rate is enormous."""
+    original = loop.set_rate
+
+    def set_rate(optimizer: torch.optim.Optimizer, settings: Train, step: int, steps: int) -> float:
+        lr = original(optimizer, settings, step, steps)
+        for group in optimizer.param_groups if step >= 7 else ():
+            group["lr"] = 1e30
+        return lr
+
+    monkeypatch.setattr(loop, "set_rate", set_rate)
+    yield
+
+
+def finite(file: Path) -> bool:
+    return all(bool(tensor.isfinite().all()) for tensor in load_file(file).values())
+
+
+@pytest.mark.usefixtures("explosive")
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_a_diverging_run_stops_with_its_batch_written_down(tiny: Tiny, place: Path, clip: float) -> None:
+    run = tiny.run(place, train__save_every=2, train__log_every=100, train__clip=clip, dev__every=2)
+    with pytest.raises(DivergedError, match="step 8") as raised:
+        train(run)
+    done = told(run, Done)[-1]
+    assert raised.value.code == done.code == 4
+    assert (done.status, run.status().state) == ("diverged", "diverged")
+    assert "--lr" in done.hint
+    last = run.checkpoint("last")
+    assert last.name == "000006"
+    assert finite(last / "model.safetensors") and finite(last / "training" / "optimizer.safetensors")
+
+    written = json.loads((run.path / "diverged.json").read_text())
+    rows = [json.loads(line) for line in tiny.data["labelled"].read_text().splitlines()]
+    assert written["step"] == 8
+    assert len(written["rows"]) == 8
+    assert written["anchor"] == [rows[row]["premise"] for row in written["rows"]]
+    assert written["positive"] == [rows[row]["hypothesis"] for row in written["rows"]]
+
+
+def test_a_broken_weight_diverges_at_the_first_step(tiny: Tiny, place: Path, tmp_path: Path) -> None:
+    backbone = tmp_path / "broken"
+    backbone.mkdir()
+    (backbone / "config.json").write_bytes((tiny.backbone / "config.json").read_bytes())
+    write_tokenizer(backbone)
+    weights = load_file(tiny.backbone / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][:, 3] = math.inf
+    save_file(weights, backbone / "model.safetensors")
+    run = tiny.run(place, model__backbone=str(backbone))
+    with pytest.raises(DivergedError, match="step 1"):
+        train(run)
+    assert run.checkpoints() == {}
+    assert told(run, Evaluated)[0].spearman is None
+
+
+def test_a_batch_larger_than_the_data_starts_nothing(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, train__batch_size=161)
+    with pytest.raises(UsageError, match="the data has 160 rows"):
+        train(run)
+    assert run.events() == []
+
+
+def test_a_run_does_not_go_on_with_other_rows(tiny: Tiny, place: Path, tmp_path: Path) -> None:
+    data = tmp_path / "rows.jsonl"
+    lines = tiny.data["labelled"].read_text().splitlines(keepends=True)
+    data.write_text("".join(lines))
+    run = tiny.run(place, data__train=str(data))
+    train(run, on_step(5, run.stop_path.touch))
+    data.write_text("".join(lines[2:] + lines[:2]))
+    with pytest.raises(DataError, match="not those that the run began with"):
+        train(run)
+    data.write_text("".join(lines))
+    assert train(run).status == "finished"

@@ -1,0 +1,190 @@
+"""What is written to events.jsonl, and what readers make of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs.events import (
+    Angles,
+    AnyEvent,
+    Done,
+    Evaluated,
+    EventWriter,
+    Note,
+    Progress,
+    Saved,
+    Started,
+    Step,
+    decode,
+    follow,
+    read,
+)
+
+
+def started(steps: int = 500, step: int = 0, resumed_from: int | None = None) -> Started:
+    return Started(
+        step=step,
+        host="here",
+        pid=1,
+        process_start=1.0,
+        steps=steps,
+        steps_per_epoch=100,
+        batch_size=64,
+        sentences_per_step=128,
+        negatives_per_anchor=126,
+        objective="simcse",
+        backbone="starter",
+        device="cpu",
+        precision="fp32",
+        resumed_from=resumed_from,
+    )
+
+
+EVERY_KIND: list[AnyEvent] = [
+    started(),
+    Progress(step=0, what="tokenising", done=1, total=2),
+    Evaluated(step=0, spearman=0.5, alignment=0.3, uniformity=-1.5, pairs=100),
+    Step(step=10, loss=1.5, parts={"contrast": 1.0, "classification": 0.5}, lr=3e-5, epoch=0.1),
+    Angles(step=10, positive=30.0, negative=70.0, hardest=50.0, satisfied=0.5, positive_histogram=[1, 2]),
+    Saved(step=10, checkpoint="000010", best=True),
+    Note(step=10, text="τ is small"),
+    Done(step=10, status="finished", code=0),
+]
+
+
+def write(path: Path, *events: AnyEvent) -> None:
+    writer = EventWriter(path)
+    for event in events:
+        writer(event)
+    writer.close()
+
+
+def test_what_is_written_is_read_back_with_the_time_of_writing(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, *EVERY_KIND)
+    found = read(path)
+    assert [type(event) for event in found] == [type(event) for event in EVERY_KIND]
+    assert all(event.time > 1.6e9 for event in found)
+    fields = [{k: getattr(event, k) for k in event.__struct_fields__ if k != "time"} for event in found]
+    assert fields == [{k: getattr(event, k) for k in event.__struct_fields__ if k != "time"} for event in EVERY_KIND]
+
+
+def test_each_line_is_a_json_object_named_in_lower_case(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, *EVERY_KIND)
+    names = [json.loads(line)["event"] for line in path.read_text(encoding="utf-8").splitlines()]
+    assert names == ["started", "progress", "evaluated", "step", "angles", "saved", "note", "done"]
+
+
+def test_the_writer_returns_the_bytes_that_it_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    writer = EventWriter(path)
+    lines = [writer(event) for event in EVERY_KIND]
+    writer.close()
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_numbers_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, Step(step=1, loss=float("nan"), parts={"contrast": float("inf")}, lr=1e-5, epoch=0.0))
+    written = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert written["loss"] is None and written["parts"] == {"contrast": None}
+    (event,) = read(path)
+    assert isinstance(event, Step) and event.loss is None
+
+
+def test_a_torn_last_line_is_not_read_and_is_cut_before_appending(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, Note(step=1, text="whole"))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"event":"note","step":2,"te')
+    assert [event.step for event in read(path)] == [1]
+    write(path, Note(step=3, text="after"))
+    assert path.read_bytes().startswith(whole + b'{"event":"note","step":3')
+    assert [event.step for event in read(path)] == [1, 3]
+
+
+def test_a_file_that_is_one_torn_line_is_emptied_before_appending(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"event":"no')
+    write(path, Note(step=3, text="after"))
+    assert [event.step for event in read(path)] == [3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"event":"teleported","step":1}', b'{"event":"note"}', b'{"step":1}', b"garbage", b"\xff\xfe", b"[1]", b""],
+)
+def test_an_unknown_event_is_skipped(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(line + b'\n{"event":"note","step":2,"text":"known"}\n')
+    assert decode(line) is None
+    assert [event.step for event in read(path)] == [2]
+
+
+def test_unknown_fields_are_skipped_and_spaces_and_order_do_not_matter() -> None:
+    event = decode(b'{"mood": "good", "text": "x", "step": 2, "event": "note"}')
+    assert event == Note(step=2, text="x")
+
+
+def test_a_resume_makes_later_events_and_the_earlier_end_void(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    steps = [Note(step=step, text="first") for step in (100, 120, 130)]
+    resumed = started(step=120, resumed_from=120)
+    write(path, started(), *steps, Done(step=130, status="stopped", code=0), resumed, Note(step=130, text="second"))
+    kept = [(event.step, getattr(event, "text", "started")) for event in read(path)]
+    assert kept == [(0, "started"), (100, "first"), (120, "first"), (120, "started"), (130, "second")]
+
+
+def test_a_run_that_goes_on_where_it_stopped_has_not_ended(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, started(), Done(step=120, status="stopped", code=0), started(step=120, resumed_from=120))
+    assert [type(event) for event in read(path)] == [Started, Started]
+
+
+def test_a_run_without_events_reads_as_none(tmp_path: Path) -> None:
+    assert read(tmp_path / "events.jsonl") == []
+
+
+def test_follow_yields_what_another_process_appends(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    program = (
+        "import pathlib, sys, time\n"
+        "from contrastcli.runs.events import EventWriter, Note\n"
+        "write = EventWriter(pathlib.Path(sys.argv[1]))\n"
+        "for step in range(5):\n"
+        "    write(Note(step=step, text='from afar'))\n"
+        "    time.sleep(0.02)\n"
+    )
+    events = follow(path, interval=0.01)
+    assert next(events) is None  # the file is yet to come
+    with subprocess.Popen([sys.executable, "-c", program, str(path)]):
+        seen = list(islice((event for event in events if event is not None), 5))
+    assert seen == read(path)
+    assert [event.step for event in seen] == list(range(5))
+
+
+def test_follow_waits_for_the_rest_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
+    events = follow(path, interval=0.0)
+    assert next(events) == Note(step=1, text="a")
+    assert next(events) is None
+    with open(path, "ab") as file:
+        file.write(b'ep":2,"text":"b"}\n')
+    assert next(events) == Note(step=2, text="b")
+
+
+def test_follow_goes_on_after_a_torn_line_was_cut(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
+    events = follow(path, interval=0.0)
+    assert [next(events), next(events)] == [Note(step=1, text="a"), None]
+    write(path, Note(step=7, time=9.0, text="resumed"))
+    assert next(events) == Note(step=7, time=9.0, text="resumed")

@@ -1,0 +1,624 @@
+"""The run directory as users meet it: names, status, locks, stopping, launching, comparing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from contrastcli import files
+from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.runs import process as control
+from contrastcli.runs import status
+from contrastcli.runs.directory import Run, compare, create, find, list_runs, prune, remove, runs_dir
+from contrastcli.runs.events import (
+    Angles,
+    AnyEvent,
+    Done,
+    Evaluated,
+    EventWriter,
+    Note,
+    Progress,
+    Started,
+    Step,
+    decode,
+)
+from contrastcli.runs.process import launch, request_stop, stop_requested, wait, writing
+from contrastcli.runs.status import Writer, this_process
+from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config
+
+ELSEWHERE = Writer("another-host.example", 1, 1.0)
+
+
+def config_of(changes: Mapping[str, object] = {}) -> Config:
+    values: dict[str, object] = {"objective.name": "simace", "model.backbone": "google/BERT_base", **changes}
+    return configs.resolve([configs.Layer(values, dict.fromkeys(values, "test"))])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return create(config_of(), tmp_path / "runs", "one")
+
+
+def started(writer: Writer, step: int = 0, resumed_from: int | None = None) -> Started:
+    return Started(
+        step=step,
+        host=writer.host,
+        pid=writer.pid,
+        process_start=writer.process_start,
+        steps=500,
+        steps_per_epoch=500,
+        batch_size=64,
+        sentences_per_step=128,
+        negatives_per_anchor=126,
+        objective="simace",
+        backbone="starter",
+        device="cpu",
+        precision="fp32",
+        resumed_from=resumed_from,
+    )
+
+
+def step_at(step: int, loss: float = 1.0) -> Step:
+    return Step(step=step, loss=loss, lr=3e-5, epoch=0.1)
+
+
+def evaluated(step: int, spearman: float, best: bool) -> Evaluated:
+    return Evaluated(step=step, spearman=spearman, alignment=0.2, uniformity=-2.0, pairs=10, best=best)
+
+
+def say(run: Run, *events: AnyEvent) -> None:
+    writer = EventWriter(run.events_path)
+    for event in events:
+        writer(event)
+    writer.close()
+
+
+def beat(run: Run, writer: Writer, seconds_ago: float = 0.0) -> None:
+    run.alive_path.write_bytes(msgspec.json.encode(writer))
+    os.utime(run.alive_path, (time.time() - seconds_ago,) * 2)
+
+
+def a_process_that_ended() -> Writer:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        return Writer(socket.gethostname(), process.pid, time.time())
+
+
+def age(run: Run, seconds: float) -> None:
+    os.utime(run.config_path, (time.time() - seconds,) * 2)
+
+
+# Creating and finding
+
+
+def test_the_runs_directory_is_the_option_else_the_variable_else_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTRAST_RUNS", "elsewhere")
+    assert runs_dir("typed") == Path("typed")
+    assert runs_dir(None) == Path("elsewhere")
+    monkeypatch.delenv("CONTRAST_RUNS")
+    assert runs_dir(None) == Path("runs")
+
+
+def test_a_new_run_is_named_by_date_objective_and_backbone(tmp_path: Path) -> None:
+    before = time.strftime("%Y-%m-%d-%H%M")
+    name = create(config_of(), tmp_path, None).name
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-\d{4}-simace-bert-base-[0-9a-f]{4}", name)
+    assert before <= name[:15] <= time.strftime("%Y-%m-%d-%H%M")
+
+
+@pytest.mark.parametrize(
+    ("backbone", "part"),
+    [
+        ("starter", "-starter-"),
+        ("/models/My Model (v1.5)/", "-my-model-v1.5-"),
+        (r"C:\models\Bert", "-bert-"),
+        ("..", "simace-"),
+    ],
+)
+def test_any_backbone_gives_a_clean_name(tmp_path: Path, backbone: str, part: str) -> None:
+    name = create(config_of({"model.backbone": backbone}), tmp_path, None).name
+    assert part in name and re.fullmatch(r"[a-z0-9.-]+", name) and "--" not in name
+
+
+def test_a_run_repeats_the_settings_that_made_it(run: Run) -> None:
+    assert run.config() == config_of()
+    assert set(os.listdir(run.path)) == {"config.toml"}
+
+
+def test_git_does_not_see_runs_but_a_folder_in_use_is_left_as_it_is(tmp_path: Path) -> None:
+    create(config_of(), tmp_path / "new" / "runs", None)
+    assert (tmp_path / "new" / "runs" / ".gitignore").read_text(encoding="utf-8") == "*\n"
+    create(config_of(), tmp_path / "new", None)
+    assert not (tmp_path / "new" / ".gitignore").exists()
+
+
+def test_a_name_that_is_taken_is_refused(run: Run) -> None:
+    with pytest.raises(RunError, match="exists"):
+        create(config_of(), run.path.parent, "one")
+
+
+@pytest.mark.parametrize("name", ["last", "..", "a/b", "a\\b", ".hidden", "-flag", "a b", "a\n"])
+def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        create(config_of(), tmp_path, name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_said_in_the_systems_words_and_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(RunError, match=re.escape(os.strerror(errno.ENOSPC))) as caught:
+        create(config_of(), tmp_path, "one")
+    assert "prune" in caught.value.hint and caught.value.code == 1
+    assert os.listdir(tmp_path) == [".gitignore"]
+
+
+def test_a_runs_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=f"cannot write {re.escape(str(tmp_path / 'file'))}"):
+        create(config_of(), tmp_path / "file", None)
+
+
+def three_runs(directory: Path) -> list[Run]:
+    made = [create(config_of(), directory, name) for name in ("b-simace-first", "a-simace-second", "c-supcon-third")]
+    for i, run in enumerate(made):
+        age(run, 100.0 - i)
+    (directory / "no-run").mkdir()
+    return made
+
+
+def test_runs_are_listed_newest_first(tmp_path: Path) -> None:
+    made = three_runs(tmp_path)
+    assert list_runs(tmp_path) == made[::-1]
+    assert list_runs(tmp_path / "missing") == []
+
+
+def test_a_resumed_run_keeps_its_place_in_the_list(tmp_path: Path) -> None:
+    made = three_runs(tmp_path)
+    say(made[0], Note(step=0, time=time.time() - 99.9, text="begun then"))
+    os.utime(made[0].config_path)  # as a resume that extends the run does
+    assert list_runs(tmp_path) == made[::-1]
+
+
+def test_a_run_is_found_by_path_name_part_and_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = three_runs(tmp_path)
+    assert find(str(first.path), tmp_path / "missing") == first
+    assert find("a-simace-second", tmp_path) == second
+    assert find("supcon", tmp_path) == third
+    assert find("last", tmp_path) == third
+    monkeypatch.chdir(first.path)
+    assert find(".", tmp_path).name == "b-simace-first"
+
+
+def test_a_whole_name_is_not_ambiguous_where_others_contain_it(tmp_path: Path) -> None:
+    short = create(config_of(), tmp_path, "seed1")
+    create(config_of(), tmp_path, "seed10")
+    assert find("seed1", tmp_path) == short
+
+
+def test_an_ambiguous_part_lists_what_it_may_mean(tmp_path: Path) -> None:
+    three_runs(tmp_path)
+    with pytest.raises(DataError, match="means 2 runs") as caught:
+        find("simace", tmp_path)
+    assert "a-simace-second" in caught.value.hint and "b-simace-first" in caught.value.hint
+
+
+def test_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
+    three_runs(tmp_path)
+    with pytest.raises(DataError) as caught:
+        find("c-supcom-third", tmp_path)
+    assert caught.value.hint == "did you mean 'c-supcon-third'?"
+
+
+def test_without_any_run_the_hint_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        find("last", tmp_path / "runs")
+    assert "contrast train" in caught.value.hint
+
+
+# Checkpoints
+
+
+def test_the_best_checkpoint_stands_for_the_run_else_the_last(run: Run) -> None:
+    for name in ("000100", "000120"):
+        (run.checkpoints_dir / name).mkdir(parents=True)
+    run.checkpoints_path.write_text('{"last": "000120"}')
+    assert run.checkpoint().name == "000120"
+    run.checkpoints_path.write_text('{"last": "000120", "best": "000100"}')
+    assert run.checkpoint().name == "000100"
+    assert run.checkpoint("last").name == "000120"
+
+
+@pytest.mark.parametrize("content", ["{}", '{"last": "000120"}', '{"last": '])
+def test_a_checkpoint_that_is_not_there_is_said(run: Run, content: str) -> None:
+    assert run.checkpoints() == {}
+    run.checkpoints_path.write_text(content)
+    with pytest.raises(DataError):
+        run.checkpoint()
+
+
+# Status
+
+
+def test_a_run_that_waits_for_its_process_is_starting_but_not_for_ever(run: Run) -> None:
+    assert run.status().state == "starting"
+    age(run, 1000.0)
+    assert run.status().state == "killed"
+
+
+def test_a_run_that_loads_is_starting_until_its_process_dies(run: Run) -> None:
+    beat(run, this_process())
+    say(run, Progress(step=0, what="tokenising", done=1, total=2))
+    assert run.status().state == "starting"
+    beat(run, a_process_that_ended())
+    assert run.status().state == "killed"
+
+
+def test_a_run_in_progress_says_its_step_its_loss_and_its_best(run: Run) -> None:
+    me = this_process()
+    say(run, started(me), evaluated(0, 0.5, False), evaluated(125, 0.8, True), evaluated(250, 0.7, False))
+    say(run, step_at(260, 0.25), Angles(step=260, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0))
+    beat(run, me)
+    found = run.status()
+    assert (found.state, found.step, found.steps, found.loss) == ("running", 260, 500, 0.25)
+    assert (found.best, found.best_step, found.code, found.ended) == (0.8, 125, 0, False)
+    assert found.updated == run.events()[-1].time >= found.created
+
+
+def test_a_process_that_lives_without_a_sign_of_life_is_silent(run: Run) -> None:
+    say(run, started(this_process()), step_at(10))
+    assert run.status().state == "silent"
+    beat(run, this_process(), seconds_ago=6.0)
+    assert run.status().state == "silent"
+    assert not run.status().ended
+
+
+def test_a_process_that_died_without_a_word_was_killed_however_fresh_its_sign(run: Run) -> None:
+    dead = a_process_that_ended()
+    say(run, started(dead), step_at(10))
+    beat(run, dead)
+    found = run.status()
+    assert (found.state, found.code, found.ended) == ("killed", 1, True)
+    assert "--resume" in found.hint
+
+
+def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> None:
+    me = this_process()
+    earlier = Writer(me.host, me.pid, me.process_start - 3600.0)
+    say(run, started(earlier), step_at(10))
+    beat(run, earlier, seconds_ago=10.0)
+    assert run.status().state == "killed"
+
+
+def test_a_process_that_nobody_waited_for_counts_as_dead(run: Run) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.read() == b""  # it has closed its output: it is ending
+        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        zombie = Writer(socket.gethostname(), process.pid, time.time())
+        say(run, started(zombie))
+        beat(run, zombie)
+        assert run.status().state == "killed"
+
+
+def test_on_another_host_a_run_is_running_or_silent_and_never_killed(run: Run) -> None:
+    say(run, started(ELSEWHERE), step_at(10))
+    beat(run, ELSEWHERE)
+    assert run.status().state == "running"
+    beat(run, ELSEWHERE, seconds_ago=1e6)
+    assert run.status().state == "silent"
+
+
+def test_a_heartbeat_that_names_nobody_still_counts(run: Run) -> None:
+    say(run, started(this_process()), step_at(10))
+    run.alive_path.touch()
+    assert run.status().state == "running"
+
+
+@pytest.mark.parametrize(("word", "code"), [("stopped", 0), ("finished", 0), ("failed", 3), ("diverged", 4)])
+def test_an_end_is_said_with_its_reason(run: Run, word: str, code: int) -> None:
+    end = Done(step=20, status=word, code=code, message="why", hint="how")
+    say(run, started(a_process_that_ended()), step_at(10), end)
+    found = run.status()
+    assert (found.state, found.step, found.code, found.message, found.hint) == (word, 20, code, "why", "how")
+    assert found.ended
+
+
+def test_a_failure_before_the_start_is_a_failure(run: Run) -> None:
+    say(run, Note(step=0, text="reading"), Done(step=0, status="failed", code=3, message="no rows"))
+    assert run.status().state == "failed"
+
+
+def test_an_ended_run_that_another_process_resumes_is_starting_until_it_starts(run: Run) -> None:
+    dead, me = a_process_that_ended(), this_process()
+    say(run, started(dead), step_at(10), Done(step=10, status="stopped", code=0))
+    beat(run, me)
+    assert run.status().state == "starting"
+    say(run, started(me, step=10, resumed_from=10))
+    assert run.status().state == "running"
+
+
+def test_an_ended_run_whose_resume_failed_at_once_has_still_ended(run: Run) -> None:
+    say(run, started(ELSEWHERE), Done(step=10, status="stopped", code=0))
+    beat(run, a_process_that_ended())
+    assert run.status().state == "stopped"
+
+
+def test_what_is_said_after_an_end_does_not_undo_it(run: Run) -> None:
+    say(run, started(ELSEWHERE), step_at(10), Done(step=10, status="stopped", code=0))
+    say(run, Angles(step=10, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0), Note(step=10, text="resuming"))
+    assert run.status().state == "stopped"
+
+
+def test_the_best_of_steps_that_a_resume_made_void_does_not_count(run: Run) -> None:
+    say(run, started(ELSEWHERE), evaluated(100, 0.6, True), step_at(120, 1.0), evaluated(130, 0.9, True))
+    say(run, step_at(130, 0.1), started(ELSEWHERE, step=120, resumed_from=120))
+    beat(run, ELSEWHERE)
+    found = run.status()
+    assert (found.best, found.best_step, found.step, found.loss) == (0.6, 100, 120, 1.0)
+
+
+def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[AnyEvent] = [started(ELSEWHERE), evaluated(0, 0.5, False)]
+    for step in range(1, 2000):
+        events.append(evaluated(step, step / 2000, step <= 50) if step % 50 == 0 else step_at(step, 1.0 / step))
+    say(run, *events)
+    monkeypatch.setattr(status, "_BLOCK", 777)  # so that lines are cut by the ends of blocks
+    decoded: list[bytes] = []
+    monkeypatch.setattr(status, "decode", lambda line: decoded.append(line) or decode(line))
+    found = status.digest(run.events_path)
+    everything = run.events()
+    assert found.last == everything[-1]
+    assert found.started == everything[0]
+    assert found.step == [e for e in everything if isinstance(e, Step)][-1]
+    assert found.evaluated == [e for e in everything if isinstance(e, Evaluated)][-1]
+    assert found.best == [e for e in everything if isinstance(e, Evaluated) and e.best][-1]
+    assert len(decoded) < 100, "only what is needed is decoded"
+
+
+@pytest.mark.parametrize("end", ['{"event":"note","step":20,"te', '{"event":"note","step":20,"text":"no newline yet"}'])
+def test_a_torn_last_line_neither_counts_nor_hides_the_status(run: Run, end: str) -> None:
+    say(run, started(ELSEWHERE), step_at(10))
+    with open(run.events_path, "ab") as file:
+        file.write(end.encode())
+    assert run.status().step == 10
+
+
+# Training in a run
+
+
+def test_who_trains_shows_signs_of_life_and_leaves_none_behind(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "HEARTBEAT", 0.01)
+    with writing(run) as me:
+        say(run, started(me))
+        os.utime(run.alive_path, (0, 0))
+        while run.alive_path.stat().st_mtime == 0:
+            time.sleep(0.01)
+        assert run.status().state == "running"
+    assert not run.alive_path.exists()
+
+
+def test_a_second_process_is_kept_out_until_the_first_has_ended(run: Run) -> None:
+    program = (
+        "import pathlib, sys\n"
+        "from contrastcli.runs.process import writing\n"
+        "from contrastcli.errors import RunError\n"
+        "from contrastcli.runs.directory import Run\n"
+        "try:\n"
+        "    with writing(Run(pathlib.Path(sys.argv[1]))): print('in')\n"
+        "except RunError as error: print(error.what)\n"
+    )
+
+    def second() -> str:
+        return subprocess.run([sys.executable, "-c", program, str(run.path)], capture_output=True, text=True).stdout
+
+    with writing(run):
+        assert "training in" in second()
+        assert run.alive_path.exists(), "who was kept out leaves the heart of the other alone"
+    assert second() == "in\n"
+
+
+def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
+    program = (
+        "import pathlib, sys, time\n"
+        "from contrastcli.runs.process import writing\n"
+        "from contrastcli.runs.directory import Run\n"
+        "with writing(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", program, str(run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"in\n"
+        process.kill()
+        process.wait()
+    assert run.status().state == "killed"
+    with writing(run):
+        assert run.status().state == "starting"
+
+
+def test_a_stop_is_asked_for_and_heard(run: Run) -> None:
+    with writing(run) as me:
+        say(run, started(me), step_at(10))
+        assert not stop_requested(run)
+        request_stop(run)
+        assert stop_requested(run)
+        say(run, Done(step=11, status="stopped", code=0))
+    assert not stop_requested(run)
+    assert wait(run, timeout=0.0).state == "stopped"
+
+
+def test_a_run_that_has_ended_needs_no_stop(run: Run) -> None:
+    say(run, started(a_process_that_ended()), Done(step=11, status="finished", code=0))
+    request_stop(run)
+    assert not stop_requested(run)
+
+
+def test_a_stop_meant_for_a_killed_process_does_not_stop_the_next(run: Run) -> None:
+    run.stop_path.touch()
+    os.utime(run.stop_path, (0, 0))
+    with writing(run):
+        assert not stop_requested(run)
+
+
+def test_a_stop_asked_for_while_the_process_still_loads_is_heard(run: Run) -> None:
+    run.stop_path.touch()
+    with writing(run):
+        assert stop_requested(run)
+
+
+def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> None:
+    program = (
+        "import pathlib, sys, time\n"
+        "from contrastcli.runs.process import writing\n"
+        "from contrastcli.runs.directory import Run\n"
+        "with writing(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(0.3)\n"
+    )
+    command = [sys.executable, "-c", program, str(run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"in\n"
+        writer = Writer(socket.gethostname(), process.pid, time.time())
+        say(run, started(writer), Done(step=1, status="stopped", code=0))
+        assert run.status().state == "stopped"
+        assert wait(run, timeout=30.0).state == "stopped"
+        with writing(run):
+            pass
+
+
+def test_waiting_for_an_end_gives_up_after_its_time(run: Run) -> None:
+    say(run, started(ELSEWHERE))
+    beat(run, ELSEWHERE)
+    assert wait(run, timeout=0.0).state == "running"
+
+
+def test_a_launched_process_has_its_own_session_and_writes_to_the_log(run: Run) -> None:
+    program = "import os, sys; print(sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read()); sys.exit('end')"
+    run.log_path.write_text("before\n")
+    pid = launch(run, ["--flag"], command=[sys.executable, "-c", program])
+    assert pid != os.getpid()
+    assert wait(run, timeout=30.0).state == "killed", "it ended without a word"
+    assert run.log_path.read_text() == "before\n--flag True \nend\n"
+
+
+def test_a_launched_process_that_still_loads_is_starting(run: Run) -> None:
+    age(run, 1000.0)
+    pid = launch(run, [], command=[sys.executable, "-c", "import time; time.sleep(60)"])
+    assert run.status().state == "starting"
+    psutil.Process(pid).kill()
+    assert wait(run, timeout=30.0).state == "killed"
+
+
+def test_nothing_is_launched_into_a_run_in_progress(run: Run) -> None:
+    with writing(run), pytest.raises(RunError, match="already"):
+        launch(run, [])
+    assert not run.log_path.exists()
+
+
+# Removing, pruning, comparing
+
+
+def test_removing_a_run_leaves_nothing_of_it(run: Run) -> None:
+    say(run, started(a_process_that_ended()), Done(step=11, status="finished", code=0))
+    remove(run)
+    assert not run.path.exists()
+
+
+def test_a_run_in_progress_is_not_removed(run: Run) -> None:
+    with writing(run) as me:
+        say(run, started(me))
+        with pytest.raises(RunError, match="in progress"):
+            remove(run)
+        os.utime(run.alive_path, (0, 0))  # silent for a moment
+        with pytest.raises(RunError):
+            remove(run)
+    assert run.config_path.exists()
+
+
+def checkpoint_of(run: Run) -> Path:
+    training = run.checkpoints_dir / "000100" / "training"
+    training.mkdir(parents=True)
+    (training / "optimizer.safetensors").write_bytes(b"x" * 1000)
+    (training.parent / "model.safetensors").write_bytes(b"x" * 10)
+    return training
+
+
+def test_pruning_keeps_the_models_of_ended_runs_and_leaves_others_alone(tmp_path: Path) -> None:
+    ended, going = (create(config_of(), tmp_path, name) for name in ("ended", "going"))
+    say(ended, started(a_process_that_ended()), Done(step=100, status="finished", code=0))
+    say(going, started(ELSEWHERE))
+    beat(going, ELSEWHERE)
+    pruned, kept = checkpoint_of(ended), checkpoint_of(going)
+    before = ended.size_bytes()
+    assert prune([ended, going]) == 1000 == before - ended.size_bytes()
+    assert not pruned.exists() and (pruned.parent / "model.safetensors").exists()
+    assert (kept / "optimizer.safetensors").exists()
+
+
+def test_the_size_of_a_run_is_that_of_all_its_files(run: Run) -> None:
+    before = run.size_bytes()
+    assert before == run.config_path.stat().st_size
+    checkpoint_of(run)
+    assert run.size_bytes() == before + 1010
+
+
+def test_a_comparison_shows_what_differs_and_what_came_of_it(tmp_path: Path) -> None:
+    one = create(config_of({"train.seed": 1}), tmp_path, "one")
+    two = create(config_of({"train.seed": 2, "objective.name": "softmax"}), tmp_path, "two")
+    angles = Angles(step=20, time=1.0, positive=30.0, negative=70.0, hardest=50.0, satisfied=0.8)
+    dev = evaluated(20, 0.7, False)
+    say(one, started(ELSEWHERE), evaluated(10, 0.8, True), step_at(20), angles, msgspec.structs.replace(dev, time=2.0))
+    one.scores_path.write_text('{"suites": {"sts": {"average": 76.5}}}')
+    found = compare([one, two])
+    assert found.settings["train.seed"] == (1, 2)
+    assert found.settings["objective.name"] == ("simace", "softmax")
+    assert found.settings["objective.margin"] == (10.0, None)
+    assert "train.lr" not in found.settings
+    first, second = found.results
+    assert (first.name, first.status.best, first.angles) == ("one", 0.8, angles)
+    assert first.dev is not None and first.dev.spearman == 0.7
+    assert first.scores == {"suites": {"sts": {"average": 76.5}}}
+    assert (second.dev, second.angles, second.scores) == (None, None, {})
+
+
+# Files
+
+
+def test_a_file_that_cannot_be_written_whole_keeps_its_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    files.atomic_write(path, b"old")
+
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(errno.EIO, "failed")
+
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(OSError, match="failed"):
+        files.atomic_write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_watching_runs_imports_no_heavy_library() -> None:
+    program = (
+        "import sys, contrastcli.runs.directory, contrastcli.runs.process, contrastcli.show.console\n"
+        "heavy = {'torch', 'numpy', 'transformers', 'datasets', 'scipy', 'sklearn', 'rich', 'textual'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,151 @@
+"""The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
+
+import importlib.metadata
+import inspect
+import pkgutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated
+
+import pytest
+from msgspec import Meta
+
+from contrastcli.errors import UsageError
+from contrastcli.settings import catalogue, config
+from contrastcli.settings.catalogue import ObjectiveSettings, Similarity, Spec
+
+HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "textual", "tokenizers"}
+
+
+class Decoupled(ObjectiveSettings, frozen=True, kw_only=True):
+    """Settings of an objective of another package: a similarity, and nothing that shifts it."""
+
+    similarity: Similarity = "cosine"
+    sharpness: Annotated[float, Meta(gt=0, description="how steep it is")] = 3.0
+
+
+OUTSIDE = Spec("decoupled", Decoupled, ("pairs",), "elsewhere.losses:decoupled", "Someone 2030, Eq. 1")
+
+
+@dataclass
+class EntryPoint:
+    """What importlib.metadata gives for another package's objective."""
+
+    spec: Spec
+    loaded: int = 0
+
+    def load(self):
+        self.loaded += 1
+        return self.spec
+
+
+@pytest.fixture
+def outside(monkeypatch):
+    """Another package that brings an objective."""
+    entry = EntryPoint(OUTSIDE)
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: [entry] if group == "contrast.objectives" else []
+    )
+    return entry
+
+
+def layer(**named):
+    keys = {key.replace("__", "."): value for key, value in named.items()}
+    return config.Layer(keys, dict.fromkeys(keys, "here"))
+
+
+def test_an_objective_of_another_package_is_one_like_ours(outside):
+    found = config.resolve([layer(objective__name="decoupled", objective__sharpness=4.0)])
+    assert found.spec is OUTSIDE
+    assert found.flat()["objective.sharpness"] == 4.0
+    assert "objective.sharpness" in config.all_settings()
+    assert catalogue.every()[-1] is OUTSIDE
+
+
+def test_a_similarity_needs_no_margin_beside_it(outside):
+    found = config.resolve([layer(objective__name="decoupled", objective__similarity="rbf")])
+    assert (found.objective.bounds(), found.objective.inactive(), found.notes) == ({}, frozenset(), ())
+
+
+def test_another_packages_settings_have_limits_too(outside):
+    with pytest.raises(UsageError, match=r"objective\.sharpness"):
+        config.resolve([layer(objective__name="decoupled", objective__sharpness=-1.0)])
+
+
+def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside):
+    assert catalogue.find("simace").name == "simace"
+    config.resolve([layer(objective__name="simcse", objective__tau=0.1)])
+    assert outside.loaded == 0
+
+
+def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside):
+    with pytest.raises(UsageError) as raised:
+        catalogue.find("decuopled")
+    assert raised.value.hint == "did you mean 'decoupled'?"
+
+
+def test_objectives_have_names_of_their_own_and_a_paper():
+    names = [spec.name for spec in catalogue.BUILT_IN]
+    assert len(names) == len(set(names))
+    assert [spec.name for spec in catalogue.BUILT_IN if not spec.paper] == []
+
+
+@pytest.mark.parametrize("spec", catalogue.BUILT_IN, ids=lambda spec: spec.name)
+def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec):
+    module, name = spec.loss.split(":")
+    parameters = inspect.signature(getattr(import_module(module), name)).parameters.values()
+    keywords = {p.name.rstrip("_") for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    auxiliary = {"mlm_weight", "mlm_probability", "teachers"}  # what the loss of the embeddings does not see
+    assert keywords == set(spec.describe()) - auxiliary
+    assert [p.name for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY] == ["views", "rows", "heads"]
+
+
+@pytest.mark.parametrize("spec", [s for s in catalogue.BUILT_IN if s.heads], ids=lambda spec: spec.name)
+def test_heads_fit_the_width_that_they_are_asked_for(spec):
+    module, name = spec.heads.split(":")
+    assert any(8 in p.shape or 24 in p.shape for p in getattr(import_module(module), name)(8).parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "hard", "negatives"),
+    [
+        ("simcse", 64, False, 63),  # N - 1
+        ("simcse", 512, True, 1023),  # and every hard negative of the batch
+        ("pairsupcon", 1024, False, 2046),  # 2M - 2
+        ("softmax", 16, False, 0),
+        ("augment", 64, False, 0),
+        ("dcl", 64, True, 127),
+        ("mpt", 64, False, 63),  # of which one counts
+    ],
+)
+def test_negatives_per_anchor_are_those_of_the_formulas(name, rows, hard, negatives):
+    assert catalogue.find(name).negatives(rows, hard) == negatives
+
+
+def loaded_by(statement):
+    """Top-level modules that a fresh interpreter has after the statement."""
+    code = f"import sys\n{statement}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_looking_at_objectives_settings_and_presets_imports_nothing_heavy():
+    loaded = loaded_by(
+        "from contrastcli import errors\n"
+        "from contrastcli.runs import events\n"
+        "from contrastcli.settings import catalogue, config\n"
+        "config.resolve([config.file_layer(config.preset_path(config.preset_names()[0]))])\n"
+        "config.all_settings()"
+    )
+    assert "msgspec" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_losses_know_tensors_only():
+    import contrastcli.objectives as package
+
+    names = [f"contrastcli.objectives.{module.name}" for module in pkgutil.iter_modules(package.__path__)]
+    loaded = loaded_by(f"import {', '.join(names)}")
+    assert "torch" in loaded
+    assert loaded & (HEAVY - {"torch", "numpy"}) == set()  # torch itself imports numpy

@@ -1,0 +1,385 @@
+"""Settings as users meet them: which of several places wins, what is said about bad values, what a run repeats."""
+
+import math
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings import catalogue, config
+from contrastcli.settings.config import Layer
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty working folder, and a user whose settings lie in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(platformdirs, "user_config_dir", lambda name: str(tmp_path / "user" / name))
+    return tmp_path
+
+
+def file(toml, name="run.toml"):
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(toml, encoding="utf-8")
+    return config.file_layer(path)
+
+
+def flags(**typed):
+    """What the command line hands over: the flags that were typed, as text."""
+    keys = {key.replace("__", "."): value for key, value in typed.items()}
+    return config.text_layer({key: (value, f"--{key.split('.')[1]}") for key, value in keys.items()}, strict=True)
+
+
+def environment(**variables):
+    return config.environment_layer(variables)
+
+
+def complaint(*layers):
+    """(what, hint) of the error that the layers raise."""
+    with pytest.raises(UsageError) as raised:
+        config.resolve(layers)
+    return raised.value.what, raised.value.hint
+
+
+# Which place wins
+
+
+def test_nothing_chosen_is_simcse_with_its_defaults():
+    found = config.resolve([])
+    assert (found.spec.name, found.objective.tau, found.train.batch_size) == ("simcse", 0.05, 64)
+    assert set(found.sources.values()) == {"default"}
+    assert set(found.sources) == set(found.flat())
+
+
+def test_each_place_beats_the_ones_below_it():
+    places = [
+        file("[train]\nlr = 0.001\nseed = 1\nclip = 1.5\nepochs = 2", "user.toml"),
+        file("[train]\nlr = 0.002\nseed = 2\nclip = 2.5", "contrast.toml"),
+        file("[train]\nlr = 0.003\nseed = 3", "preset.toml"),
+        environment(CONTRAST_TRAIN_LR="0.004"),
+        flags(train__lr="0.005"),
+    ]
+    found = config.resolve(places)
+    assert (found.train.epochs, found.train.clip, found.train.seed, found.train.lr) == (2, 2.5, 3, 0.005)
+    lower = config.resolve(places[:-1])
+    assert (lower.train.lr, lower.sources["train.lr"]) == (0.004, "CONTRAST_TRAIN_LR")
+
+
+def test_a_flag_left_alone_never_beats_a_file():
+    found = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
+    assert found.train.batch_size == 7
+    assert found.sources["train.batch_size"] == "run.toml"
+    assert (found.train.lr, found.sources["train.lr"]) == (0.25, "--lr")
+
+
+def test_the_folders_file_stands_above_the_users():
+    file("[train]\nseed = 1\nepochs = 9", config.user_file())
+    file("[train]\nseed = 2", config.FOLDER_FILE)
+    found = config.resolve(config.standing_layers())
+    assert (found.train.seed, found.train.epochs) == (2, 9)
+    assert found.sources["train.epochs"] == str(config.user_file())
+
+
+def test_files_that_do_not_exist_are_no_layers():
+    assert config.standing_layers() == []
+
+
+# Choosing an objective
+
+
+def test_another_objective_brings_its_own_defaults():
+    found = config.resolve([flags(objective__name="simace")])
+    assert (found.objective.similarity, found.objective.margin, found.objective.tau) == ("angle", 10.0, 0.06)
+
+
+def test_choosing_another_objective_resets_what_was_inherited():
+    preset = file("[objective]\nname = 'simcse'\ntau = 0.9\nmlm_weight = 0.5\n[train]\nlr = 0.001")
+    found = config.resolve([preset, flags(objective__name="simace")])
+    assert (found.objective.tau, found.objective.mlm_weight) == (0.06, 0.0)
+    assert found.train.lr == 0.001
+    assert found.notes == ()
+
+
+def test_choosing_another_objective_keeps_what_was_typed_with_it():
+    preset = file("[objective]\nname = 'simcse'\ntau = 0.9")
+    found = config.resolve([preset, flags(objective__tau="0.07", objective__name="simace")])
+    assert (found.objective.tau, found.sources["objective.tau"]) == (0.07, "--tau")
+
+
+def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings():
+    preset = file("[objective]\nname = 'simace'\ntau = 0.07")
+    assert config.resolve([preset, flags(objective__name="simace")]).objective.tau == 0.07
+
+
+def test_an_unknown_objective_names_the_nearest():
+    what, hint = complaint(flags(objective__name="simkse"))
+    assert "'simkse'" in what
+    assert "did you mean 'simcse'?" in hint
+
+
+# Unknown keys and bad values
+
+
+@pytest.mark.parametrize(
+    ("toml", "nearest"),
+    [
+        ("[train]\nbatchsize = 8", "train.batch_size"),
+        ("[trian]\nlr = 0.1", "train.lr"),
+        ("[objective]\nlamda = 0.1", "objective.lambda"),
+        ("[objective]\nnmae = 'simcse'", "objective.name"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_and_where_it_stands(toml, nearest):
+    what, hint = complaint(file(toml))
+    assert "(run.toml)" in what
+    assert hint == f"did you mean '{nearest}'?"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("objective.tau", "0", "above 0"),
+        ("objective.tau", "-1", "above 0"),
+        ("objective.tau", "nan", "above 0"),
+        ("objective.margin", "200", "at most 180"),
+        ("objective.similarity", "euclid", "one of angle, arc, cosine, rbf"),
+        ("train.batch_size", "64.5", "a whole number"),
+        ("train.batch_size", "0", "at least 1"),
+        ("train.lr", "fast", "a number"),
+        ("train.lr", "inf", "at most 10"),
+        ("train.warmup", "1.1", "at most 1"),
+        ("data.mask_duplicates", "maybe", "true or false"),
+        ("model.pooling", "max", "mean-no-cls"),
+    ],
+)
+def test_a_bad_value_says_what_a_good_one_is(key, text, expected):
+    what, hint = complaint(flags(**{key.replace(".", "__"): text}))
+    assert key in what and f"--{key.split('.')[1]}" in what
+    assert expected in hint
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "[train]\nbatch_size = '64'",
+        "[train]\nbatch_size = true",
+        "[train]\nbatch_size = 64.0",
+        "[train]\nlr = [0.1]",
+        "[model.head]\nsize = 3",
+        "[train]\ndevice = 0",
+        "[data]\nmask_duplicates = 1",
+        "[train]\nlr = 1" + 400 * "0",
+    ],
+)
+def test_a_value_of_another_type_is_bad_in_a_file(toml):
+    what, hint = complaint(file(toml))
+    assert "(run.toml)" in what
+    assert "must be" in hint
+
+
+def test_lambda_lies_between_0_and_1():
+    assert config.resolve([flags(objective__name="supcon", **{"objective__lambda": "1"})]).objective.lambda_ == 1.0
+    assert "at most 1" in complaint(flags(objective__name="supcon", **{"objective__lambda": "1.5"}))[1]
+
+
+def test_a_whole_number_is_a_number():
+    assert config.resolve([file("[train]\nclip = 2")]).train.clip == 2.0
+
+
+@pytest.mark.parametrize(("word", "value"), [("on", True), ("True", True), ("0", False), ("no", False)])
+def test_flags_spell_true_and_false_in_the_usual_ways(word, value):
+    assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
+
+
+def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder):
+    for path in (folder / "absent.toml", folder):
+        with pytest.raises(DataError) as raised:
+            config.file_layer(path)
+        assert str(path) in raised.value.what
+
+
+@pytest.mark.parametrize("content", [b"[train\nlr = 1", b"lr = 1", b"[train]\nlr = 1\nlr = 2", b"\xff\xfe"])
+def test_a_file_that_is_no_settings_file_is_named(content):
+    Path("bad.toml").write_bytes(content)
+    with pytest.raises(UsageError, match=r"bad\.toml"):
+        config.file_layer(Path("bad.toml"))
+
+
+# The margin follows the similarity
+
+
+@pytest.mark.parametrize(
+    ("similarity", "default", "within", "beyond", "unit"),
+    [
+        ("cosine", 0.0, 2.0, 2.1, "cosine"),
+        ("angle", 10.0, 180.0, None, "degrees"),
+        ("arc", 10.0, -180.0, None, "degrees"),
+    ],
+)
+def test_the_margins_default_limits_and_unit_are_the_similaritys(similarity, default, within, beyond, unit):
+    chosen = flags(objective__similarity=similarity)
+    found = config.resolve([chosen])
+    assert found.objective.margin == default
+    assert found.objective.bounds()["margin"].unit == unit
+    assert config.resolve([chosen, flags(objective__margin=str(within))]).objective.margin == within
+    if beyond:
+        what, hint = complaint(chosen, flags(objective__margin=str(beyond)))
+        assert what == f"objective.margin is {beyond} (--margin)"
+        assert "-2 and 2 cosine" in hint
+
+
+def test_a_preset_s_margin_in_degrees_does_not_pass_for_a_cosine():
+    preset = file("[objective]\nname = 'simace'\nsimilarity = 'angle'\nmargin = 1.5")
+    assert config.resolve([preset, flags(objective__similarity="cosine")]).objective.margin == 0.0
+    assert config.resolve([preset, flags(objective__similarity="angle")]).objective.margin == 1.5
+    assert config.resolve([preset, flags(objective__tau="0.1")]).objective.margin == 1.5
+    typed = flags(objective__similarity="cosine", objective__margin="0.3")
+    assert config.resolve([preset, typed]).objective.margin == 0.3
+
+
+# Settings without effect
+
+
+def test_a_setting_of_another_objective_is_an_error_as_a_flag():
+    what, hint = complaint(flags(objective__beta="2"))
+    assert what == "the objective 'simcse' has no setting 'objective.beta' (--beta)"
+    assert "tau" in hint
+
+
+def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment():
+    found = config.resolve([file("[objective]\nbeta = 2.0"), environment(CONTRAST_OBJECTIVE_LAMBDA="0.5")])
+    assert [note.split(" ")[0] for note in found.notes] == ["objective.beta", "objective.lambda"]
+    assert "run.toml" in found.notes[0] and "CONTRAST_OBJECTIVE_LAMBDA" in found.notes[1]
+
+
+SWITCHED_OFF = [
+    ("simcse", {}, "mlm_probability", 0.3),
+    ("pairsupcon", {"classification": "false"}, "beta", 2.0),
+    ("supcon", {}, "margin", 10.0),
+    ("supcon", {}, "similarity", "arc"),
+]
+
+
+@pytest.mark.parametrize(("objective", "others", "name", "value"), SWITCHED_OFF)
+def test_a_setting_that_another_switches_off_is_an_error_as_a_flag(objective, others, name, value):
+    typed = {f"objective__{key}": text for key, text in {"name": objective, **others, name: str(value)}.items()}
+    what, _ = complaint(flags(**typed))
+    assert f"objective.{name} has no effect" in what
+
+
+@pytest.mark.parametrize(("objective", "others", "name", "value"), SWITCHED_OFF)
+def test_a_setting_that_another_switches_off_is_a_note_from_a_file(objective, others, name, value):
+    typed = {f"objective__{key}": text for key, text in others.items()}
+    found = config.resolve([file(f"[objective]\nname = '{objective}'\n{name} = {value!r}"), flags(**typed)])
+    assert [note.split(" has no effect")[0] for note in found.notes] == [f"objective.{name}"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "others", "name"),
+    [
+        ("simcse", {"mlm_weight": "0.1"}, "mlm_probability"),
+        ("supcon", {"normalize": "true"}, "margin"),
+        ("pairsupcon", {}, "beta"),
+    ],
+)
+def test_the_setting_that_switches_it_on_makes_the_flag_good(objective, others, name):
+    typed = {f"objective__{key}": text for key, text in {"name": objective, **others, name: "0.5"}.items()}
+    found = config.resolve([flags(**typed)])
+    assert found.flat()[f"objective.{name}"] == 0.5
+    assert found.notes == ()
+
+
+# Repeating a run
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in catalogue.BUILT_IN])
+def test_a_run_can_be_repeated_from_what_it_writes(name):
+    run = config.resolve([flags(objective__name=name, train__lr="1.25e-5", data__train='a "b" ü.txt')])
+    again = config.resolve([file(run.to_toml())])
+    assert again == run
+    assert again.notes == ()
+    assert set(again.sources.values()) == {"run.toml"}
+
+
+def test_what_a_run_writes_is_complete():
+    run = config.resolve([flags(objective__name="supcon")])
+    assert set(file(run.to_toml()).values) == {"objective.name", *config.settings_of(run.spec)}
+
+
+# Environment
+
+
+def test_every_setting_has_its_environment_variable():
+    variables = {"CONTRAST_" + key.replace(".", "_").upper(): "x" for key in config.all_settings()}
+    variables["CONTRAST_OBJECTIVE_NAME"] = "x"
+    assert set(environment(**variables).values) == {"objective.name", *config.all_settings()}
+
+
+def test_an_empty_variable_and_those_of_others_say_nothing():
+    assert environment(CONTRAST_TRAIN_LR="", CONTRAST_RUNS="runs", PATH="/bin").values == {}
+
+
+def test_a_bad_variable_is_named_by_its_setting():
+    assert "train.seed" in complaint(environment(CONTRAST_TRAIN_SEED="one"))[0]
+
+
+def test_contrast_cache_moves_the_cache(folder, monkeypatch):
+    monkeypatch.setenv("CONTRAST_CACHE", str(folder / "elsewhere"))
+    assert config.cache_dir() == folder / "elsewhere"
+    monkeypatch.setenv("CONTRAST_CACHE", "")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(folder / "cache" / name))
+    assert config.cache_dir() == folder / "cache" / "contrast"
+
+
+# Presets
+
+
+def test_an_unknown_preset_names_the_nearest():
+    with pytest.raises(UsageError) as raised:
+        config.preset_path("simcse-bert-bass")
+    assert raised.value.hint == "did you mean 'simcse-bert-base'?"
+
+
+def test_a_presets_header_is_its_opening_comment_and_no_later_one():
+    file("# What it is.\n# Paper: X\n#   and Y.\n\n# not this\n[train]\nlr = 1 # nor this\n")
+    assert config.preset_header(Path("run.toml")) == ["What it is.", "Paper: X", "and Y."]
+
+
+# What settings say of themselves
+
+
+def test_every_setting_has_help():
+    assert [key for key, setting in config.all_settings().items() if not setting.help] == []
+
+
+def test_every_default_is_a_value_that_the_setting_takes():
+    for spec in catalogue.BUILT_IN:
+        for setting in config.settings_of(spec).values():
+            assert setting.check(setting.default) == setting.default
+            assert setting.parse(str(setting.default)) == setting.default
+
+
+def test_one_flag_means_one_setting_outside_data_and_dev():
+    shown = [s.flag for s in config.all_settings().values() if s.section in ("objective", "model", "train")]
+    assert len(shown) == len(set(shown))
+    assert {"--batch-size", "--tau", "--lambda", "--max-length"} <= set(shown)
+
+
+def test_settings_name_their_symbols_units_and_limits():
+    settings = config.all_settings()
+    assert (settings["objective.tau"].symbol, settings["objective.lambda"].symbol) == ("τ", "λ")
+    assert settings["dev.every"].unit == "steps"
+    assert (settings["train.warmup"].low, settings["train.warmup"].high) == (0, 1)
+    assert not settings["objective.tau"].low_is_allowed
+    assert math.isclose(float(settings["objective.tau"].high or 0), 1000)
+
+
+def test_a_resume_may_change_only_settings_that_exist():
+    assert set(config.all_settings()) >= config.RESUMABLE
+
+
+def test_layers_of_python_values_need_no_text():
+    found = config.resolve([Layer({"train.lr": 0.5}, {"train.lr": "form"})])
+    assert (found.train.lr, found.sources["train.lr"]) == (0.5, "form")

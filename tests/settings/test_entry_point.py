@@ -1,0 +1,110 @@
+"""An objective of another package, installed as the README says, is one like ours."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Step
+from support.tiny import Tiny
+
+README = Path(__file__).parents[2] / "README.md"
+OBJECTIVE = ("--objective", "soft-triplet")
+
+
+def files_of_the_readme() -> dict[str, str]:
+    """The files that "Add your own objective" prints, by the path in their first line."""
+    section = README.read_text(encoding="utf-8").split("\n## Add your own objective\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", section, re.M | re.S)
+    return {path: text for path, text in blocks}
+
+
+def install(files: dict[str, str], site: Path) -> None:
+    """What pip leaves of a package: its modules, and its entry points beside them."""
+    project = tomllib.loads(files["pyproject.toml"])
+    for path, text in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text, encoding="utf-8")
+    name, version = project["project"]["name"], project["project"]["version"]
+    about = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    groups = project["project"]["entry-points"].items()
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups]
+    (about / "entry_points.txt").write_text("".join(lines))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of installed packages with the README's in it."""
+    folder = tmp_path_factory.mktemp("site")
+    install(files_of_the_readme(), folder)
+    return folder
+
+
+def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), str(README.parent)])}
+    return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def contrast(site: Path, *words: str) -> str:
+    """The stdout of a command that succeeds."""
+    done = python(site, "-m", "contrastcli", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def on(tiny: Tiny) -> tuple[str, ...]:
+    """Its two steps on tiny triplets."""
+    data = ("--data", str(tiny.data["triplets"]), "--dev", str(tiny.dev), "--backbone", str(tiny.backbone))
+    return (*OBJECTIVE, *data, "--batch-size", "8", "--max-steps", "2", "--log-every", "1")
+
+
+def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny) -> None:
+    words = ("--similarity", "angle", "--sharpness", "0.001", "--no-ui")
+    run = Run(Path(contrast(site, "train", *on(tiny), *words).strip()))
+    stored = tomllib.loads(run.config_path.read_text())["objective"]
+    assert stored == {"name": "soft-triplet", "similarity": "angle", "margin": 10.0, "sharpness": 0.001}
+    steps = [event for event in run.events() if isinstance(event, Step)]
+    assert [set(step.parts) for step in steps] == [{"triplet"}] * 2
+    assert steps[0].loss == pytest.approx(math.log(2) / 0.001, abs=2)  # so flat, whatever the angles are
+
+
+def test_its_settings_are_options_and_show_their_sources(site: Path, tiny: Tiny) -> None:
+    usage = contrast(site, "train", "--help")
+    assert re.search(r"--sharpness FLOAT\s+κ: how steep the edge is", usage)
+    dry = json.loads(contrast(site, "train", *on(tiny), "--sharpness", "7", "--dry-run", "--json"))
+    assert dry["settings"]["objective.sharpness"] == {"value": 7.0, "source": "--sharpness"}
+    assert list(dry["rows"][0]) == ["anchor", "positive", "negative"]
+    shown = contrast(site, "config", "show", *OBJECTIVE, "--similarity", "angle")
+    assert re.search(r"^objective\.sharpness\s+20\s+default\s+κ$", shown, re.M)
+    assert re.search(r"^objective\.margin\s+10\s+default\s+m degrees$", shown, re.M)
+
+
+def test_it_is_the_last_of_all_objectives_and_imports_no_torch(site: Path) -> None:
+    code = "import sys; from contrastcli.settings import catalogue; names = [s.name for s in catalogue.every()]; "
+    code += "print(names[-1], 'torch' in sys.modules)"
+    assert python(site, "-c", code).stdout.split() == ["soft-triplet", "False"]
+
+
+def test_its_limits_are_those_that_it_names(site: Path) -> None:
+    done = python(site, "-m", "contrastcli", "config", "show", *OBJECTIVE, "--sharpness", "0")
+    assert done.returncode == 2
+    assert "how steep the edge is) must be a number above 0 and at most 1000" in done.stderr
+
+
+def test_a_package_that_cannot_be_loaded_is_named(site: Path, tmp_path: Path) -> None:
+    files = files_of_the_readme() | {"soft_triplet/__init__.py": "import no_such_module\n"}
+    install(files, tmp_path)
+    done = python(tmp_path, "-m", "contrastcli", "config", "show", *OBJECTIVE)
+    assert done.returncode == 2
+    assert "soft-triplet" in done.stderr and "no_such_module" in done.stderr

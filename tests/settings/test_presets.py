@@ -1,0 +1,380 @@
+"""Presets against the papers' tables, which are written down here a second time."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from contrastcli.data import hub
+from contrastcli.settings import config
+
+WIKI = "hf:princeton-nlp/datasets-for-simcse/wiki1m_for_simcse.txt"
+NLI = "hf:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv"
+
+# preset, backbone, batch, lr, tau, margin in degrees, published scores
+SIMCSE = """
+simcse-bert-base        bert-base-uncased   64   3e-5  0.05  -   76.25  75.97±0.69
+simcse-bert-large       bert-large-uncased  64   1e-5  0.05  -   78.41  77.62±0.58
+simcse-roberta-base     roberta-base        512  1e-5  0.05  -   76.57  76.77±0.18
+simcse-roberta-large    roberta-large       512  3e-5  0.05  -   78.90  78.29±0.32
+simace-bert-base        bert-base-uncased   64   3e-5  0.06  10  78.20  77.46±0.47
+simace-bert-large       bert-large-uncased  32   1e-5  0.06  10  79.32  79.02±0.26
+simace-roberta-base     roberta-base        128  1e-5  0.05  10  78.39  77.87±0.44
+simace-roberta-large    roberta-large       128  1e-5  0.05  10  79.35  79.14±0.15
+arccon-bert-base        bert-base-uncased   64   3e-5  0.05  10  77.76  76.76±0.76
+arccon-bert-large       bert-large-uncased  64   1e-5  0.05  10  78.93  78.66±0.21
+arccon-roberta-base     roberta-base        64   3e-5  0.05  10  76.53  76.27±0.75
+arccon-roberta-large    roberta-large       64   1e-5  0.05  10  77.78
+simcse-bert-base-mlm    bert-base-uncased   64   3e-5  0.05  -   85.94
+simace-bert-base-mlm    bert-base-uncased   64   3e-5  0.06  10  86.98
+simcse-sup-bert-base    bert-base-uncased   512  5e-5  0.05  -   81.57
+simcse-sup-bert-large   bert-large-uncased  512  1e-5  0.05  -   82.21
+simcse-sup-roberta-base roberta-base        512  5e-5  0.05  -   82.52
+simcse-sup-roberta-large roberta-large      512  1e-5  0.05  -   83.76
+"""
+SIMCSE_ROWS = [line.split() for line in SIMCSE.strip().splitlines()]
+
+PAIRSUPCON = {  # the preset's backbone and published scores
+    "pairsupcon-distil": ("distilbert-base-uncased", "80.3", "62.9", "86.1"),
+    "pairsupcon-base": ("bert-base-uncased", "80.8", "63.7", "86.8"),
+    "pairsupcon-large": ("bert-large-uncased", "81.5", "64.7", "88.5"),
+    "pairsupcon-distil-stsb-dev": ("distilbert-base-uncased", "80.2"),
+    "pairsupcon-base-stsb-dev": ("bert-base-uncased", "80.8"),
+    "pairsupcon-large-stsb-dev": ("bert-large-uncased", "81.3"),
+}
+SUPCON = {"supcon-medium": (0.3, "70.44", "67.61"), "supcon-medium-transfer": (0.1, "69.18", "not comparable")}
+PAIRSUPCON_ABLATIONS = {  # BERT-base's scores, and what is not PairSupCon's
+    "classification": ("76.0", "52.9", {"beta": 0.0}),
+    "instancedisc": ("79.0", "65.5", {"classification": False}),
+    "instancedisc-uniform": ("78.4", "64.3", {"classification": False, "hard_negatives": "uniform"}),
+    "uniform": ("80.2", "62.1", {"hard_negatives": "uniform"}),
+}
+SUPCON_ABLATIONS = {  # STS, transfer, λ, N+, N-
+    "supcon-medium-baseline": ("67.61", "75.56", 0.0, 0, 0),
+    "supcon-medium-3p3n": ("67.17", "76.08", 0.5, 3, 3),
+    "supcon-medium-3palln": ("69.76", "76.37", 0.5, 3, 0),
+    "supcon-medium-contrast": ("69.38", "74.97", 1.0, 0, 0),
+    "augment-medium-3p3n": ("66.58", "75.69", None, 3, 3),
+    "augment-medium-all": ("66.70", "75.84", None, 0, 0),
+}
+
+# SimACE Table 11: BERT-base, BERT-large, RoBERTa-base, RoBERTa-large
+TABLE_11 = """
+rbf  76.04  77.58  76.58  78.32
+dcl  71.13  72.73  73.18  72.43
+mpt  77.25  77.35  76.42  78.84
+met  78.38  78.38  77.38  78.71
+mat  77.76  77.76  76.95  78.82
+"""
+BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
+OBJECTIVES_11 = {
+    "rbf": {"name": "simcse", "similarity": "rbf", "tau": 0.05, "hard_negative_weight": 0.0, "mlm_weight": 0.0},
+    "dcl": {"name": "dcl", "similarity": "cosine", "margin": 0.0, "tau": 0.05},
+    "mpt": {"name": "mpt", "margin": 0.09},
+    "met": {"name": "met", "margin": 0.45},
+    "mat": {"name": "mat", "margin": 27.0},
+}
+RBF_11 = {  # SimACE Table 7: batch and rate
+    "bert-base": (64, 3e-5),
+    "bert-large": (32, 1e-5),
+    "roberta-base": (128, 1e-5),
+    "roberta-large": (128, 1e-5),
+}
+ROWS_11 = [
+    (loss, backbone, score)
+    for loss, *scores in map(str.split, TABLE_11.strip().splitlines())
+    for backbone, score in zip(BACKBONES, scores, strict=True)
+]
+
+# SimACE Tables 4 and 10, cosine and angle: BERT-base, BERT-large, RoBERTa-base, RoBERTa-large
+TABLE_10 = """
+pcl              77.39±0.22 77.52±0.39  -          -           76.08±0.63 76.23±0.24  -          -
+rankcse-listnet  76.32±0.12 78.02±0.26  79.06±0.17 79.62±0.26  78.05±0.04 78.77±0.14  77.09±0.28 78.94±0.20
+rankcse-listmle  80.06±0.08 80.22±0.06  80.11±0.15 80.13±0.11  79.14±0.18 79.36±0.21  79.49±0.35 79.79±0.18
+"""
+SIMILARITIES = [(backbone, similarity) for backbone in BACKBONES for similarity in ("cosine", "angle")]
+ROWS_10 = [
+    (system, backbone, similarity, score)
+    for system, *scores in map(str.split, TABLE_10.strip().splitlines())
+    for (backbone, similarity), score in zip(SIMILARITIES, scores, strict=True)
+    if score != "-"
+]
+TEACHERS = "voidism/diffcse-bert-base-uncased-sts:cls=0.33,princeton-nlp/unsup-simcse-bert-large-uncased:cls=0.67"
+
+
+def name_10(system, backbone, similarity):
+    return f"{system}-{backbone}" + ("-angle" if similarity == "angle" else "")
+
+
+PUBLISHED = [
+    *(row[0] for row in SIMCSE_ROWS),
+    *PAIRSUPCON,
+    *(f"pairsupcon-base-{name}" for name in PAIRSUPCON_ABLATIONS),
+    *SUPCON,
+    *SUPCON_ABLATIONS,
+    *(f"{loss}-{backbone}" for loss, backbone, _ in ROWS_11),
+    *(name_10(*row[:3]) for row in ROWS_10),
+    "sbert-nli",
+]
+
+SHAPES = {  # vocabulary, positions, token types, layers, width
+    "bert-base-uncased": (30522, 512, 2, 12, 768),
+    "bert-large-uncased": (30522, 512, 2, 24, 1024),
+    "roberta-base": (50265, 514, 1, 12, 768),
+    "roberta-large": (50265, 514, 1, 24, 1024),
+    "distilbert-base-uncased": (30522, 512, 0, 6, 768),
+    "google/bert_uncased_L-8_H-512_A-8": (30522, 512, 2, 8, 512),
+}
+RECIPE = {
+    *("objective.name", "model.backbone", "model.pooling", "model.head", "model.max_length"),
+    *("data.train", "data.mask_duplicates", "dev.data", "train.batch_size", "train.epochs", "train.lr"),
+    *("train.optimizer", "train.schedule", "train.warmup", "train.weight_decay", "train.clip", "train.seed"),
+}
+
+MEMORY = (
+    r"about (\d+) GB \(estimated\): ([\d.]+) GB for weights, gradients and Adam .*?, "
+    r"at most ([\d.]+) GB of activations \(([\d,]+) tokens"
+)
+
+
+def written(name):
+    """What the file itself says, by key."""
+    return config.file_layer(config.preset_path(name)).values
+
+
+def run_of(name):
+    """The whole run that the preset alone describes, by key."""
+    return config.resolve([config.file_layer(config.preset_path(name))]).flat()
+
+
+def header(name):
+    return " ".join(config.preset_header(config.preset_path(name)))
+
+
+def assert_holds(found, **sections):
+    for section, wanted in sections.items():
+        assert {key: found[f"{section}.{key}"] for key in wanted} == wanted
+
+
+def parameters(backbone):
+    """Weights of an encoder without its pooler, from its sizes."""
+    vocabulary, positions, types, layers, d = SHAPES[backbone]
+    embeddings = (vocabulary + positions + types + 2) * d
+    return embeddings + layers * (12 * d * d + 13 * d)
+
+
+def test_every_published_setting_has_a_preset():
+    assert set(config.preset_names()) - {"starter"} == set(PUBLISHED)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_is_a_run_without_reservations(name):
+    resolved = config.resolve([config.file_layer(config.preset_path(name))])
+    assert resolved.notes == ()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_spells_its_recipe_out(name):
+    assert set(written(name)) >= RECIPE
+    assert written(name)["data.mask_duplicates"] is False
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_spells_out_every_active_setting_of_its_objective(name):
+    resolved = config.resolve([config.file_layer(config.preset_path(name))])
+    active = set(resolved.spec.describe()) - resolved.objective.inactive()
+    left_out = {key for key in active if f"objective.{key}" not in written(name)}
+    assert {key: resolved.flat()[f"objective.{key}"] for key in left_out} == dict.fromkeys(left_out, 0.0)
+
+
+@pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
+def test_simcse_and_its_kin_are_the_table(row):
+    name, backbone, batch, lr, tau, margin, *_ = row
+    supervised, objective = "-sup-" in name, name.split("-")[0]
+    similarity = {"simcse": "cosine", "simace": "angle", "arccon": "arc"}[objective]
+    assert_holds(
+        run_of(name),
+        objective={
+            "name": objective,
+            "similarity": similarity,
+            "tau": float(tau),
+            "margin": 0.0 if margin == "-" else float(margin),
+            "mlm_weight": 0.1 if name.endswith("-mlm") else 0.0,
+            "mlm_probability": 0.15,
+            "hard_negative_weight": 0.0,
+        },
+        model={
+            "backbone": backbone,
+            "pooling": "cls",
+            "head": "keep" if supervised else "train-only",
+            "max_length": 32,
+        },
+        data={"train": NLI if supervised else WIKI, "limit": 0},
+        dev={"data": "stsb", "every": 125, "patience": 0},
+        train={"batch_size": int(batch), "lr": float(lr), "epochs": 3 if supervised else 1, "max_steps": 0},
+    )
+    assert_holds(
+        run_of(name),
+        train={"optimizer": "adamw", "schedule": "linear", "warmup": 0.0, "weight_decay": 0.0, "clip": 1.0},
+    )
+
+
+@pytest.mark.parametrize("name", PAIRSUPCON)
+def test_pairsupcon_is_the_paper_and_its_code(name):
+    assert_holds(
+        run_of(name),
+        objective={"name": "pairsupcon", "similarity": "cosine", "margin": 0.0, "tau": 0.05, "beta": 1.0},
+        model={"backbone": PAIRSUPCON[name][0], "pooling": "mean", "head": "none", "max_length": 32},
+        data={"train": NLI},
+        dev={"data": "stsb" if name.endswith("-stsb-dev") else "none"},
+        train={"batch_size": 1024, "epochs": 3, "lr": 5e-6, "head_lr": 5e-4, "seed": 0},
+    )
+    assert_holds(
+        run_of(name),
+        objective={"hard_negatives": "importance", "classification": True},
+        train={"optimizer": "adam", "schedule": "constant", "warmup": 0.0, "weight_decay": 0.0, "clip": 0.0},
+    )
+
+
+@pytest.mark.parametrize("name", SUPCON)
+def test_supcon_is_the_paper(name):
+    assert_holds(
+        run_of(name),
+        objective={"name": "supcon", "lambda": SUPCON[name][0], "normalize": False, "positives": 0, "negatives": 0},
+        model={"backbone": "google/bert_uncased_L-8_H-512_A-8", "pooling": "mean-no-cls", "head": "none"},
+        data={"train": "hf:stanfordnlp/snli?split=train"},
+        train={"batch_size": 64, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "weight_decay": 0.0},
+    )
+    assert_holds(run_of(name), train={"schedule": "linear", "warmup": 0.1})
+    assert "padded length" in header(name)
+
+
+@pytest.mark.parametrize("ablation", PAIRSUPCON_ABLATIONS)
+def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation):
+    *scores, changes = PAIRSUPCON_ABLATIONS[ablation]
+    name = f"pairsupcon-base-{ablation}"
+    assert run_of(name) == run_of("pairsupcon-base") | {f"objective.{key}": value for key, value in changes.items()}
+    assert f"{scores[0]} (one seed)" in header(name) and f"{scores[1]} (one seed, mean of ten" in header(name)
+
+
+@pytest.mark.parametrize("name", SUPCON_ABLATIONS)
+def test_supcons_ablations_and_baselines_are_the_papers_table(name):
+    sts, transfer, weight, positives, negatives = SUPCON_ABLATIONS[name]
+    objective = {"name": name.split("-")[0], "positives": positives, "negatives": negatives}
+    objective |= {} if weight is None else {"lambda": weight, "tau": 1.0, "normalize": False}
+    assert_holds(run_of(name), objective=objective)
+    rest = {key: value for key, value in run_of("supcon-medium").items() if not key.startswith("objective.")}
+    assert rest.items() <= run_of(name).items()
+    assert f"{sts} (one seed)" in header(name) and f"{transfer} (not comparable)" in header(name)
+
+
+@pytest.mark.parametrize(("loss", "backbone", "score"), ROWS_11)
+def test_other_objectives_are_simaces_table(loss, backbone, score):
+    name = f"{loss}-{backbone}"
+    batch, lr = RBF_11[backbone] if loss == "rbf" else (128, 1e-5)
+    like = run_of(f"simcse-{backbone}")
+    same = {key: value for key, value in like.items() if not key.startswith("objective.")}
+    assert_holds(run_of(name), objective=OBJECTIVES_11[loss])
+    assert same | {"train.batch_size": batch, "train.lr": lr} == {key: run_of(name)[key] for key in same}
+    assert f"{score} (mean of {'five seeds' if loss == 'rbf' else 'seeds'}" in header(name)
+
+
+@pytest.mark.parametrize("row", ROWS_10, ids=lambda row: name_10(*row[:3]))
+def test_pcl_and_rankcse_are_simaces_tables(row):
+    system, backbone, similarity, score = row
+    name, (objective, _, how) = name_10(*row[:3]), system.partition("-")
+    found = run_of(name)
+    margin, hub_name = 10.0 if similarity == "angle" else 0.0, backbone + "-uncased" * backbone.startswith("bert")
+    assert_holds(found, objective={"name": objective, "similarity": similarity, "margin": margin, "tau": 0.05})
+    if how:
+        own = {"beta": 1.0, "gamma": 1.0, "distillation": how, "teachers": TEACHERS, "teacher_tau": 0.05}
+        assert_holds(found, objective=own)
+    assert_holds(
+        found,
+        model={"backbone": hub_name, "pooling": "cls", "head": "train-only", "max_length": 32},
+        data={"train": WIKI, "limit": 0},
+        dev={"data": "stsb", "every": 125, "patience": 0},
+        train={"batch_size": 64, "epochs": 4 if how else 1, "optimizer": "adamw", "schedule": "linear", "seed": 42},
+    )
+    assert found["train.lr"] == (3e-5 if not how or backbone == "bert-base" else 1e-5)
+    mean, deviation = score.split("±")
+    assert f"{mean} ± {deviation} (mean of five seeds, Table 10)" in header(name)
+    assert "one seed" not in header(name)
+
+
+def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice():
+    from contrastcli.training.teachers import Teacher, named_teachers
+
+    resolved = config.resolve([config.file_layer(config.preset_path("rankcse-listmle-bert-base"))])
+    assert named_teachers(resolved.objective) == [
+        Teacher("voidism/diffcse-bert-base-uncased-sts", 0.33, "cls"),
+        Teacher("princeton-nlp/unsup-simcse-bert-large-uncased", 0.67, "cls"),
+    ]
+
+
+def test_sbert_is_the_paper():
+    assert_holds(
+        run_of("sbert-nli"),
+        objective={"name": "softmax"},
+        model={"backbone": "bert-base-uncased", "pooling": "mean", "head": "none"},
+        train={"batch_size": 16, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "schedule": "linear", "warmup": 0.1},
+    )
+    assert hub.parse(str(written("sbert-nli")["data.train"])) == hub.Reference(
+        "sentence-transformers/all-nli", config="pair-class", split="train"
+    )
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_training_data_is_a_name_that_the_hub_reader_understands(name):
+    reference = hub.parse(str(written(name)["data.train"]))
+    assert reference.repo and (reference.file or reference.split)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_header_names_paper_score_and_hardware(name):
+    starts = [line.split(":")[0] for line in config.preset_header(config.preset_path(name))]
+    assert starts.index("Paper") < starts.index("Published") < starts.index("Hardware")
+    assert re.search(r"Paper: .*(Tables? \d|released models)", header(name))
+    assert "estimated" in header(name)
+
+
+@pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
+def test_the_header_marks_the_published_scores_of_the_table(row):
+    name, one, five = row[0], row[6], row[7:]
+    assert f"{one} (one seed)" in header(name)
+    if five:
+        mean, deviation = five[0].split("±")
+        assert f"{mean} ± {deviation} (mean of five seeds" in header(name)
+    else:
+        assert "mean of five seeds" not in header(name)
+
+
+@pytest.mark.parametrize("name", [*PAIRSUPCON, *SUPCON])
+def test_the_header_has_the_published_scores_of_labelled_pairs(name):
+    scores = PAIRSUPCON.get(name, SUPCON.get(name, ()))[1:]
+    assert [score for score in scores if score not in header(name)] == []
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_memory_estimate_follows_from_the_sizes(name):
+    found, views = run_of(name), 20 if name.startswith("pcl-") else 3 if "-sup-" in name else 2
+    encoders = 2 if name.startswith("pcl-") else 1
+    _, _, _, layers, width = SHAPES[found["model.backbone"]]
+    said = re.search(MEMORY, header(name))
+    assert said, header(name)
+    whole, fixed, activations = float(said[1]), float(said[2]), float(said[3])
+    tokens = found["train.batch_size"] * views * found["model.max_length"]
+    assert int(said[4].replace(",", "")) == tokens
+    assert fixed == pytest.approx(encoders * 16 * parameters(found["model.backbone"]) / 1e9, abs=0.06)
+    # 28 activations of the width in each layer, two bytes each
+    assert activations == pytest.approx(tokens * layers * 28 * width * 2 / 1e9, abs=0.06)
+    assert 0.4 < whole - fixed - activations < 2.5  # CUDA, bf16 copies of the weights, rounding up
+
+
+def test_the_wheel_ships_the_presets():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert shipped == {"presets": "contrastcli/presets"}
+    assert config.presets_dir() in (root / "presets", Path(config.__file__).parents[1] / "presets")

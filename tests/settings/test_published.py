@@ -1,0 +1,204 @@
+"""The papers' tables as data: they agree with themselves, with the presets and with the objectives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs import sweeps as grid
+from contrastcli.settings import catalogue, published
+from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config
+from contrastcli.settings.published import Row, Score, Table, rows
+
+SUITES = ("sts", "transfer", "fewshot", "clustering", "mteb", "time")
+EVERY = [row for suite in SUITES for row in published.every(suite)]
+AVERAGED = [
+    table
+    for table in published.tables().tables
+    if len(table.columns) > 1 and table.columns[-1].startswith("average") and table.suite != "mteb"
+]
+"""Those with a column that is the mean of the others; MTEB's is over tasks, not over kinds of tasks."""
+
+
+def preset(name: str, **changes: object) -> Config:
+    values = {key.replace("__", "."): value for key, value in changes.items()}
+    layers = [configs.file_layer(configs.preset_path(name)), configs.Layer(values, dict.fromkeys(values, "test"))]
+    return configs.resolve(layers)
+
+
+def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]]:
+    found = [(row.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
+    return [(source, score.value, score.deviation) for source, score in found]
+
+
+def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Row:
+    wanted = (table, paper, backbone, method)
+    return next(r for r in published.every(suite) if (r.table, r.paper, r.backbone, r.method) == wanted)
+
+
+def test_the_tables_are_those_that_the_papers_have() -> None:
+    found = {paper: {row.table for row in EVERY if row.paper == paper} for paper in ("SimACE", "PairSupCon", "SupCon")}
+    assert found["SimACE"] == {1, 2, 3, 4, 8, 10, 11, 12, 13, 14}
+    assert found["PairSupCon"] == {1, 3, 4, 5, 6, 7, 8}
+    assert found["SupCon"] == {2, 3, 4, 5, 6, 7}
+    assert len(EVERY) == sum(len(table.rows) for table in published.tables().tables)
+
+
+@pytest.mark.parametrize("table", AVERAGED, ids=lambda t: f"{t.paper}-{t.number}")
+def test_a_printed_average_is_the_mean_of_its_row_or_a_slip_of_the_paper(table: Table) -> None:
+    step = 0.1 if table.paper == "PairSupCon" else 0.01
+    slips = {tuple(slip[:4]): slip[4:] for slip in published.tables().slips}
+    for row in (r for r in EVERY if (r.paper, r.table) == (table.paper, table.number)):
+        *values, average = (score.value for score in row.values.values())
+        mean = sum(values) / len(values)
+        slip = slips.get((row.paper, row.table, row.backbone, row.method))
+        if slip:
+            assert slip == (average, pytest.approx(mean, abs=step / 2 + 1e-9)) and abs(mean - average) > step
+        else:
+            assert average == pytest.approx(mean, abs=step + 1e-9)  # both the values and their mean are rounded
+
+
+@pytest.mark.parametrize(
+    ("suite", "key", "task", "value"),
+    [
+        ("sts", (1, "SimACE", "BERT-base", "SimACE"), "STS16", Score(79.95)),
+        ("sts", (1, "SimACE", "RoBERTa-large", "SimCSE"), "SICK-R", Score(71.26)),
+        ("sts", (2, "SimACE", "BERT-base", "SimCSE"), "average", Score(75.97, 0.69)),
+        ("mteb", (3, "SimACE", "RoBERTa-large", "SimACE"), "average", Score(51.66, 0.08)),
+        ("sts", (4, "SimACE", "RoBERTa-base", "PCL"), "STS12", Score(68.20)),
+        ("sts", (4, "SimACE", "RoBERTa-large", "RankCSE ListNet"), "average", Score(77.09)),
+        ("time", (8, "SimACE", "BERT-base", "ArcCon"), "minutes", Score(76.0)),
+        ("sts", (10, "SimACE", "RoBERTa-base", "PCL"), "average", Score(76.08, 0.63)),
+        ("sts", (11, "SimACE", "RoBERTa-large", "MPT"), "average", Score(78.84)),
+        ("mteb", (12, "SimACE", "BERT-large", "SimACE"), "Retrieval", Score(30.15)),
+        ("transfer", (13, "SimACE", "BERT-base", "SimACE with MLM"), "SST2", Score(86.33)),
+        ("sts", (14, "SimACE", "BERT-base", "SimACE, m = -10"), "average", Score(73.46)),
+        ("clustering", (1, "PairSupCon", "BERT-base", "PairSupCon"), "StackOverflow", Score(63.8)),
+        ("sts", (3, "PairSupCon", "BERT-large", "PairSupCon"), "SICK-R", Score(80.4)),
+        ("sts", (3, "PairSupCon", "BERT-large", "PairSupCon"), "STS-B", Score(83.7)),
+        ("clustering", (4, "PairSupCon", "BERT-base", "InstanceDisc"), "average", Score(65.5)),
+        ("fewshot", (6, "PairSupCon", "BERT-base", "untrained"), "MRPC", Score(56.5, 12.1)),
+        ("transfer", (7, "PairSupCon", "BERT-large", "SBERT"), "TREC", Score(86.8)),
+        ("sts", (2, "SupCon", "BERT-medium", "SBERT baseline"), "STS12", Score(66.06)),
+    ],
+)
+def test_a_number_stands_where_the_paper_prints_it(
+    suite: str, key: tuple[int, str, str, str], task: str, value: Score
+) -> None:
+    assert row_of(suite, *key).values[task] == value
+
+
+def test_a_cell_without_a_number_is_left_out() -> None:
+    assert row_of("sts", 2, "SimACE", "RoBERTa-large", "ArcCon").values == {}
+    assert all(row.values for row in rows("sts", preset("arccon-roberta-large")))
+
+
+def test_one_seed_and_the_mean_of_five_stand_beside_each_other() -> None:
+    found = rows("sts", preset("simcse-bert-base"))
+    assert [(r.source, r.mark, r.values["average"]) for r in found] == [
+        ("SimACE, Table 1", "one seed", Score(76.25)),
+        ("SimACE, Table 2", "mean of seeds", Score(75.97, 0.69)),
+    ]
+    assert all(row.differs == () and row.measure == "all" for row in found)
+
+
+def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
+    assert averages("sts", preset("simace-bert-base", objective__margin=-10.0)) == [("SimACE, Table 14", 73.46, None)]
+    assert averages("sts", preset("pairsupcon-base", objective__beta=4.0)) == [("PairSupCon, Table 4", 80.0, None)]
+    assert averages("clustering", preset("pairsupcon-base", objective__beta=0.5)) == [
+        ("PairSupCon, Table 4", 61.6, None)
+    ]
+    found = rows("sts", preset("supcon-medium", objective__lambda=0.7))
+    assert [(r.source, r.values["average"].value, r.measure) for r in found] == [("SupCon, Table 6", 69.69, "wmean")]
+
+
+def test_what_the_paper_did_not_do_is_shown_beside_the_nearest_that_it_did() -> None:
+    (row, *_) = rows("sts", preset("simace-bert-large", objective__margin=25.0))
+    assert (row.backbone, row.method, row.differs) == ("BERT-large", "SimACE", ("objective.margin",))
+
+
+def test_another_backbone_is_marked_as_one() -> None:
+    found = rows("sts", preset("simace-bert-base", model__backbone="starter"))
+    assert [(row.source, row.backbone) for row in found] == [
+        ("SimACE, Table 1", "BERT-base"),
+        ("SimACE, Table 2", "BERT-base"),
+    ]
+    assert all(row.differs == ("model.backbone",) for row in found)
+
+
+@pytest.mark.parametrize(
+    "name", ["bert-base-uncased", "google-bert/bert-base-uncased@main", "models/bert-base-uncased/"]
+)
+def test_a_backbone_is_known_by_its_last_word(name: str) -> None:
+    assert not rows("sts", preset("simace-bert-base", model__backbone=name))[0].differs
+
+
+def test_supervised_and_unsupervised_simcse_are_two_methods() -> None:
+    assert {row.method for row in rows("transfer", preset("simcse-sup-bert-base"))} == {"SimCSE on NLI"}
+    assert {row.method for row in rows("transfer", preset("simcse-bert-base"))} == {"SimCSE"}
+    assert rows("clustering", preset("simcse-bert-base")) == []
+
+
+def test_what_does_not_compare_is_never_a_target() -> None:
+    marked = [row for row in published.every("transfer") if row.paper == "SupCon"]
+    assert marked and {row.mark for row in marked} == {"not comparable"}
+    for name in configs.preset_names():
+        assert not [row for suite in SUITES for row in rows(suite, preset(name)) if row.mark == "not comparable"]
+
+
+@pytest.mark.parametrize("name", [n for n in configs.preset_names() if n != "starter" and not n.endswith("-mlm")])
+def test_the_header_of_a_preset_has_the_papers_average(name: str) -> None:
+    header = " ".join(configs.preset_header(configs.preset_path(name)))
+    said = [float(number) for number in re.findall(r"(?<![\d.])\d\d\.\d+(?!\d)", header)]
+    found = averages("sts", preset(name))
+    if name.startswith("simcse-sup-roberta"):
+        assert found == []  # of SimCSE's own paper
+    else:
+        assert found
+    for _, value, deviation in found:
+        assert any(value == round(number, len(f"{value}") - 3) for number in said), (value, said)
+        assert deviation is None or f"± {deviation:.2f}" in header
+
+
+@pytest.mark.parametrize(
+    "name", ["simcse-bert-base-mlm", "simace-bert-base-mlm", "pairsupcon-base", "pairsupcon-large"]
+)
+def test_the_header_of_a_preset_has_the_papers_transfer_average(name: str) -> None:
+    ((_, value, _),) = averages("transfer", preset(name))
+    assert f"{value}" in " ".join(configs.preset_header(configs.preset_path(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "found"),
+    [
+        ("simace-margins", "one seed", 3),
+        ("simace-seeds", "mean of seeds", 3),
+        ("pairsupcon-beta", "one seed", 4),  # the fifth β is not printed
+        ("pairsupcon-negatives", "one seed", 4),
+        ("supcon-lambda", "one seed", 5),
+        ("supcon-tau", "one seed", 6),
+    ],
+)
+def test_the_header_of_a_sweep_has_the_papers_averages(tmp_path: Path, name: str, mark: str, found: int) -> None:
+    known = grid.published(name)
+    sweep = grid.make(grid.layers(known, None), configs.Layer({}, {}), known.grid, 1, "s", tmp_path)
+    header = " ".join(configs.preset_header(grid.preset_path(name)))
+    exact = [[r for r in rows("sts", cell.config) if not r.differs and r.mark == mark] for cell in sweep.cells()]
+    printed = [row.values["average"].value for (row,) in filter(None, exact)]
+    assert len(printed) == found and [value for value in printed if f"{value}" not in header] == []
+
+
+def test_every_setting_that_identifies_a_row_exists() -> None:
+    for method, wanted in published.tables().methods.items():
+        known = configs.settings_of(catalogue.find(str(wanted["objective.name"])))
+        for key, value in wanted.items():
+            for one in value if isinstance(value, list) else [value]:
+                assert key == "objective.name" or known[key].check(one) == one, method
+
+
+def test_every_method_has_a_row() -> None:
+    assert set(published.tables().methods) <= {row.method for row in EVERY}
+    assert {row.backbone for row in EVERY} - {"–"} == set(published.tables().backbones)

@@ -1,0 +1,284 @@
+"""What a terminal, a pipe and a program see of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from contrastcli.runs.events import (
+    Angles,
+    AnyEvent,
+    Done,
+    Evaluated,
+    EventWriter,
+    Note,
+    Progress,
+    Saved,
+    Started,
+    Step,
+    encode,
+    follow,
+)
+from contrastcli.show import console as consoles
+from contrastcli.show.console import Bars, Console, Forgiving, Json, Lines, console, duration
+
+STARTED = Started(
+    step=0,
+    host="here",
+    pid=1,
+    process_start=1.0,
+    steps=5698,
+    steps_per_epoch=5698,
+    batch_size=64,
+    sentences_per_step=128,
+    negatives_per_anchor=126,
+    objective="pairsupcon",
+    backbone="starter",
+    device="cpu",
+    precision="bf16",
+)
+STEP = Step(
+    step=120,
+    loss=1.234,
+    parts={"contrast": 1.1, "classification": 0.134},
+    lr=3e-5,
+    epoch=0.02,
+    sentences_per_s=1520.4,
+    seconds_left=130.0,
+)
+ANGLES = Angles(step=120, positive=31.2, negative=71.0, hardest=52.34, satisfied=0.81)
+EVALUATED = Evaluated(step=125, spearman=0.71394, alignment=0.21, uniformity=-2.31, pairs=1500, best=True)
+RUN: list[AnyEvent] = [
+    STARTED,
+    Progress(step=0, what="tokenising", done=12000, total=50000),
+    Evaluated(step=0, spearman=0.5, alignment=0.3, uniformity=None, pairs=1500),
+    STEP,
+    ANGLES,
+    EVALUATED,
+    Saved(step=125, checkpoint="000125", best=True),
+    Saved(step=130, checkpoint="000130"),
+    Note(step=131, text="out of memory: the token budget is now 8,192"),
+    Done(step=131, status="stopped", code=0, message="saved as 000131"),
+]
+
+
+class Tty(io.StringIO):
+    """A terminal of 80 columns that keeps what was drawn."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    """Time that passes as the test says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(consoles, "time", made)
+    return made
+
+
+def show(events: Iterable[AnyEvent], shown: Console) -> None:
+    for event in events:
+        shown(event, encode(event))
+
+
+def last_bar(terminal: io.StringIO) -> str:
+    """What the last line of the terminal reads in the end."""
+    text = re.sub(r"\x1b\[\??[0-9;]*[A-Za-z]", "", terminal.getvalue())
+    return text.rstrip("\n").rpartition("\n")[2].rpartition("\r")[2]
+
+
+def narrated(events: Iterable[AnyEvent], encoding: str = "utf-8") -> list[str]:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    show(events, Lines(stream))
+    stream.seek(0)
+    return stream.read().splitlines()
+
+
+def test_plain_lines_of_a_run() -> None:
+    assert narrated(RUN) == [
+        "started   pairsupcon on starter · cpu bf16 · 5,698 steps · batch 64 · 126 negatives per anchor",
+        "progress  tokenising  12,000/50,000",
+        "dev       step 0  Spearman 50.00  alignment 0.30  uniformity –",
+        "step        120/5,698  loss 1.234 (contrast 1.100, classification 0.134)  lr 3.0e-05"
+        "  1,520 sentences/s  2m 10s left",
+        "angles    step 120  positive 31.2°  negative 71.0°  hardest 52.3°  satisfied 81 %",
+        "dev       step 125  Spearman 71.39 (best)  alignment 0.21  uniformity -2.31",
+        "saved     step 125  checkpoint 000125 (best)",
+        "note      out of memory: the token budget is now 8,192",
+        "stopped   step 131  saved as 000131",
+    ]
+
+
+def test_numbers_that_are_missing_read_as_a_dash() -> None:
+    assert narrated([Step(step=1, loss=None, lr=1e-5, epoch=0.0)]) == ["step      1/0  loss –  lr 1.0e-05"]
+    empty = Angles(step=1, positive=None, negative=None, hardest=None, satisfied=None)
+    assert narrated([empty]) == ["angles    step 1  positive –°  negative –°  hardest –°  satisfied –"]
+
+
+def test_a_resumed_run_says_from_where() -> None:
+    (line,) = narrated([msgspec.structs.replace(STARTED, step=120, resumed_from=120)])
+    assert line.startswith("resumed   pairsupcon") and line.endswith(" · from step 120")
+
+
+def test_a_failure_is_left_to_the_two_lines_of_the_command_line() -> None:
+    assert narrated([Done(step=3, status="diverged", code=4, message="loss is NaN", hint="lower train.lr")]) == []
+
+
+def test_text_from_data_cannot_move_the_cursor() -> None:
+    assert narrated([Note(step=1, text="a\x1b[2Jb\nc")]) == ["note      a [2Jb c"]
+
+
+def test_steps_are_shown_once_in_a_while_and_the_last_one_always(clock: Clock) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    shown = Lines(stream)
+    show([msgspec.structs.replace(STARTED, steps=60)], shown)
+    for step in range(10, 70, 10):
+        show([msgspec.structs.replace(STEP, step=step), msgspec.structs.replace(ANGLES, step=step)], shown)
+        clock.now += 1.0
+    stream.seek(0)
+    words = [line.split()[:3] for line in stream.read().splitlines()[1:]]
+    assert [w[1] for w in words if w[0] == "step"] == ["10/60", "40/60", "60/60"]
+    assert [w[2] for w in words if w[0] == "angles"] == ["10", "40", "60"]
+
+
+def test_a_stream_of_ascii_gets_ascii() -> None:
+    assert narrated([STARTED, ANGLES, Note(step=1, text="τ ≤ 0 – 日")], encoding="ascii") == [
+        "started   pairsupcon on starter - cpu bf16 - 5,698 steps - batch 64 - 126 negatives per anchor",
+        "angles    step 120  positive 31.2 deg  negative 71.0 deg  hardest 52.3 deg  satisfied 81 %",
+        "note      tau <= 0 - ?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0s"), (59.4, "59s"), (59.6, "1m 00s"), (130, "2m 10s"), (3599.7, "1h 00m"), (93784, "26h 03m")],
+)
+def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_json_is_the_bytes_of_the_events_file_live_and_watched(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    live, watched = io.BytesIO(), io.BytesIO()
+    shown, writer = Json(live), EventWriter(path)
+    for event in RUN:
+        shown(event, writer(event))
+    writer.close()
+    recorded = follow(path)
+    show((event for event, _ in zip(recorded, RUN, strict=False) if event), Json(watched))
+    assert live.getvalue() == watched.getvalue() == path.read_bytes()
+    assert [json.loads(line)["step"] for line in live.getvalue().splitlines()] == [event.step for event in RUN]
+
+
+def test_a_terminal_gets_a_bar_with_loss_score_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Tty()
+    show(RUN, Bars(terminal))
+    bar, drawn = last_bar(terminal), terminal.getvalue()
+    assert bar.startswith("train ") and "125/5698" in bar
+    assert bar.rstrip().endswith("loss 1.234  dev 71.39  2m 10s left  1,520 sentences/s")
+    assert "dev       step 125  Spearman 71.39 (best)" in drawn
+    assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") == 1, "the cursor is hidden once and given back"
+
+
+def test_a_narrow_terminal_keeps_the_step_and_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Tty()
+    show(RUN, Bars(terminal))
+    bar = last_bar(terminal)
+    assert "125/5698" in bar and "loss 1.234" in bar and "…" in bar and len(bar) <= 50
+
+
+@pytest.mark.parametrize(
+    "after",
+    [Progress(step=0, what="tokenising", done=2, total=2), msgspec.structs.replace(STEP, step=1)],
+    ids=["done", "training goes on"],
+)
+def test_work_that_is_over_leaves_the_terminal(monkeypatch: pytest.MonkeyPatch, after: AnyEvent) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Tty()
+    shown = Bars(terminal)
+    show([Progress(step=0, what="tokenising", done=1, total=2), after], shown)
+    before = len(terminal.getvalue())
+    shown.close()
+    assert "tokenising" in terminal.getvalue()[:before]
+    assert "tokenising" not in terminal.getvalue()[before:]
+
+
+def test_bars_go_on_where_an_ended_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Tty()
+    resumed = msgspec.structs.replace(STARTED, step=131, resumed_from=131)
+    end = Done(step=140, status="stopped", code=0)
+    show([*RUN, resumed, msgspec.structs.replace(STEP, step=140), end], Bars(terminal))
+    assert "140/5698" in last_bar(terminal)
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "kind"),
+    [
+        (Tty, {}, Bars),
+        (Tty, {"NO_COLOR": "1"}, Lines),
+        (Tty, {"TERM": "dumb"}, Lines),
+        (io.StringIO, {}, Lines),
+    ],
+)
+def test_only_a_terminal_with_colour_gets_bars(
+    monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], environment: dict[str, str], kind: type
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert isinstance(console(stream=stream()), kind)
+
+
+def test_json_goes_to_stdout_and_narration_to_stderr(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    console(json=True)(STEP, b"the line\n")
+    assert capsysbinary.readouterr() == (b"the line\n", b"")
+    show([EVALUATED], console())
+    out, err = capsysbinary.readouterr()
+    assert out == b"" and err.startswith(b"dev       step 125  Spearman 71.39")
+
+
+class Hangup(io.StringIO):
+    """A terminal whose connection has dropped."""
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_training_outlives_its_terminal() -> None:
+    shown = Forgiving(Lines(Hangup()))
+    show(RUN, shown)
+    shown.close()
+    with pytest.raises(OSError):
+        show(RUN, Lines(Hangup()))
+
+
+def test_bars_outlive_their_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Tty()
+    shown = Forgiving(Bars(terminal))
+    show(RUN[:4], shown)
+    terminal.close()
+    show(RUN[4:], shown)
+    shown.close()

@@ -1,0 +1,62 @@
+"""The curves of the app against the similarities that train, and against their gradients by autograd."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from contrastcli.objectives.similarity import from_cosine, paired
+from contrastcli.show import curve
+
+DEGREES = [0.5, *range(1, 180, 7), 179.5]
+CASES = [
+    ("cosine", 0.0),
+    ("cosine", 0.2),
+    ("angle", 0.0),
+    ("angle", 10.0),
+    ("angle", -10.0),
+    ("arc", 0.0),
+    ("arc", 10.0),
+    ("arc", -25.0),
+    ("rbf", 0.0),
+]
+
+
+def gradients(kind: str, margin: float, degrees: float) -> tuple[float, float, float]:
+    """Value, length of the gradient at a unit embedding, and slope by the cosine, as training computes them."""
+    theta = math.radians(degrees)
+    a = torch.tensor([[1.0, 0.0]], dtype=torch.float64, requires_grad=True)  # (1, 2)
+    b = torch.tensor([[math.cos(theta), math.sin(theta)]], dtype=torch.float64)  # (1, 2)
+    value = paired(a, b, kind, margin)  # (1,)
+    value.sum().backward()
+    cosine = torch.tensor([math.cos(theta)], dtype=torch.float64, requires_grad=True)  # (1,)
+    from_cosine(cosine, kind, margin).sum().backward()
+    return value.item(), float(a.grad.norm()), abs(cosine.grad.item())
+
+
+@pytest.mark.parametrize(("kind", "margin"), CASES)
+def test_each_point_is_what_training_computes(kind, margin):
+    for degrees in DEGREES:
+        expected = gradients(kind, margin, degrees)
+        shown = [f(kind, degrees, margin) for f in (curve.value, curve.pull, curve.by_cosine)]
+        assert shown == pytest.approx(expected, rel=1e-6, abs=1e-9), degrees
+
+
+def test_the_temperature_divides_all_of_it():
+    sharp, plain = curve.curve("angle", 10.0, 0.05), curve.curve("angle", 10.0, 1.0)
+    for name in ("value", "pull", "by_cosine"):
+        inner = slice(1, -1)  # the slope by the cosine has no value at either end
+        assert getattr(sharp, name)[inner] == pytest.approx([20 * y for y in getattr(plain, name)[inner]])
+
+
+def test_the_angle_pulls_alike_everywhere_and_the_cosine_not_at_all_at_the_ends():
+    assert set(curve.curve("angle", 10.0, 1.0).pull) == {1.0}
+    pull = curve.curve("cosine", 0.0, 1.0).pull
+    assert pull[0] == pytest.approx(0) and pull[180] == pytest.approx(0, abs=1e-12) and pull[90] == 1.0
+
+
+def test_an_unknown_similarity_has_no_curve():
+    with pytest.raises(ValueError, match="dot"):
+        curve.curve("dot", 0.0, 1.0)

@@ -1,0 +1,173 @@
+"""The papers' pictures as data: each value is one that a run or a model has said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contrastcli.evaluation.projection import pca
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Angles, AnyEvent, Evaluated, Started, Step
+from contrastcli.show.pictures import Picture, of_models, of_runs, of_sentences, training_seconds
+from support.tiny import told
+
+
+def bins(**counts: int) -> list[int]:
+    """A histogram with so many pairs in the bins that begin at a degree, as d40=3."""
+    return [counts.get(f"d{5 * n}", 0) for n in range(36)]
+
+
+def started(resumed_from: int | None = None) -> Started:
+    return Started(
+        step=resumed_from or 0, host="", pid=1, process_start=0, steps=100, steps_per_epoch=100, batch_size=64,
+        sentences_per_step=128, negatives_per_anchor=63, objective="simcse", backbone="", device="", precision="",
+        resumed_from=resumed_from,
+    )  # fmt: skip
+
+
+def step(number: int, rate: float | None) -> Step:
+    return Step(step=number, loss=1.0, lr=1e-5, epoch=0.0, sentences_per_s=rate)
+
+
+def angles(number: int, positive: float | None, negative: float | None, **counts: int) -> Angles:
+    histogram = bins(**counts)
+    return Angles(
+        step=number, positive=positive, negative=negative, hardest=None, satisfied=None,
+        positive_histogram=histogram, negative_histogram=[2 * count for count in histogram],
+    )  # fmt: skip
+
+
+def evaluated(number: int, alignment: float | None, uniformity: float | None) -> Evaluated:
+    return Evaluated(step=number, spearman=0.5, alignment=alignment, uniformity=uniformity, pairs=9)
+
+
+def drawn(found: list[Picture], name: str) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+    [picture] = [picture for picture in found if picture.name == name]
+    return {series.name: (series.x, series.y) for series in picture.series}
+
+
+RUNS: dict[str, list[AnyEvent]] = {
+    "one": [started(), evaluated(0, 0.5, -1.0), angles(1, 30, 80), angles(10, 40, None), evaluated(10, 0.25, -2.0)],
+    "two": [started(), angles(1, None, 70), evaluated(5, None, None)],
+}
+
+
+def test_angles_are_drawn_over_the_steps_where_they_are_known() -> None:
+    found = of_runs(RUNS)
+    assert drawn(found, "angles-positive") == {"one": ((1, 10), (30, 40))}
+    assert drawn(found, "angles-negative") == {"one": ((1,), (80,)), "two": ((1,), (70,))}
+
+
+def test_the_way_of_a_run_goes_from_uniformity_to_alignment() -> None:
+    assert drawn(of_runs(RUNS), "plane") == {"one": ((-1.0, -2.0), (0.5, 0.25))}
+
+
+def test_pictures_that_no_run_can_fill_are_left_out() -> None:
+    assert {picture.name for picture in of_runs(RUNS)} == {"angles-positive", "angles-negative", "plane"}
+    assert of_runs({"new": [started()]}) == []
+
+
+def test_a_histogram_is_the_share_of_all_pairs_of_the_last_ten_batches() -> None:
+    early = [angles(n, 1, 1, d0=1000) for n in range(5)]
+    late = [angles(5 + n, 1, 1, d40=1, d45=2 if n else 0) for n in range(10)]
+    found = of_runs({"one": [*early, *late]})
+    for which in ("positive", "negative"):
+        edges, shares = drawn(found, f"histogram-{which}")["one"]
+        assert edges == tuple(range(0, 181, 5))
+        assert shares[8:10] == pytest.approx((100 * 10 / 28, 100 * 18 / 28)) and sum(shares) == pytest.approx(100)
+
+
+def test_training_time_leaves_out_evaluation_and_what_came_before_a_resume() -> None:
+    whole = [started(), step(1, 64.0), evaluated(1, 0.1, -1), step(11, 128.0)]
+    assert training_seconds(whole) == pytest.approx(1 * 2 + 10 * 1)
+    resumed = [started(), step(10, 128.0), started(resumed_from=10), step(11, 64.0), step(13, None)]
+    assert training_seconds(resumed) == pytest.approx(10 + 2)
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit", "shown"), [(128.0, "seconds", 100), (12.8, "minutes", 1000 / 60), (0.64, "hours", 20000 / 3600)]
+)
+def test_training_time_is_shown_in_the_unit_that_suits_it(rate: float, unit: str, shown: float) -> None:
+    [picture] = of_runs({"one": [started(), step(100, rate)]})
+    assert (picture.name, picture.x_label) == ("time", unit)
+    assert picture.series[0].y == pytest.approx((shown,))
+
+
+def test_a_real_run_fills_every_picture(trained: Run) -> None:
+    found = of_runs({"simple": trained.events()})
+    assert [picture.name for picture in found] == [
+        "angles-positive", "angles-negative", "histogram-positive", "histogram-negative", "plane", "time",
+    ]  # fmt: skip
+    said = told(trained, Angles)
+    assert drawn(found, "angles-positive")["simple"][0] == tuple(event.step for event in said)
+
+
+def model(shift: float, **more: Any) -> dict[str, Any]:
+    """What the geometry suite writes of a model."""
+    return {
+        "STS-B": {
+            "alignment": 0.2 + shift,
+            "uniformity": -2 - shift,
+            "positive_histogram": bins(d20=3, d25=1),
+            "negative_histogram": bins(d80=5),
+            "pca": [[shift, 1.0], [2.0, -shift]],
+        },
+        "partial": False,
+        "missing": {},
+        "protocol": "…",
+        **more,
+    }
+
+
+def test_models_are_overlaid_and_coloured_by_their_sts_average() -> None:
+    found = of_models({"a": {"geometry": model(0), "sts": {"average": 76.25}}, "b": {"geometry": model(1)}})
+    assert [picture.name for picture in found] == [
+        "pca-sts-b", "plane-sts-b", "histogram-positive-sts-b", "histogram-negative-sts-b",
+    ]  # fmt: skip
+    assert drawn(found, "pca-sts-b") == {"a": ((0, 2), (1, 0)), "b": ((1, 2), (1, -1))}
+    assert drawn(found, "plane-sts-b") == {"a": ((-2,), (0.2,)), "b": ((-3,), (1.2,))}
+    assert [series.value for series in found[1].series] == [76.25, None] and found[1].colours == "STS average"
+    assert drawn(found, "histogram-positive-sts-b")["a"][1][4:6] == (75, 25)
+
+
+def test_without_an_sts_average_nothing_is_coloured() -> None:
+    assert of_models({"a": {"geometry": model(0)}})[1].colours == ""
+
+
+def test_models_of_other_pairs_are_not_in_one_picture() -> None:
+    starter = {"starter": model(1)["STS-B"]}
+    found = of_models({"a": {"geometry": model(0)}, "b": {"geometry": starter}, "c": {"sts": {"average": 1.0}}})
+    assert list(drawn(found, "plane-sts-b")) == ["a"] and list(drawn(found, "plane-starter")) == ["b"]
+
+
+def test_a_model_that_has_no_uniformity_has_no_place_in_the_plane() -> None:
+    collapsed = model(0)
+    collapsed["STS-B"]["alignment"] = None
+    assert "plane-sts-b" not in {picture.name for picture in of_models({"a": {"geometry": collapsed}})}
+
+
+def test_tsne_is_a_picture_a_model_with_a_colour_a_class() -> None:
+    task = {"texts": 4, "tsne": [[1, 2], [3, 4], [5, 6], [7, 8]], "labels": [10, 2, 10, 0]}
+    found = of_models({"runs/my run": {"geometry": {"StackOverflow": task}}})
+    assert drawn(found, "tsne-stackoverflow-runs-my-run") == {
+        "0": ((7,), (8,)),
+        "2": ((3,), (4,)),
+        "10": ((1, 5), (2, 6)),
+    }
+    assert list(drawn(found, "tsne-stackoverflow-runs-my-run")) == ["0", "2", "10"]
+
+
+def test_training_sentences_are_shown_under_models_of_any_width() -> None:
+    draw = np.random.default_rng(0)
+    models = {"wide": draw.normal(size=(7, 5)), "narrow": draw.normal(size=(7, 3))}
+    picture = of_sentences({name: pca(vectors).points.tolist() for name, vectors in models.items()}, "wiki.txt")
+    assert picture.name == "pca-wiki.txt" and [len(series.x) for series in picture.series] == [7, 7]
+    assert sum(picture.series[0].x) == pytest.approx(0, abs=1e-9)
+
+
+def test_the_extent_holds_all_points_and_of_histograms_what_is_occupied() -> None:
+    found = {picture.name: picture for picture in of_models({"a": {"geometry": model(0)}, "b": {"geometry": model(1)}})}
+    assert found["pca-sts-b"].extent() == ((0, 2), (-1, 1))
+    assert found["histogram-positive-sts-b"].extent() == ((20, 30), (0, 75))

@@ -1,0 +1,151 @@
+"""Pictures as text and as files: what is in them can be read off them, with and without colour."""
+
+from __future__ import annotations
+
+import builtins
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrastcli.errors import RunError, UsageError
+from contrastcli.show.pictures import EDGES, Form, Picture, Series
+from contrastcli.show.plots import WIDTH, save
+from contrastcli.show.sketch import text
+
+
+def picture(form: Form, *series: Series, colours: str = "") -> Picture:
+    return Picture(f"a-{form}", "what it shows", form, "across", "up", series, colours)
+
+
+def heights(**bins: float) -> tuple[float, ...]:
+    return tuple(bins.get(f"d{edge:.0f}", 0.0) for edge in EDGES[:-1])
+
+
+LINES = picture("lines", Series("rising", (0, 50, 100), (10, 20, 30)), Series("falling", (0, 100), (30, 10)))
+PATHS = picture("path", Series("first", (-1, -2, -3), (0.1, 0.3, 0.2)), Series("second", (-1, -2.5), (0.1, 0.4)))
+CLOUDS = picture("points", Series("left", (-1, -1.2), (0, 0.4)), Series("right", (1, 1.2, 1.1), (0, 0.3, 0.5)))
+PLACES = picture(
+    "points",
+    Series("a", (-2,), (0.2,), 76.25),
+    Series("b", (-3,), (0.3,), 70),
+    Series("c", (-1,), (0.1,)),
+    colours="STS",
+)
+HISTOGRAM = picture("histogram", Series("one", EDGES, heights(d40=60, d45=40)), Series("two", EDGES, heights(d60=100)))
+BARS = picture("bars", Series("quick", (), (30.0,)), Series("slow", (), (60.0,)))
+ALL = [LINES, PATHS, CLOUDS, PLACES, HISTOGRAM, BARS]
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 12)])
+def test_text_names_what_it_shows_and_fits(one: Picture, width: int, height: int) -> None:
+    rows = text(one, width, height).split("\n")
+    assert rows[0] == "what it shows"
+    assert len(rows) <= height and max(map(len, rows)) <= width
+    assert all(series.name in "\n".join(rows) for series in one.series)
+
+
+def test_each_cloud_has_a_glyph_of_its_own_in_text() -> None:
+    rows = text(CLOUDS, 60, 16).split("\n")
+    assert rows[1:3] == ["up over across", "● left  ■ right"]
+    plot = "\n".join(rows[3:])
+    assert (plot.count("●"), plot.count("■")) == (2, 3)
+    assert all(row.index("●") < 30 for row in rows[3:] if "●" in row)
+
+
+def test_where_clouds_mix_none_hides_the_others() -> None:
+    draw = random.Random(0)
+    mixed = (Series(name, *(tuple(draw.random() for _ in range(2000)) for _ in "xy")) for name in "abc")
+    plot = text(picture("points", *mixed), 40, 20)
+    assert all(plot.count(glyph) > 100 for glyph in "●■▲")
+
+
+def test_values_stand_beside_the_names_in_text() -> None:
+    assert "● a (STS 76.25)  ■ b (STS 70.00)  ▲ c" in text(PLACES, 80, 20)
+
+
+def test_a_path_begins_with_an_open_mark_and_ends_with_a_full_one() -> None:
+    rows = text(picture("path", Series("one", (0, 1, 2), (0, 5, 10))), 60, 20).split("\n")
+    [(start, row)] = [(line.index("○"), n) for n, line in enumerate(rows) if "○" in line]
+    [(end, top)] = [(line.index("●"), n) for n, line in enumerate(rows) if "●" in line]
+    assert start < end and top < row
+
+
+def test_bars_are_as_long_as_their_values_in_text() -> None:
+    quick, slow = text(BARS, 60, 10).split("\n")[1:]
+    assert quick.endswith(" 30 across") and slow.endswith(" 60 across")
+    assert slow.count("█") == pytest.approx(2 * quick.count("█"), abs=1)
+
+
+@pytest.mark.parametrize("x", [(1.0,), (2.0, 2.0)])
+def test_a_picture_of_one_place_is_drawn(x: tuple[float, ...]) -> None:
+    assert text(picture("points", Series("only", x, x)), 40, 12).count("●") == 2  # in the legend and in the plane
+
+
+matplotlib = pytest.mark.usefixtures("with_matplotlib")
+
+
+@pytest.fixture
+def with_matplotlib() -> None:
+    pytest.importorskip("matplotlib")
+
+
+@matplotlib
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+def test_a_picture_becomes_a_png_and_an_svg_as_wide_as_a_column(one: Picture, tmp_path: Path) -> None:
+    png, svg = save(one, tmp_path / "new" / "folder")
+    assert (png.name, svg.name) == (f"{one.name}.png", f"{one.name}.svg")
+    header = png.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(header[16:20]) == 600 * WIDTH
+    drawing = svg.read_text()
+    assert re.search(rf'<svg [^>]*width="{72 * WIDTH:g}pt"', drawing)
+    assert "<text" not in drawing  # letters are outlines: no font is needed to print them
+    assert all(f"<!-- {series.name} -->" in drawing for series in one.series)
+
+
+@matplotlib
+def test_lines_differ_without_their_colours(tmp_path: Path) -> None:
+    many = picture("lines", *(Series(f"run {n}", (0, 1, 2), (n, n + 1, n)) for n in range(10)))
+    drawing = save(many, tmp_path)[1].read_text()
+    styles = re.findall(r'clip-path="[^"]*" style="fill: none;([^"]*)"', drawing)
+    assert len(set(styles)) == len(styles) == 10
+    dashes = {re.sub("stroke: #[0-9a-f]+", "", style) for style in styles}
+    assert len(dashes) == 5
+
+
+@matplotlib
+def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
+    one, other = (save(CLOUDS, tmp_path / name) for name in ("a", "b"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+
+
+@matplotlib
+def test_many_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
+    name = "2026-11-20-1432-simace-bert-base-7f3"
+    many = picture("points", *(Series(f"{name}{n}", (n, n + 1), (0, n)) for n in range(9)))
+    low, high = (int.from_bytes(save(one, tmp_path)[0].read_bytes()[20:24]) for one in (CLOUDS, many))
+    assert high > low
+
+
+@matplotlib
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"):
+        save(LINES, tmp_path / "file")
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = builtins.__import__
+
+    def absent(name: str, *args: Any) -> Any:
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return load(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(UsageError) as caught:
+        save(LINES, tmp_path)
+    assert 'pip install "contrastcli[plots]"' in caught.value.hint and not list(tmp_path.iterdir())

@@ -1,0 +1,65 @@
+"""Batches of embeddings for the losses, and the comparison of a loss with plain loops, in value and gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+NO_HEADS = nn.ModuleDict()
+MARGINS = [("cosine", 0.0), ("cosine", 0.1), ("angle", 10.0), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0)]
+
+
+def batch(*names: str, rows: int, width: int = 2, seed: int = 0) -> dict[str, Tensor]:
+    """Random embeddings; with width 2 they lie at random angles, at random distances from the origin."""
+    generator = torch.Generator().manual_seed(seed)
+    views = {name: torch.randn(rows, width, generator=generator, dtype=torch.float64) for name in names}
+    return {name: view.requires_grad_() for name, view in views.items()}
+
+
+def distinct(views: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Ids that say all texts differ."""
+    return {name: torch.arange(len(view)) + 100 * place for place, (name, view) in enumerate(views.items())}
+
+
+def heavy(heads: nn.ModuleDict, seed: int = 0) -> nn.ModuleDict:
+    """Heads in float64 with weights and biases large enough that every term of the loss matters."""
+    generator = torch.Generator().manual_seed(seed)
+    heads = heads.double()
+    for parameter in heads.parameters():
+        parameter.data.normal_(generator=generator).mul_(0.5)
+    return heads
+
+
+def lists(tensors: dict[str, Tensor]) -> dict[str, list]:
+    return {name: tensor.tolist() for name, tensor in tensors.items()}
+
+
+def differences(by_loops: Callable[[], float], x: Tensor, entries: int) -> Tensor:
+    """The central differences of `by_loops` in the first entries of x."""
+    flat, step, found = x.detach().view(-1), 1e-6, []
+    for k in range(entries):
+        value = flat[k].item()
+        flat[k] = value + step
+        above = by_loops()
+        flat[k] = value - step
+        found.append((above - by_loops()) / (2 * step))
+        flat[k] = value
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def check(loss: Tensor, by_loops: Callable[[], float], inputs: list[Tensor]) -> None:
+    """The loss and its gradient in each input (its first 12 entries) are those of the loops."""
+    assert loss.item() == pytest.approx(by_loops(), rel=1e-9)
+    loss.backward()
+    for x in inputs:
+        entries = min(12, x.numel())
+        torch.testing.assert_close(x.grad.view(-1)[:entries], differences(by_loops, x, entries), rtol=1e-5, atol=1e-8)
+
+
+def on_the_circle(*degrees: float) -> Tensor:
+    """Unit vectors at these angles, (N, 2)."""
+    angle = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
+    return torch.stack([angle.cos(), angle.sin()], dim=1)

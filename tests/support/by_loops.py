@@ -1,0 +1,183 @@
+"""The objectives once more, written from the formulas: plain loops over lists in float64, no tensors, no log-sum-exp.
+
+Views and ids are lists by name, heads are read as lists of weights.
+"""
+
+import math
+
+from torch import nn
+
+Vector = list[float]
+
+
+def dot(a: Vector, b: Vector) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def directed(a: Vector) -> Vector:
+    length = math.sqrt(dot(a, a))
+    return [x / length for x in a]
+
+
+def similarity_of(a: Vector, b: Vector, kind: str, margin: float = 0.0) -> float:
+    """objectives' table of similarities, as a positive where there is a margin."""
+    a, b = directed(a), directed(b)
+    theta = math.acos(dot(a, b))
+    if kind == "cosine":
+        return math.cos(theta) - margin
+    if kind == "angle":
+        return math.pi / 2 - theta - margin * math.pi / 180
+    if kind == "arc":
+        return math.cos(min(max(theta + margin * math.pi / 180, 0.0), math.pi))
+    return math.exp(-sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / 2)
+
+
+def infonce_by_loops(views, ids, kind, margin, tau, weight=0.0, mask=False) -> float:
+    anchors, positives, negatives = views["anchor"], views["positive"], views.get("negative", [])
+    total = 0.0
+    for i, anchor in enumerate(anchors):
+        own = math.exp(similarity_of(anchor, positives[i], kind, margin) / tau)
+        below = own
+        taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
+        for j, other in enumerate(positives):
+            if j != i and ids["positive"][j] not in taken:
+                below += math.exp(similarity_of(anchor, other, kind) / tau)
+        for j, other in enumerate(negatives):
+            if ids["negative"][j] not in taken:
+                below += math.exp(similarity_of(anchor, other, kind) / tau + (weight if i == j else 0.0))
+        total -= math.log(own / below)
+    return total / len(anchors)
+
+
+def linear(layer: nn.Linear, x: Vector) -> Vector:
+    bias = [0.0] * layer.out_features if layer.bias is None else layer.bias.tolist()
+    return [dot(row, x) + b for row, b in zip(layer.weight.tolist(), bias, strict=True)]
+
+
+def cross_entropy_by_loops(views, layers: list[nn.Linear], targets: list[int]) -> float:
+    total = 0.0
+    for u, v, target in zip(views["anchor"], views["positive"], targets, strict=True):
+        x = u + v + [abs(a - b) for a, b in zip(u, v, strict=True)]
+        for layer in layers:
+            x = linear(layer, x)
+        total -= math.log(math.exp(x[target]) / sum(math.exp(logit) for logit in x))
+    return total / len(targets)
+
+
+def weighed_by_loops(similarities: list[float], tau: float, hard_negatives: str) -> float:
+    """Σ_j α_j e^(s_j/τ), or Σ_j e^(α_j s_j/τ) as Eq. 3 prints it."""
+    if not similarities:
+        return 0.0
+    average = sum(math.exp(s / tau) for s in similarities) / len(similarities)
+    alphas = [math.exp(s / tau) / average for s in similarities]
+    if hard_negatives == "importance":
+        return sum(alpha * math.exp(s / tau) for alpha, s in zip(alphas, similarities, strict=True))
+    if hard_negatives == "exponent":
+        return sum(math.exp(alpha * s / tau) for alpha, s in zip(alphas, similarities, strict=True))
+    return sum(math.exp(s / tau) for s in similarities)
+
+
+def discrimination_by_loops(views, ids, label, heads, kind, margin, tau, hard_negatives, mask) -> float:
+    size = len(label)
+    texts = ids["anchor"] + ids["positive"]
+    first, _, second = heads["projection"]
+    z = [linear(second, [max(x, 0.0) for x in linear(first, u)]) for u in views["anchor"] + views["positive"]]
+    losses = []
+    for i in range(size):
+        if label[i] != 0:
+            continue
+        for anchor, partner in [(i, i + size), (i + size, i)]:
+            taken = {texts[anchor], texts[partner]} if mask else set()
+            rest = [j for j in range(2 * size) if j not in (anchor, partner) and texts[j] not in taken]
+            own = math.exp(similarity_of(z[anchor], z[partner], kind, margin) / tau)
+            others = weighed_by_loops([similarity_of(z[anchor], z[j], kind) for j in rest], tau, hard_negatives)
+            losses.append(-math.log(own / (own + others)))
+    return sum(losses) / len(losses)
+
+
+def supervised_contrast_by_loops(views, ids, label, tau, kind, margin, mask, choose=None) -> float:
+    """`choose` may thin out an anchor's (positives, negatives); kind None compares by dot products."""
+    premises, hypotheses = views["anchor"], views["positive"]
+    losses = []
+    for i in range(len(label)):
+        if label[i] != 0:
+            continue
+        ours = [j for j in range(len(label)) if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
+        taken = {ids["anchor"][i], *(ids["positive"][j] for j in ours)} if mask else set()
+        others = [j for j in range(len(label)) if j not in ours and ids["positive"][j] not in taken]
+        if choose:
+            ours, others = choose(ours, others)
+        logit = {}
+        for j in ours + others:
+            if kind is None:
+                logit[j] = dot(premises[i], hypotheses[j]) / tau
+            else:
+                logit[j] = similarity_of(premises[i], hypotheses[j], kind, margin if j in ours else 0.0) / tau
+        below = sum(math.exp(x) for x in logit.values())
+        losses.append(-sum(math.log(math.exp(logit[p]) / below) for p in ours) / len(ours))
+    return sum(losses) / len(losses)
+
+
+def decoupled_by_loops(views, ids, kind, margin, tau, mask=False) -> float:
+    anchors, positives, negatives = views["anchor"], views["positive"], views.get("negative", [])
+    total = 0.0
+    for i, anchor in enumerate(anchors):
+        taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
+        others = [y for j, y in enumerate(positives) if j != i and ids["positive"][j] not in taken]
+        others += [y for j, y in enumerate(negatives) if ids["negative"][j] not in taken]
+        if others:
+            total -= similarity_of(anchor, positives[i], kind, margin) / tau
+            total += math.log(sum(math.exp(similarity_of(anchor, y, kind) / tau) for y in others))
+    return total / len(anchors)
+
+
+def farness(a, b, measure: str) -> float:
+    """What a triplet measures, larger for what is less alike: −cos, ‖a − b‖ of unit vectors, or the angle."""
+    a, b = directed(a), directed(b)
+    if measure == "mpt":
+        return -dot(a, b)
+    if measure == "met":
+        return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
+    return math.acos(dot(a, b))
+
+
+def triplet_by_loops(views, ids, measure, margin, mask=False) -> float:
+    """`margin` in cosine units, in distance, or in degrees, as `measure` has it."""
+    anchors, positives = views["anchor"], views["positive"]
+    shift = margin * math.pi / 180 if measure == "mat" else margin
+    total = 0.0
+    for j, y in enumerate(positives):
+        taken = {ids["anchor"][j], ids["positive"][j]} if mask else set()
+        others = [x for i, x in enumerate(anchors) if i != j and ids["anchor"][i] not in taken]
+        if others:
+            nearest = min(farness(x, y, measure) for x in others)
+            total += max(0.0, shift + farness(anchors[j], y, measure) - nearest)
+    return total / len(positives)
+
+
+def augmented_rows(ids, label, mask=False) -> list[tuple[int, list[tuple[int, int]], list[tuple[int, int]]]]:
+    """Each entailed row with the (hypothesis, label) of its positives, and those of its negatives."""
+    rows = range(len(label))
+    found = []
+    for i in rows:
+        if label[i] != 0:
+            continue
+        ours = [j for j in rows if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
+        taken = {ids["anchor"][i], *(ids["positive"][j] for j in ours)} if mask else set()
+        others = [j for j in rows if j not in ours and ids["positive"][j] not in taken]
+        labelled = [(j, label[j] if ids["anchor"][j] == ids["anchor"][i] else 2) for j in others]
+        found.append((i, [(j, 0) for j in ours], labelled))
+    return found
+
+
+def augmented_by_loops(views, ids, label, layers, mask=False, choose=lambda ours, others: (ours, others)) -> float:
+    """`choose` may thin out an anchor's (positives, negatives)."""
+    pairs = [(i, i, label[i]) for i in range(len(label))]
+    for i, ours, others in augmented_rows(ids, label, mask):
+        kept, against = choose(ours, others)
+        pairs += [(i, j, y) for j, y in [*kept, *against]]
+    rows = {
+        "anchor": [views["anchor"][i] for i, _, _ in pairs],
+        "positive": [views["positive"][j] for _, j, _ in pairs],
+    }
+    return cross_entropy_by_loops(rows, layers, [y for _, _, y in pairs])

@@ -1,0 +1,226 @@
+"""Runs in every state without training: a run directory as training would have left it, the same each time."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from contrastcli.runs import directory as runs
+from contrastcli.runs import status
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import (
+    HISTOGRAM_BINS,
+    Angles,
+    AnyEvent,
+    Done,
+    Evaluated,
+    Note,
+    Progress,
+    Saved,
+    Started,
+    Step,
+    encode,
+)
+from contrastcli.runs.status import Writer
+from contrastcli.settings import config as configs
+
+Kind = Literal[
+    "finished", "running", "starting", "stopped", "resumed", "diverged", "failed", "killed", "silent", "empty"
+]
+BEGIN = 1_795_000_000.0
+"""When every recorded run began, in seconds since the epoch."""
+
+_STEPS, _EVERY, _LOGGED = 600, 100, 10
+_BATCH = 64
+_DEAD = 2**30  # no system gives out a pid as large
+_ENDS: dict[Kind, int] = {"finished": _STEPS, "resumed": _STEPS, "stopped": 350, "diverged": 350, "failed": 350}
+_HALF = 350  # where runs are that have not come to their end
+
+
+def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) -> Run:
+    """A run of the preset `starter` in that state; `settings` as train__lr=1e-3. `empty`: it has said nothing yet.
+
+    `running` and `starting` have this very process as the one that trains, `silent` one on another machine.
+    """
+    values = {key.replace("__", "."): value for key, value in settings.items()}
+    layers = [configs.file_layer(configs.preset_path("starter")), configs.Layer(values, dict.fromkeys(values, "test"))]
+    run = runs.create(configs.resolve(layers), directory, name or f"starter-{kind}")
+    writer = _writer(kind)
+    if kind != "empty":
+        append(run, *_told(kind, run, writer))
+    if kind in ("running", "starting", "killed", "silent"):
+        run.alive_path.write_bytes(msgspec.json.encode(writer))
+        age = 90 if kind == "silent" else -3600  # seconds; who lives has a heartbeat, however slow the test is
+        os.utime(run.alive_path, (time.time() - age, time.time() - age))
+    if kind in ("killed", "failed"):
+        run.log_path.write_text("tokenising  4,096/4,096\nTraceback (most recent call last):\nMemoryError\n")
+    if kind in ("finished", "resumed", "stopped", "killed"):
+        _save(run, best=300, last=_ENDS.get(kind, 300))
+    return run
+
+
+def append(run: Run, *events: AnyEvent) -> None:
+    """Let a run say more."""
+    with open(run.events_path, "ab") as file:
+        file.writelines(map(encode, events))
+
+
+def training(first: int, last: int) -> Iterator[AnyEvent]:
+    """What training says from one step to another, both included: it learns, more slowly as it goes on."""
+    for step in range(first, last + 1):
+        if step == 1 or step % _LOGGED == 0:
+            yield stepped(step)
+            yield angles(step)
+        if step % _EVERY == 0:
+            best = step <= 300
+            yield evaluated(step, best=best)
+            yield Saved(step=step, time=_at(step), checkpoint=f"{step:06}", best=best)
+
+
+def stepped(step: int) -> Step:
+    """A step as logged."""
+    contrast, classification = (
+        0.6 + 2.4 * _left(step) + _noise(step, 0.12),
+        0.4 + 0.3 * _left(step) + _noise(step, 0.02),
+    )
+    return Step(
+        step=step,
+        time=_at(step),
+        loss=contrast + classification,
+        parts={"contrast": contrast, "classification": classification},
+        lr=5e-5 * (1 - step / _STEPS),
+        grad_norm=4 + 9 * _left(step) + _noise(step, 1.5),
+        epoch=step / 100,
+        sentences_per_s=1480 + _noise(step, 60),
+        seconds_left=(_STEPS - step) * 0.25,
+        memory_mb=912.5,
+    )
+
+
+def angles(step: int) -> Angles:
+    """The angles of a step."""
+    positive, negative = 34 + 16 * _left(step) + _noise(step, 1.5), 84 - 22 * _left(step) + _noise(step, 0.8)
+    return Angles(
+        step=step,
+        time=_at(step),
+        positive=positive,
+        negative=negative,
+        hardest=negative - 26 + _noise(step, 1.2),
+        satisfied=0.97 - 0.5 * _left(step),
+        positive_histogram=_bell(positive, 9, _BATCH),
+        negative_histogram=_bell(negative, 11, _BATCH * (_BATCH - 1)),
+    )
+
+
+def evaluated(step: int, *, best: bool) -> Evaluated:
+    """The dev set at a step: best at step 300, a little worse after."""
+    spearman = 0.74 - 0.14 * _left(step) - max(0, step - 300) * 4e-5
+    alignment, uniformity = 0.2 - 0.03 * _left(step), -2.6 + 1.0 * _left(step)
+    return Evaluated(
+        step=step,
+        time=_at(step),
+        spearman=round(spearman, 6),
+        alignment=round(alignment, 5),
+        uniformity=round(uniformity, 5),
+        pairs=500,
+        best=best,
+    )
+
+
+def _told(kind: Kind, run: Run, writer: Writer) -> Iterator[AnyEvent]:
+    """Everything that such a run has said."""
+    if kind == "starting":
+        return
+    yield started(writer)
+    yield Note(step=0, time=BEGIN, text="1,204 of 4,096 rows labelled neutral were dropped")
+    yield Progress(step=0, time=BEGIN, what="tokenising", done=4096, total=4096)
+    yield evaluated(0, best=False)
+    if kind == "resumed":
+        yield from training(1, 430)
+        yield Done(step=430, time=_at(430), status="stopped", code=0)
+        yield started(writer, resumed_from=400)
+        yield from training(401, _STEPS)
+    else:
+        yield from training(1, _ENDS.get(kind, _HALF))
+    yield from _done(kind, run)
+
+
+def started(writer: Writer, resumed_from: int | None = None) -> Started:
+    """The beginning of a run of 600 steps, or of its going on."""
+    return Started(
+        step=resumed_from or 0,
+        time=_at(resumed_from or 0),
+        host=writer.host,
+        pid=writer.pid,
+        process_start=writer.process_start,
+        steps=_STEPS,
+        steps_per_epoch=100,
+        batch_size=_BATCH,
+        sentences_per_step=2 * _BATCH,
+        negatives_per_anchor=2 * _BATCH - 2,
+        objective="pairsupcon",
+        backbone="starter",
+        device="cpu",
+        precision="fp32",
+        resumed_from=resumed_from,
+    )
+
+
+def _done(kind: Kind, run: Run) -> Iterator[Done]:
+    step = _ENDS.get(kind, _HALF)
+    at = _at(step)
+    match kind:
+        case "finished" | "resumed":
+            yield Done(step=step, time=at, status="finished", code=0)
+        case "stopped":
+            yield Done(step=step, time=at, status="stopped", code=0)
+        case "diverged":
+            what = f"the loss or its gradient is not a finite number at step {step}"
+            hint = "lower --lr, raise --tau or set --clip 1; the last good checkpoint is kept"
+            yield Done(step=step, time=at, status="diverged", code=4, message=what, hint=hint)
+        case "failed":
+            hint = f"contrast --debug train --resume {run.name}"
+            yield Done(step=step, time=at, status="failed", code=1, message="MemoryError: no further word", hint=hint)
+
+
+def _writer(kind: Kind) -> Writer:
+    if kind == "silent":
+        return Writer("elsewhere", 4242, BEGIN)
+    if kind in ("running", "starting"):
+        return status.this_process()
+    return Writer(socket.gethostname(), _DEAD, BEGIN)
+
+
+def _save(run: Run, *, best: int, last: int) -> None:
+    """Checkpoints by name only: nothing reads their weights here."""
+    for step in {best, last}:
+        (run.checkpoints_dir / f"{step:06}").mkdir(parents=True)
+    run.checkpoints_path.write_bytes(msgspec.json.encode({"last": f"{last:06}", "best": f"{best:06}"}))
+
+
+def _at(step: int) -> float:
+    return BEGIN + 5 + step * 0.25
+
+
+def _left(step: int) -> float:
+    """What is left to learn: 1 at the start, then less and less."""
+    return math.exp(-step / 120)
+
+
+def _noise(step: int, scale: float) -> float:
+    """A number within ± scale that looks like chance and is none."""
+    return scale * math.sin(12.9898 * step) * math.cos(4.1414 * step)
+
+
+def _bell(mean: float, width: float, count: int) -> list[int]:
+    """Counts in 5° bins around a mean, in degrees."""
+    centres = [180 / HISTOGRAM_BINS * (n + 0.5) for n in range(HISTOGRAM_BINS)]
+    heights = [math.exp(-(((centre - mean) / width) ** 2) / 2) for centre in centres]
+    return [round(count * height / sum(heights)) for height in heights]

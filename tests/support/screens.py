@@ -1,0 +1,52 @@
+"""The app in tests: shown at a size, waited for, read as text and compared with what it looked like before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from textual.app import App
+from textual.pilot import Pilot
+
+NARROW, WIDE = (80, 24), (140, 45)
+"""Columns and rows: panels stack in the one, and stand side by side in the other."""
+
+_GOLDEN = Path(__file__).parents[1] / "tui" / "golden"
+_RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture clears the environment
+
+
+def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
+    """Run the app without a terminal, and a test body in it."""
+
+    async def shown() -> None:
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await body(pilot)
+
+    asyncio.run(shown())
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Let the app go on until something holds; fails with what the screen shows if it never does."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    while not condition():
+        assert clock() < end, f"still not so after {seconds} s:\n{screen_text(pilot.app)}"
+        await pilot.pause(0.05)
+
+
+def screen_text(app: App[None]) -> str:
+    """What the screen shows, as plain text without trailing spaces."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with tests/golden/NAME.txt. CONTRAST_GOLDEN=write renews it: look at the difference before committing."""
+    path = _GOLDEN / f"{name}.txt"
+    if _RENEW:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.exists(), f"{path} is missing; CONTRAST_GOLDEN=write makes it"
+    assert text == path.read_text(encoding="utf-8"), f"not as in {path}; CONTRAST_GOLDEN=write renews it\n{text}"

@@ -1,0 +1,264 @@
+"""The house: rooms whose imports point down a list, no circle of files, and a first word that loads nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import contrastcli
+from support.tiny import Tiny
+
+PACKAGE = Path(contrastcli.__file__).parent
+HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn"}
+TERMINAL = {"textual", "rich", "click"}
+
+ROOMS: tuple[tuple[str, ...], ...] = (
+    ("__main__",),
+    ("cli",),
+    ("tui",),
+    ("options",),
+    ("commands",),
+    ("training", "show"),
+    ("evaluation",),
+    ("model",),
+    ("data", "objectives", "runs"),
+    ("settings",),
+    ("files",),
+    ("errors",),
+)
+"""From the top down. A room may import those below it; rooms of one line do not know each other."""
+
+LIGHT = {"settings", "runs", "show", "tui", "cli", "options", "files", "errors"}
+"""Rooms that load no library of numbers when they are imported."""
+
+DEAF = {"training", "evaluation", "model", "data", "objectives", "runs", "settings", "files", "errors"}
+"""Rooms that never import the terminal."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of another file of the package: both as dotted names below the package."""
+
+    file: str
+    target: str
+    line: int
+    in_function: bool
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.target}"
+
+
+def room(name: str) -> str:
+    """The room of a dotted name below the package."""
+    return name.partition(".")[0]
+
+
+def files(package: Path) -> dict[str, Path]:
+    """Every file by its dotted name below the package; the package's own `__init__` apart."""
+    named = {".".join(p.relative_to(package).with_suffix("").parts): p for p in sorted(package.rglob("*.py"))}
+    return {name.removesuffix(".__init__"): path for name, path in named.items() if name != "__init__"}
+
+
+def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Every import of a file, wherever it stands, and whether that is inside a function."""
+
+    def visit(node: ast.AST, inside: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                yield child, inside
+            yield from visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    yield from visit(ast.parse(path.read_text(encoding="utf-8")), False)
+
+
+def imports(package: Path) -> list[Import]:
+    """Every import of one file of the package by another, in functions and for the type checker too."""
+    known, found = files(package), []
+    for name, path in known.items():
+        for node, inside in statements(path):
+            for target in targets(node):
+                own = target.removeprefix("contrastcli.")
+                while own and own not in known:  # the name of something inside a file
+                    own = own.rpartition(".")[0]
+                if own and target.startswith("contrastcli.") and own != name:
+                    found.append(Import(name, own, node.lineno, inside))
+    return found
+
+
+def targets(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The dotted names that an import may mean."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def upward(package: Path) -> list[str]:
+    """The imports that do not point down the list of rooms."""
+    rank = {name: n for n, line in enumerate(ROOMS) for name in line}
+    between = [i for i in imports(package) if room(i.file) != room(i.target) and room(i.file) in rank]
+    return [str(i) for i in between if rank[room(i.target)] <= rank[room(i.file)]]
+
+
+def circles(package: Path) -> list[set[str]]:
+    """Files that import each other, directly or through others."""
+    graph: dict[str, set[str]] = {name: set() for name in files(package)}
+    for one in imports(package):
+        graph[one.file].add(one.target)
+    reachable = {name: reach(graph, name) for name in graph}
+    found = {frozenset(n for n in reachable[name] if name in reachable[n]) for name in graph if name in reachable[name]}
+    return [set(circle) for circle in found]
+
+
+def reach(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    """The files that one imports, directly or through others."""
+    seen: set[str] = set()
+    waiting = [*graph[start]]
+    while waiting:
+        if (name := waiting.pop()) not in seen:
+            seen.add(name)
+            waiting += graph[name]
+    return seen
+
+
+def planted(folder: Path, file: str, line: str) -> Path:
+    """A copy of the package with one more line at the end of a file."""
+    package = folder / "contrastcli"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("backbone", "__pycache__"))
+    path = package / file
+    path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
+    return package
+
+
+def test_imports_point_down_the_list_of_rooms_inside_functions_too() -> None:
+    assert upward(PACKAGE) == []
+
+
+def test_every_room_is_in_the_list() -> None:
+    listed = {name for line in ROOMS for name in line}
+    assert {room(name) for name in files(PACKAGE)} - {"api"} == listed
+
+
+def test_no_files_import_each_other_but_the_app_and_its_screens() -> None:
+    assert [c for c in circles(PACKAGE) if not all(n == "tui.app" or n.endswith("screen") for n in c)] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("model/pooling.py", "\n\ndef late():\n    from contrastcli.training import loop\n"),
+        ("runs/events.py", "\nfrom contrastcli.data import formats\n"),
+    ],
+)
+def test_an_import_up_or_aside_is_found(tmp_path: Path, file: str, line: str) -> None:
+    found = upward(planted(tmp_path, file, line))
+    assert len(found) == 1 and found[0].startswith(file.replace("/", ".").removesuffix(".py"))
+
+
+def test_a_circle_of_files_is_found(tmp_path: Path) -> None:
+    package = planted(tmp_path, "runs/events.py", "\n\ndef late():\n    from contrastcli.runs import status\n")
+    assert any({"runs.events", "runs.status"} <= circle for circle in circles(package))
+
+
+def test_rooms_are_small() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
+    for folder in {path.parent for path in PACKAGE.rglob("*.py")}:
+        assert len(list(folder.glob("*.py"))) <= 20, folder
+
+
+def loaded(code: str, *words: str) -> set[str]:
+    """The packages that a fresh interpreter has loaded after some code."""
+    report = "\nimport sys, json; print(json.dumps(sorted(sys.modules)), file=sys.__stdout__)"
+    done = subprocess.run([sys.executable, "-c", code + report, *words], capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout.splitlines()[-1]))
+    return modules | {name.partition(".")[0] for name in modules}
+
+
+def after(*words: str) -> set[str]:
+    """The packages that a command has loaded by its end."""
+    return loaded("import sys; sys.argv[0] = 'contrast'\nfrom contrastcli.cli import main\nassert main() == 0", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("train", "--help"),
+        ("presets",),
+        ("presets", "show", "starter"),
+        ("runs",),
+        ("config",),
+        ("config", "path"),
+    ],
+)
+def test_commands_that_compute_nothing_load_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert not (HEAVY | {"textual"}) & after(*words)
+
+
+@pytest.mark.parametrize("name", sorted(LIGHT))
+def test_a_light_room_loads_nothing_heavy(name: str) -> None:
+    modules = [module for module in files(PACKAGE) if room(module) == name]
+    code = "\n".join(f"import contrastcli.{module}" for module in modules)
+    assert not (HEAVY if name == "tui" else HEAVY | {"textual"}) & loaded(code)
+
+
+def test_the_first_word_loads_no_package_metadata() -> None:
+    """Importing it costs a tenth of what `contrast --help` takes."""
+    assert not {"importlib.metadata", "email", "psutil", "rich", "tokenizers"} & after("--help")
+
+
+@pytest.mark.parametrize("name", sorted(DEAF))
+def test_what_computes_knows_no_terminal(name: str) -> None:
+    for module, path in files(PACKAGE).items():
+        if room(module) == name:
+            assert not TERMINAL & {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)}, module
+
+
+def test_the_app_starts_without_libraries_of_numbers(tmp_path: Path) -> None:
+    """Its first screen is painted, on a terminal of its own."""
+    code = f"""
+import asyncio
+from pathlib import Path
+from contrastcli.tui.app import ContrastApp
+async def look():
+    async with ContrastApp(Path({str(tmp_path)!r})).run_test() as pilot:
+        await pilot.pause()
+asyncio.run(look())
+"""
+    assert not HEAVY & loaded(code)
+
+
+def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
+    found = after("query", "a dog runs", "a puppy sprints", "--model", str(tiny.backbone))
+    assert "torch" in found and "tokenizers" in found
+    assert not {"transformers", "datasets", "scipy", "sklearn", "huggingface_hub", "psutil", "pyarrow", "rich"} & found
+
+
+def test_the_package_loads_nothing_until_a_model_is_asked_for() -> None:
+    assert not HEAVY & loaded("import contrastcli")
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "objectives").glob("*.py")), ids=lambda p: p.name)
+def test_objectives_know_tensors_only(path: Path) -> None:
+    libraries = {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)} - sys.stdlib_module_names
+    assert libraries <= {"torch", "contrastcli"}
+
+
+@pytest.mark.parametrize("library", ["transformers", "datasets", "scipy", "sklearn"])
+def test_slow_libraries_are_imported_where_they_are_needed(library: str) -> None:
+    at_once = [
+        module
+        for module, path in files(PACKAGE).items()
+        for node, inside in statements(path)
+        if not inside
+        and not (library == "sklearn" and node.col_offset)
+        and library in {t.partition(".")[0] for t in targets(node)}
+    ]
+    assert at_once == []

@@ -1,0 +1,92 @@
+"""The angles that are logged, against plain loops over pairs of rows."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives.rows import Rows
+from contrastcli.runs.events import Angles
+from contrastcli.training import angles
+
+MARGIN = 10.0
+
+
+def degrees(a: Tensor, b: Tensor) -> float:
+    """The angle between two vectors, in float64."""
+    a, b = a.double(), b.double()
+    return math.degrees(math.acos(max(-1.0, min(1.0, float(a @ b / a.norm() / b.norm())))))
+
+
+def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, object]:
+    """Every anchor, its positive and its negatives, one after another."""
+    ids = {view: texts.tolist() for view, texts in rows.ids.items()}
+    count = len(ids["anchor"])
+    labels = [0] * count if rows.label is None else rows.label.tolist()
+    positives, negatives, hardest, satisfied = [], [], [], []
+    for i in [i for i in range(count) if labels[i] == 0]:
+        own = degrees(views["anchor"][i], views["positive"][i])
+        premise, hypothesis = ids["anchor"][i], ids["positive"][i]
+        against = []
+        for view in [view for view in ("positive", "negative") if view in views]:
+            for j in range(count):
+                entailed = rows.label is not None and ids["anchor"][j] == premise and labels[j] == 0
+                if ids[view][j] not in (premise, hypothesis) and not entailed:
+                    against.append(degrees(views["anchor"][i], views[view][j]))
+        positives.append(own)
+        negatives += against
+        hardest += [min(against)] if against else []
+        satisfied.append(not against or own + MARGIN < min(against))
+    return {"positive": positives, "negative": negatives, "hardest": hardest, "satisfied": satisfied}
+
+
+def measure(views: dict[str, Tensor], rows: Rows) -> Angles:
+    return angles.measure(3, views, rows, MARGIN)
+
+
+def batch(count: int, *names: str, texts: int = 1000) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Random embeddings of dimension 3 and text ids; few `texts` make duplicates."""
+    generator = torch.Generator().manual_seed(count)
+    ids = {name: torch.randint(texts, (count,), generator=generator) for name in names}
+    return {name: torch.randn(count, 3, generator=generator) for name in names}, ids
+
+
+@pytest.mark.parametrize("block", [256, 4])
+@pytest.mark.parametrize("texts", [1000, 12])
+@pytest.mark.parametrize("kind", ["pairs", "triplets", "labelled"])
+def test_angles_are_those_of_loops_over_pairs(
+    kind: str, texts: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(angles, "BLOCK", block)
+    names = ("anchor", "positive", "negative") if kind == "triplets" else ("anchor", "positive")
+    views, ids = batch(14, *names, texts=texts)
+    rows = Rows(ids, torch.arange(14) % 3 if kind == "labelled" else None)
+    expected = by_loops(views, rows)
+    found = measure(views, rows)
+    for name, values in expected.items():
+        assert getattr(found, name) == pytest.approx(sum(values) / len(values), abs=2e-3), name  # type: ignore[arg-type, call-overload]
+    for name in ("positive", "negative"):
+        counts = [0] * 36
+        for angle in expected[name]:  # type: ignore[attr-defined]
+            counts[min(35, int(angle // 5))] += 1
+        assert getattr(found, f"{name}_histogram") == counts
+
+
+def test_equal_sentences_are_at_zero_degrees() -> None:
+    views, ids = batch(6, "anchor")
+    found = measure(
+        {"anchor": views["anchor"], "positive": views["anchor"].clone()}, Rows({**ids, "positive": ids["anchor"]})
+    )
+    assert found.positive == 0.0
+    assert found.positive_histogram[0] == 6
+
+
+def test_a_batch_without_positives_or_negatives_has_no_mean() -> None:
+    views, ids = batch(4, "anchor", "positive")
+    contradictions = measure(views, Rows(ids, torch.full((4,), 2)))
+    assert (contradictions.positive, contradictions.hardest, contradictions.satisfied) == (None, None, None)
+    alone = measure(views, Rows({name: torch.zeros(4, dtype=torch.long) for name in ids}))
+    assert (alone.negative, alone.hardest, alone.satisfied) == (None, None, 1.0)

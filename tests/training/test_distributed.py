@@ -1,0 +1,100 @@
+"""Two processes that share a batch take the steps that one process takes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Evaluated, Saved, Step
+from support import tiny as tiny_module
+from support.tiny import Tiny, train
+
+CASES: dict[str, tuple[str, str, dict[str, object]]] = {
+    "pairs": ("simcse", "pairs", {}),
+    "hard-negatives": ("simcse", "triplets", {"train__token_budget": 240, "model__head": "keep"}),
+    "masked-tokens": ("simcse", "triplets", {"objective__mlm_weight": 0.5, "train__token_budget": 400}),
+    "labelled": ("pairsupcon", "labelled", {"train__weight_decay": 0.1, "model__head": "train-only"}),
+    "peer": ("pcl", "sentences", {"train__token_budget": 2400, "model__head": "train-only"}),
+    "teacher": ("rankcse", "pairs", {"objective__distillation": "listnet"}),
+    "one-chunk": ("simcse", "pairs", {"train__token_budget": 4000, "train__batch_size": 2}),
+    "stopped-early": ("simace", "sentences", {"dev__every": 1, "dev__patience": 1, "train__lr": 1e-9}),
+}
+EXACT = 1e-6
+
+
+def settings(case: str) -> dict[str, object]:
+    """Three steps; the rate is small, for Adam makes a whole step of a gradient that is but rounding."""
+    return {"train__max_steps": 3, "train__lr": 1e-4, "train__token_budget": 600, "dev__every": 3} | CASES[case][2]
+
+
+def run_of(tiny: Tiny, folder: Path, case: str) -> Run:
+    objective, form, _ = CASES[case]
+    return tiny.run(folder / case, objective, form, **settings(case))
+
+
+def start(runs: list[Run], rank: int, port: int) -> subprocess.Popen[str]:
+    """One of two processes, as torchrun starts them."""
+    there = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, tiny_module.__file__, *(str(run.path) for run in runs)]
+    environment = os.environ | there | where
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """Every case, trained by one pair of processes."""
+    folder = tmp_path_factory.mktemp("two")
+    runs = {case: run_of(tiny, folder, case) for case in CASES}
+    port = free_port()
+    processes = [start(list(runs.values()), rank, port) for rank in (0, 1)]
+    said = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    return runs
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, Run], case: str) -> None:
+    two, one = by_two[case], run_of(tiny, tmp_path, case)
+    train(one)
+    told = [[event for event in run.events() if isinstance(event, Step)] for run in (one, two)]
+    assert len(told[0]) == len(told[1]) > 0
+    for expected, found in zip(*told, strict=True):
+        assert found.loss == pytest.approx(expected.loss, rel=EXACT)
+        assert found.parts == pytest.approx(expected.parts, rel=10 * EXACT)
+        assert found.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT)
+    for name in ("model.safetensors", "training/heads.safetensors"):
+        expected_weights, found_weights = (load_file(run.checkpoint("last") / name) for run in (one, two))
+        assert expected_weights.keys() == found_weights.keys()
+        for key, weight in expected_weights.items():
+            if not key.endswith("key.bias"):  # no score depends on it: its gradient is rounding
+                torch.testing.assert_close(found_weights[key], weight, rtol=0, atol=EXACT, msg=f"{name} {key}")
+
+
+def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two: dict[str, Run]) -> None:
+    before = load_file(tiny.backbone / "model.safetensors")
+    after = load_file(by_two["pairs"].checkpoint("last") / "model.safetensors")
+    assert all(float((after[name] - before[name]).abs().max()) > 10 * EXACT for name in after)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
+    events = by_two[case].events()
+    for kind in (Step, Saved, Evaluated):
+        steps = [event.step for event in events if isinstance(event, kind)]
+        assert steps == sorted(set(steps))
+    assert by_two[case].status().state == "finished"

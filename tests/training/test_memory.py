@@ -1,0 +1,81 @@
+"""The contrastive batch and the memory of a step are independent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+SMALL, LARGE = 64, 1024
+STEPS = 2
+
+
+def rows_of_32_tokens(folder: Path) -> Path:
+    """2048 labelled pairs whose sentences all reach the limit of 32 tokens."""
+    from contrastcli.data.sources import STARTER
+
+    words = (word for line in (STARTER / "nli.tsv").read_text().splitlines()[1:] * 50 for word in line.split())
+    lines = ["premise\thypothesis\tlabel"]
+    for number in range(2 * LARGE):
+        premise, hypothesis = (" ".join(islice(words, 40)) for _ in range(2))
+        lines.append(f"{premise}\t{number} {hypothesis}\t{('entailment', 'contradiction')[number % 2]}")
+    path = folder / "rows.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def memory_kb(name: str) -> int:
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(name))
+
+
+def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
+    """The peak of a few logged steps above the loaded model, in kB."""
+    import torch
+
+    from contrastcli.settings import config
+    from contrastcli.training.distributed import World
+    from contrastcli.training.plan import make_plan
+    from contrastcli.training.setup import make_trainer
+
+    values = {
+        "objective.name": "pairsupcon",
+        "model.backbone": "starter",
+        "model.max_length": 32,
+        "data.train": data,
+        "dev.data": "none",
+        "train.batch_size": int(batch_size),
+        "train.max_steps": STEPS,
+        "train.log_every": 1,
+        "train.precision": precision,
+        "train.device": "cpu",
+    }
+    plan = make_plan(config.resolve([config.Layer(values, dict.fromkeys(values, "test"))]))
+    trainer = make_trainer(Path(folder), plan, torch.device("cpu"), lambda event: None, lambda: False, World())
+    assert trainer.batcher.table.lengths.min() == 32
+    trainer._save = lambda best: None  # type: ignore[assignment, method-assign]
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
+    before = memory_kb("VmRSS")
+    trainer.train()
+    return memory_kb("VmHWM") - before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are reset through /proc")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_batch_of_1024_takes_little_more_memory_than_one_of_64(tmp_path: Path, precision: str) -> None:
+    data = rows_of_32_tokens(tmp_path)
+
+    def above_the_model(batch_size: int) -> int:
+        command = [sys.executable, __file__, str(data), str(batch_size), precision, str(tmp_path)]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    small, large = above_the_model(SMALL), above_the_model(LARGE)
+    assert small > 50_000  # kB: the graphs of 4,096 tokens are there
+    assert large <= 1.3 * small
+
+
+if __name__ == "__main__":
+    print(measure(*sys.argv[1:]))

@@ -1,0 +1,212 @@
+"""The peer encoder and the perturbed views: trained with the model, saved beside it, and never a part of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contrastcli.data.tokens import TokenTable
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.events import AnyEvent, Saved, Started, Step
+from contrastcli.training.checkpoint import disk_bytes
+from contrastcli.training.loop import Trainer
+from contrastcli.training.views import Perturber, delete, repeat, reverse, shuffle
+from support.resuming import Killed, assert_same, story
+from support.tiny import Tiny, told, train
+from support.trainers import first_batch, gradients, trainer_of
+
+KINDS = ("shuffle", "reverse", "delete", "repeat")
+NAMES = ["anchor", "positive", *(f"{kind}_{n}" for n in (1, 2) for kind in KINDS)]
+CLS, SEP = 2, 3
+
+
+def peer_of(trainer: Trainer) -> SentenceEncoder:
+    peer = trainer.extras["peer"]
+    assert isinstance(peer, SentenceEncoder)
+    return peer
+
+
+# ---- perturbed tokens -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_shuffling_and_reversing_keep_every_token(random: np.random.Generator) -> None:
+    ids = np.arange(20, dtype=np.int32)
+    assert sorted(shuffle(ids, random)) == ids.tolist() != shuffle(ids, random).tolist()
+    assert reverse(ids, random).tolist() == ids.tolist()[::-1]
+
+
+@pytest.mark.parametrize(("length", "changed"), [(0, 0), (1, 0), (2, 0), (3, 1), (10, 2), (13, 3), (30, 6)])
+def test_a_fifth_of_the_tokens_is_deleted_or_repeated(random: np.random.Generator, length: int, changed: int) -> None:
+    ids = np.arange(length, dtype=np.int32)
+    fewer, more = delete(ids, random).tolist(), repeat(ids, random).tolist()
+    assert len(fewer) == length - changed and fewer == sorted(set(fewer))  # in their order
+    assert len(more) == length + changed and set(more) == set(range(length))
+    first = [token for place, token in enumerate(more) if token not in more[:place]]
+    assert sorted(first) == ids.tolist()
+
+
+def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> None:
+    """Not where its like stands first: the end of a sentence of two words in turn would never be touched."""
+    ids = np.tile(np.array([7, 8], dtype=np.int32), 10)
+    ends = {tuple(delete(ids, random)[-6:].tolist()) for _ in range(50)}
+    assert len(ends) > 3
+
+
+def perturber(tiny: Tiny, max_length: int = 32, seed: int = 1) -> Perturber:
+    return Perturber.of(KINDS, load_encoder(tiny.backbone).tokenizer, max_length, seed)
+
+
+def test_special_tokens_stay_at_both_ends_and_no_view_is_too_long(tiny: Tiny) -> None:
+    unknown = 1  # a special token of the tokenizer, but none that it puts around a text
+    table = TokenTable.of([[CLS, unknown, *range(10, 24), unknown, SEP], [CLS, SEP], [CLS, 9, SEP]])
+    found = perturber(tiny, max_length=18)(table, np.array([0, 1, 2]), step=1)
+    assert len(found) == 12 and all(ids.dtype == np.int32 for ids in found)
+    assert all(ids[0] == CLS and ids[-1] == SEP and len(ids) <= 18 for ids in found)
+    assert not {CLS, SEP} & {int(token) for ids in found for token in ids[1:-1]}
+    lengths = [len(ids) for ids in found]
+    assert lengths == [18, 2, 3, 18, 2, 3, 15, 2, 3, 18, 2, 3]  # shuffled, reversed, without three, cut at the limit
+    assert found[3].tolist() == [CLS, unknown, *range(23, 9, -1), unknown, SEP]
+
+
+def test_views_are_a_function_of_the_seed_and_the_step_alone(tiny: Tiny) -> None:
+    table, texts = TokenTable.of([[CLS, *range(10, 25), SEP]] * 2), np.array([0, 1])
+
+    def shown(seed: int, step: int) -> list[list[int]]:
+        return [ids.tolist() for ids in perturber(tiny, seed=seed)(table, texts, step)]
+
+    assert shown(1, 5) == shown(1, 5) != shown(1, 6)
+    assert shown(1, 5) != shown(2, 5)
+    assert shown(1, 5)[0] != shown(1, 5)[1]  # each text has its own draws
+
+
+def test_a_batch_holds_every_view_of_both_encoders(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    batch = first_batch(trainer)
+    assert list(batch.views) == [*NAMES, *(f"peer_{name}" for name in NAMES)]
+    assert len(batch.texts) == 20 * 16 == trainer.plan.sentences_per_step and batch.own == 10 * 16
+    tokens = [batch.table[int(place)].tolist() for place in batch.texts]
+    views = dict(zip(batch.views, (tokens[start : start + 16] for start in range(0, 320, 16)), strict=True))
+    corpus = trainer.batcher.table
+    assert views["anchor"] == [corpus[int(text)].tolist() for text in batch.rows.ids["anchor"]]
+    assert views["positive"] == views["anchor"]
+    assert views["reverse_1"] == views["reverse_2"] == [[CLS, *ids[-2:0:-1], SEP] for ids in views["anchor"]]
+    assert views["shuffle_1"] != views["shuffle_2"] and views["delete_1"] != views["delete_2"]
+    assert all(views[f"peer_{name}"] == views[name] for name in NAMES)
+
+
+# ---- the peer -------------------------------------------------------------------------------------------------------
+
+
+def test_the_peer_begins_as_the_encoder_and_shares_nothing_with_it(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    ours, theirs = (dict(e.backbone.named_parameters()) for e in (trainer.encoder, peer_of(trainer)))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) and ours[name] is not theirs[name] for name in ours)
+    assert peer_of(trainer).training and trainer.stepper.peer is peer_of(trainer)
+
+
+def test_the_peer_draws_its_own_dropout(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    views = trainer.stepper.backward(first_batch(trainer)).views
+    for name in NAMES:
+        assert (views[name] - views[f"peer_{name}"]).abs().amax(dim=1).gt(1e-3).all()
+    trainer.encoder.eval()
+    peer_of(trainer).eval()
+    views = trainer.stepper.backward(first_batch(trainer)).views
+    for name in NAMES:
+        torch.testing.assert_close(views[name], views[f"peer_{name}"])
+
+
+def test_the_peer_does_not_see_padding(tiny: Tiny, tmp_path: Path) -> None:
+    """A peer that is run without attention mask would embed a sentence otherwise beside a longer one."""
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    peer, batch = peer_of(trainer).eval(), first_batch(trainer)
+    lengths = batch.table.lengths[batch.texts]
+    places = batch.own + np.array([lengths[: batch.own].argmax(), lengths[: batch.own].argmin()])
+    assert lengths[places[0]] > lengths[places[1]] + 3
+    together = trainer.stepper._embed(batch, 0, places)
+    alone = peer.pooled(batch.table, batch.texts[places[1:]])
+    torch.testing.assert_close(together[1:], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_reaches_every_weight_of_both(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    trainer.stepper.backward(first_batch(trainer))
+    found = {name: g for name, g in gradients(trainer).items() if name.startswith(("encoder.", "extras.peer."))}
+    assert len(found) == 2 * len(list(trainer.encoder.parameters()))
+    assert [name for name, g in found.items() if not g.abs().sum() > 0] == []
+
+
+def test_the_peer_learns_at_the_encoders_rate(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences", model__head="train-only", train__head_lr=0.5)
+    rates = {id(p): group["peak_lr"] for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert {rates.pop(id(p)) for p in trainer.extras["projection"].parameters()} == {0.5}
+    assert set(rates.values()) == {1e-3}
+    assert len(rates) == 2 * len(list(trainer.encoder.parameters()))
+
+
+def test_one_encoder_has_no_peer(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
+    assert trainer.stepper.peer is None and "peer" not in trainer.extras
+    assert first_batch(trainer).table is trainer.batcher.table
+
+
+# ---- a run with a peer ----------------------------------------------------------------------------------------------
+
+
+def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "pcl", "sentences", train__max_steps=3)
+    train(run)
+    assert told(run, Started)[0].sentences_per_step == 8 * 10 * 2
+    assert told(run, Step)[0].parts.keys() == {"contrast", "peer", "group", "across", "within"}
+    before, after = (load_file(folder / "model.safetensors") for folder in (tiny.backbone, run.checkpoint()))
+    assert after.keys() <= before.keys()
+    folder = run.checkpoint("last") / "training"
+    peer = {n: t for n, t in load_file(folder / "heads.safetensors").items() if n.startswith("peer.backbone")}
+    model = load_encoder(run.checkpoint("last"))
+    assert sum(t.numel() for t in peer.values()) == sum(p.numel() for p in model.backbone.parameters())
+    trained = {f"peer.{name}": tensor for name, tensor in model.named_parameters()}
+    assert all(not torch.equal(peer[name], trained[name]) for name in peer)  # they went apart
+    size = sum(path.stat().st_size for path in run.checkpoint("last").rglob("*.safetensors"))
+    assert disk_bytes(tiny.backbone, with_best=False, peer=True) == pytest.approx(size, rel=0.2)
+    states = {name.partition(".")[0] for name in load_file(folder / "optimizer.safetensors")}
+    assert len(states) == 2 * len(trained)
+
+
+@pytest.mark.parametrize(
+    ("objective", "step", "changes"),
+    [
+        ("pcl", 5, {"model__head": "train-only", "train__token_budget": 600}),
+        ("pcl", 2, {"objective__similarity": "angle", "train__weight_decay": 0.1}),  # before anything was saved
+        ("rankcse", 5, {"objective__distillation": "listnet"}),
+    ],
+)
+def test_a_killed_run_ends_as_if_nothing_had_happened(
+    tiny: Tiny, tmp_path: Path, objective: str, step: int, changes: dict[str, object]
+) -> None:
+    settings = {"train__max_steps": 8, "train__save_every": 4, "dev__every": 4} | changes
+    undisturbed, killed = (
+        tiny.run(tmp_path / name, objective, "sentences", **settings) for name in ("whole", "killed")
+    )
+    train(undisturbed)
+
+    def kill(event: AnyEvent) -> None:
+        if isinstance(event, Step) and event.step == step + 1:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(killed, kill)
+    assert train(killed).status == "finished"
+    assert [event.step for event in told(killed, Saved)][-1] == 8
+    assert_same(killed, undisturbed)
+    assert story(killed) == story(undisturbed)

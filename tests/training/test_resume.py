@@ -1,0 +1,258 @@
+"""A run that was killed and resumed is the run that was not, bit for bit; a kill at any moment leaves it whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from contrastcli.errors import DataError
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import AnyEvent, Done, Started, Step, decode
+from contrastcli.training import checkpoint
+from support import tiny as tiny_module
+from support.resuming import Killed, assert_same, state, story
+from support.tiny import Tiny, train
+
+
+def start(run: Run) -> subprocess.Popen[bytes]:
+    """Train a run, or go on with it, in another process."""
+    command = [sys.executable, tiny_module.__file__, str(run.path)]
+    with open(run.log_path, "ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def kill_after(run: Run, step: int) -> None:
+    """Start a run and kill it as soon as that step is logged."""
+    process = start(run)
+    try:
+        wait_for(process, lambda: any(isinstance(e, Step) and e.step >= step for e in run.events()))
+        process.kill()
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+
+
+def wait_for(process: subprocess.Popen[bytes], condition: object, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and process.poll() is None:  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize(
+    ("objective", "form", "step", "changes"),
+    [
+        ("pairsupcon", "labelled", 25, {"model__head": "keep", "train__head_lr": 1e-2, "train__epochs": 3}),
+        ("pairsupcon", "labelled", 20, {"train__save_every": 20}),  # at an epoch's end
+        ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
+        ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
+        ("simcse", "pairs", 2, {"train__schedule": "cosine", "train__epochs": 1}),  # before anything was saved
+    ],
+)
+def test_a_killed_run_ends_as_if_nothing_had_happened(
+    tiny: Tiny, tmp_path: Path, objective: str, form: str, step: int, changes: dict[str, object]
+) -> None:
+    settings = {"train__epochs": 2, "train__save_every": 5, "dev__every": 10} | changes
+    undisturbed, killed = (tiny.run(tmp_path / name, objective, form, **settings) for name in ("whole", "killed"))
+    train(undisturbed)
+
+    def kill(event: AnyEvent) -> None:
+        if isinstance(event, Step) and event.step == step + 1:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(killed, kill)
+    assert train(killed).status == "finished"
+    assert_same(killed, undisturbed)
+    assert story(killed) == story(undisturbed)
+
+
+def test_a_real_kill_does_not_matter_either(tiny: Tiny, tmp_path: Path) -> None:
+    settings = {"train__epochs": 3, "train__save_every": 3, "dev__every": 5}
+    undisturbed, killed = (tiny.run(tmp_path / name, **settings) for name in ("whole", "killed"))
+    train(undisturbed)
+    kill_after(killed, 25)
+    assert killed.status().state == "killed"
+    assert train(killed).status == "finished"
+    resumed = [event.resumed_from for event in killed.events() if isinstance(event, Started)]
+    assert resumed[0] is None and resumed[1] is not None and resumed[1] >= 24
+    assert_same(killed, undisturbed)
+    assert story(killed) == story(undisturbed)
+
+
+def test_a_grouped_objective_has_epochs_of_different_lengths(tiny: Tiny, tmp_path: Path) -> None:
+    from contrastcli.training.plan import make_plan
+
+    plan = make_plan(tiny.config("supcon", "grouped", train__epochs=6))
+    lengths = [len(plan.order.epoch(number)) for number in range(6)]
+    assert len(set(lengths)) > 1  # else resuming it would show nothing
+    assert plan.steps == sum(lengths)
+    everything = list(plan.batches(0))
+    assert [step for step, _, _ in everything] == list(range(1, plan.steps + 1))
+    assert [epoch for _, epoch, _ in everything][-1] == 6
+    for start_at in (1, lengths[0], lengths[0] + 3, plan.steps):
+        rest = list(plan.batches(start_at))
+        assert [(step, epoch, rows.tolist()) for step, epoch, rows in rest] == [
+            (step, epoch, rows.tolist()) for step, epoch, rows in everything[start_at:]
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("position.json", None, "position.json is missing"),
+        ("heads.safetensors", b"short", "cannot be read"),
+        ("optimizer.safetensors", b"", "cannot be read"),
+        ("position.json", b"{", "cannot be read"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_left_alone(
+    tiny: Tiny, tmp_path: Path, name: str, damage: bytes | None, words: str
+) -> None:
+    run = tiny.run(tmp_path / "one")
+    train(run, lambda event: run.stop_path.touch() if event.step == 2 else None)
+    file = run.checkpoint("last") / "training" / name
+    file.unlink() if damage is None else file.write_bytes(damage)
+    with pytest.raises(DataError, match=words):
+        train(run)
+    assert run.checkpoints() == {"last": "000002"}
+    assert [event.status for event in run.events() if isinstance(event, Done)][-1] == "failed"
+
+
+def test_what_a_killed_process_had_begun_is_removed(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path / "one")
+    train(run, lambda event: run.stop_path.touch() if event.step == 4 else None)
+    torn = run.checkpoints_dir / ".000006.tmp"
+    unnamed = run.checkpoints_dir / "000005"  # renamed, but checkpoints.json was not yet replaced
+    for folder in (torn, unnamed):
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"torn")
+    train(run)
+    assert {folder.name for folder in run.checkpoints_dir.iterdir()} == set(run.checkpoints().values())
+    assert load_file(run.checkpoint() / "model.safetensors")
+
+
+def test_resuming_a_whole_run_takes_no_step(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path / "one")
+    train(run)
+    before = state(run)
+    assert train(run) == Done(step=20, status="finished", code=0)
+    assert state(run) == before
+
+
+def test_a_checkpoint_that_cannot_be_finished_leaves_the_last_one(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny.run(tmp_path / "one", dev__every=5)
+    original = checkpoint.flush_tree
+
+    def interrupted(folder: Path) -> None:
+        if "000010" in folder.name:
+            raise Killed
+        original(folder)
+
+    monkeypatch.setattr(checkpoint, "flush_tree", interrupted)
+    with pytest.raises(Killed):
+        train(run)
+    assert run.checkpoints() == {"last": "000005", "best": "000005"}
+    assert {folder.name for folder in run.checkpoints_dir.iterdir()} == {"000005"}
+
+
+# ---- minutes long ---------------------------------------------------------------------------------------------------
+
+
+def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
+    """A run on real rows with the embedded backbone."""
+    from contrastcli.runs import directory as runs
+    from contrastcli.settings import config
+
+    values: dict[str, object] = {
+        "objective.name": objective,
+        "model.backbone": "starter",
+        "data.train": str(data / "nli" / "pairs.jsonl.gz"),
+        "data.limit": 400,
+        "dev.data": "starter",
+        "dev.every": 10,
+        "train.batch_size": 16,
+        "train.precision": "fp32",
+        "train.device": "cpu",
+        "train.log_every": 1,
+        "train.save_every": 5,
+    } | {name.replace("__", "."): value for name, value in changes.items()}
+    settings = config.resolve([config.Layer(values, dict.fromkeys(values, "test"))])
+    return runs.create(settings, folder.parent, folder.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 25), ("pairsupcon", 34), ("supcon", 47)])
+def test_a_killed_run_on_real_data_ends_as_if_nothing_had_happened(
+    tmp_path: Path, data_folder: Path, objective: str, step: int
+) -> None:
+    settings = {"train__max_steps": 60, "train__epochs": 9}
+    undisturbed, killed = (real(tmp_path / name, data_folder, objective, **settings) for name in ("whole", "killed"))
+    assert start(undisturbed).wait() == 0
+    kill_after(killed, step)
+    assert start(killed).wait() == 0
+    assert_same(killed, undisturbed)
+    assert story(killed) == story(undisturbed)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_any_moment_lose_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    settings = {"train__epochs": 60, "train__save_every": 2, "dev__every": 2, "model__head": "keep"}
+    undisturbed, killed = (tiny.run(tmp_path / name, **settings) for name in ("whole", "killed"))
+    train(undisturbed)
+    draw = random.Random(20)
+    for number in range(20):
+        begun = started(killed)
+        process = start(killed)
+        if number % 4:  # else while it starts
+            wait_for(process, lambda begun=begun: started(killed) > begun)
+        time.sleep(draw.uniform(0, 1.5))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+        assert_whole(killed)
+    assert start(killed).wait() == 0
+    assert [line for line in lines(killed) if decode(line) is None] == []
+    assert_same(killed, undisturbed)
+    assert story(killed) == story(undisturbed)
+
+
+def started(run: Run) -> int:
+    return sum(b'"event":"started"' in line for line in lines(run))
+
+
+def lines(run: Run) -> Sequence[bytes]:
+    return run.events_path.read_bytes().splitlines() if run.events_path.exists() else []
+
+
+def assert_whole(run: Run) -> None:
+    """What checkpoints.json names loads, and no file of a checkpoint is torn; only an event's last line may be."""
+    assert [line for line in lines(run)[:-1] if decode(line) is None] == []
+    named = run.checkpoints()
+    for which in named:
+        folder = run.checkpoint(which)  # type: ignore[arg-type]
+        load_encoder(folder)
+        for path in folder.rglob("*.json"):
+            json.loads(path.read_text())
+    if "last" in named:
+        for path in (run.checkpoint("last") / "training").glob("*.safetensors"):
+            load_file(path)
+    for path in [run.config_path, run.environment_path, run.checkpoints_path, run.alive_path]:
+        assert not path.exists() or path.stat().st_size > 0
+    finals = {folder for folder in run.checkpoints_dir.glob("*") if not folder.name.startswith(".")}
+    for folder in finals:
+        if not (folder.name in named.values() or os.path.getmtime(folder) < os.path.getmtime(run.checkpoints_path)):
+            load_encoder(folder)  # whole, though not yet named

@@ -1,0 +1,314 @@
+"""A step's gradient is that of the whole batch, however it is cut and whether graphs are kept or computed again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+
+from contrastcli.errors import RunError
+from contrastcli.runs.events import AnyEvent, Note
+from contrastcli.settings import catalogue, config
+from contrastcli.settings.catalogue import Spec
+from contrastcli.training.batch import Batch
+from contrastcli.training.distributed import World
+from contrastcli.training.loop import Trainer
+from contrastcli.training.mlm import Masks
+from contrastcli.training.objective import make_heads
+from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
+from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
+from contrastcli.training.step import Outcome
+from support.tiny import Tiny
+from support.trainers import BUDGET, CPU, first_batch, gradients, trainer_of
+
+
+def variants(spec: Spec) -> Iterator[dict[str, object]]:
+    """The defaults, and each setting in turn at its other choices, or at 1 where it is off by default."""
+    yield {}
+    for setting in spec.describe().values():
+        others: list[object] = [choice for choice in setting.choices if choice != setting.default]
+        if setting.kind is bool:
+            others = [not setting.default]
+        elif setting.kind in (int, float) and setting.default == 0:
+            others = [1]
+        yield from ({f"objective__{setting.name}": other} for other in others)
+
+
+def cases() -> Iterator[object]:
+    """Every objective on every form of rows that it takes; of those that share a loss the first in its variants."""
+    seen: set[str] = set()
+    for spec in catalogue.BUILT_IN:
+        heads = [{"model__head": head} for head in ("train-only", "keep")]
+        wanted = [{}] if spec.loss in seen else [*variants(spec), *heads]
+        seen.add(spec.loss)
+        for form in spec.needs:
+            for changes in wanted:
+                words = [f"{key.split('__')[1]}={value}" for key, value in changes.items()]
+                yield pytest.param(spec.name, form, changes, id="-".join([spec.name, form, *words]))
+
+
+def direct(trainer: Trainer, batch: Batch, pieces: list) -> Tensor:
+    """The textbook way: one graph from the texts to the loss, one backward pass. Returns the loss."""
+    stepper = trainer.stepper
+    pooled = [torch.empty(0)] * len(batch.texts)
+    for number, piece in enumerate(pieces):
+        set_seed(stepper.run_seed, batch.step, CHUNK, number)
+        encoder = stepper.encoder if piece[0] < batch.own else trainer.extras["peer"]
+        for place, vector in zip(piece, encoder.pooled(batch.table, batch.texts[piece]), strict=True):
+            pooled[place] = vector
+    set_seed(stepper.run_seed, batch.step, LOSS)
+    vectors = stepper.projection(torch.stack(pooled))
+    count = len(batch.rows.ids["anchor"])
+    views = {view: vectors[i * count : (i + 1) * count] for i, view in enumerate(batch.views)}
+    given = stepper.teachers.views(batch.rows, CPU) if stepper.teachers else {}
+    loss, _ = stepper.loss(views | given, batch.rows, stepper.heads)
+    if stepper.mlm:
+        masks = stepper.mlm.draw(batch.table, batch.texts, pieces, stepper.run_seed, batch.step)
+        loss = loss + stepper.mlm.weight * masked_loss(trainer, masks, batch.step)
+    loss.backward()
+    return loss.detach()
+
+
+def masked_loss(trainer: Trainer, masks: Masks, step: int) -> Tensor:
+    """The mean cross-entropy over all masked tokens of the batch."""
+    mlm = trainer.stepper.mlm
+    assert mlm is not None
+    logits, targets = [], []
+    for number, (ids, real, labels) in enumerate(masks.chunks):
+        set_seed(trainer.stepper.run_seed, step, MLM, number)
+        hidden = trainer.encoder.backbone(ids, real).last
+        logits.append(mlm.head(hidden[labels >= 0]))
+        targets.append(labels[labels >= 0])
+    return torch.nn.functional.cross_entropy(torch.cat(logits), torch.cat(targets))
+
+
+def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """To 1e-5 of each gradient's norm, or of a millionth of the norm of all: key biases have none but rounding."""
+    assert found.keys() == expected.keys()
+    total = torch.stack([g.norm() for g in expected.values()]).norm()
+    assert total > 1e-3
+    for name, gradient in expected.items():
+        error = (found[name] - gradient).norm()
+        assert error <= 1e-5 * max(gradient.norm(), 1e-2 * total), f"{name}: {error:.2e} of {gradient.norm():.2e}"
+
+
+@pytest.mark.parametrize(("objective", "form", "changes"), list(cases()))
+def test_cached_and_kept_gradients_are_those_of_one_graph(
+    tiny: Tiny, tmp_path: Path, objective: str, form: str, changes: dict[str, object]
+) -> None:
+    trainer = trainer_of(tiny, tmp_path, objective, form, **changes)
+    batch = first_batch(trainer)
+    pieces, _ = trainer.stepper.cut(batch)
+    assert len(pieces) >= 4
+    loss = direct(trainer, batch, pieces)
+    expected = gradients(trainer)
+    for keep_graph in (True, False):
+        outcome = trainer.stepper.backward_in(batch, pieces, keep_graph)
+        torch.testing.assert_close(outcome.loss, loss, rtol=1e-5, atol=1e-6)
+        assert_equal(gradients(trainer), expected)
+
+
+def test_every_objective_and_form_has_a_case() -> None:
+    names = {(case.values[0], case.values[1]) for case in cases()}
+    assert names == {(spec.name, form) for spec in catalogue.BUILT_IN for form in spec.needs}
+
+
+def test_dropout_differs_from_step_to_step_and_repeats_with_it(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
+    batch = first_batch(trainer)
+    pieces, _ = trainer.stepper.cut(batch)
+    losses = [
+        trainer.stepper.backward_in(dataclasses.replace(batch, step=step), pieces, True).loss for step in (1, 1, 2)
+    ]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_a_sentence_and_its_positive_get_different_dropout(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
+    outcome = trainer.stepper.backward(first_batch(trainer))
+    assert (outcome.views["anchor"] - outcome.views["positive"]).abs().amax(dim=1).gt(1e-3).all()
+
+
+def test_graphs_are_kept_only_where_the_whole_batch_fits_the_budget(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
+    batch = first_batch(trainer)
+    lengths = batch.table.lengths[batch.texts]
+    for budget in (BUDGET, 100, 10_000):
+        trainer.stepper.token_budget = budget
+        pieces, keep = trainer.stepper.cut(batch)
+        together = sum(len(piece) * int(lengths[piece].max()) for piece in pieces)
+        assert max(len(piece) * int(lengths[piece].max()) for piece in pieces) <= budget
+        assert keep == (budget == 10_000)
+        assert not keep or together <= budget
+
+
+def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", objective__mlm_weight=1.0, objective__mlm_probability=0.9)
+    stepper, batch = trainer.stepper, first_batch(trainer)
+    assert stepper.mlm is not None
+    stepper.mlm._special = stepper.mlm._special[:0]  # a tokenizer that does not name its padding
+    masks = stepper.mlm.draw(batch.table, batch.texts, stepper.cut(batch)[0], 1, 1)
+    assert any((~real).any() for _, real, _ in masks.chunks)
+    assert not any((labels[~real] >= 0).any() for _, real, labels in masks.chunks)
+
+
+# ---- memory that runs out -------------------------------------------------------------------------------------------
+
+
+class Small:
+    """A device that holds the graphs of so many tokens, in the place of `SentenceEncoder.pooled`."""
+
+    def __init__(self, trainer: Trainer, tokens: int) -> None:
+        self.pooled, self.tokens = trainer.encoder.pooled, tokens
+        trainer.encoder.pooled = self  # type: ignore[assignment, method-assign]
+
+    def __call__(self, table: object, texts: object, precision: str) -> Tensor:
+        if torch.is_grad_enabled() and len(texts) * int(table.lengths[texts].max()) > self.tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return self.pooled(table, texts, precision)
+
+
+def update(trainer: Trainer) -> tuple[Outcome, dict[str, Tensor]]:
+    """One update; the outcome, and every parameter after it."""
+    set_rate(trainer.optimizer, trainer.config.train, 1, 10)
+    outcome, _ = trainer._update(first_batch(trainer))
+    return outcome, {name: p.detach().clone() for name, p in trainer.encoder.named_parameters()}
+
+
+def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(tiny: Tiny, tmp_path: Path) -> None:
+    told: list[AnyEvent] = []
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+    trainer.emit, trainer.stepper.token_budget = told.append, 800
+    Small(trainer, 50)
+    outcome, weights = update(trainer)
+    smaller = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+    smaller.stepper.token_budget = 200
+    expected, expected_weights = update(smaller)
+    assert trainer.stepper.token_budget == 200
+    assert [event.text for event in told if isinstance(event, Note)] == [
+        "memory ran out: the step starts again with at most 400 tokens at once",
+        "memory ran out: the step starts again with at most 200 tokens at once",
+    ]
+    assert outcome.loss == expected.loss
+    assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
+
+
+def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+    trainer.stepper.token_budget = 400
+    Small(trainer, 0)
+    with pytest.raises(RunError, match="memory ran out with 100 tokens") as raised:
+        update(trainer)
+    assert "smaller batch" in raised.value.hint
+
+
+def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path / "one", "simcse", "pairs")
+    trainer.world, trainer.stepper.token_budget = World(rank=0, size=2), 400  # the other cannot follow in mid-step
+    Small(trainer, 0)
+    with pytest.raises(RunError, match="memory ran out with 400 tokens at once") as raised:
+        update(trainer)
+    assert "--resume one --token-budget 200" in raised.value.hint
+
+
+def test_other_errors_of_a_step_are_not_taken_for_a_lack_of_memory(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+
+    def broken(*_: object) -> Tensor:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    trainer.encoder.pooled = broken  # type: ignore[assignment, method-assign]
+    with pytest.raises(RuntimeError, match="shapes"):
+        update(trainer)
+
+
+# ---- optimiser, schedule and seeds ----------------------------------------------------------------------------------
+
+SCHEDULES = {
+    ("linear", 0.0): [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1],
+    ("linear", 0.2): [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125],
+    ("constant", 0.0): [1.0] * 10,
+    ("constant", 0.4): [0.25, 0.5, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+    ("cosine", 0.0): [1.0, 0.97553, 0.90451, 0.79389, 0.65451, 0.5, 0.34549, 0.20611, 0.09549, 0.02447],
+    ("cosine", 0.6): [1 / 6, 1 / 3, 0.5, 2 / 3, 5 / 6, 1.0, 1.0, 0.85355, 0.5, 0.14645],
+    ("linear", 1.0): [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
+}
+
+
+@pytest.mark.parametrize(("schedule", "warmup"), list(SCHEDULES))
+def test_the_rate_rises_and_falls_as_written_by_hand(schedule: str, warmup: float) -> None:
+    settings = config.Train(schedule=schedule, warmup=warmup)  # type: ignore[arg-type]
+    found = [rate(settings, step, 10) for step in range(1, 11)]
+    assert found == pytest.approx(SCHEDULES[schedule, warmup], abs=1e-5)
+
+
+@pytest.mark.parametrize(("head_lr", "expected"), [(0.0, 1e-3), (0.5, 0.5)])
+@pytest.mark.parametrize("head", ["train-only", "keep"])
+def test_heads_have_a_rate_of_their_own(tiny: Tiny, tmp_path: Path, head: str, head_lr: float, expected: float) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head=head, train__head_lr=head_lr)
+    rates = {id(p): group["lr"] for group in trainer.optimizer.param_groups for p in group["params"]}
+    dense = trainer.encoder.dense or trainer.extras["projection"]
+    heads = [*dense.parameters(), *trainer.stepper.heads.parameters()]
+    assert {rates.pop(id(p)) for p in heads} == {expected}
+    assert set(rates.values()) == {1e-3}
+    assert len(rates) == len(list(trainer.encoder.backbone.parameters()))
+
+
+def test_weights_decay_and_vectors_do_not(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__weight_decay=0.1, train__lr=0.5)
+    parameters = [p for group in trainer.optimizer.param_groups for p in group["params"]]
+    for parameter in parameters:
+        parameter.data.fill_(1.0)
+        parameter.grad = torch.zeros_like(parameter)
+    trainer.optimizer.step()
+    for parameter in parameters:
+        assert parameter.unique().tolist() == pytest.approx([0.95 if parameter.ndim > 1 else 1.0])
+
+
+def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_told(tiny: Tiny) -> None:
+    gradient = torch.tensor([3.0, 0.0, -4.0])
+    for clip, expected in [(0.0, 1.0), (10.0, 1.0), (1.0, 0.2)]:
+        parameter = torch.nn.Parameter(torch.zeros(3))
+        parameter.grad = gradient.clone()
+        assert float(gradient_norm([parameter], clip)) == pytest.approx(5.0)
+        torch.testing.assert_close(parameter.grad, expected * gradient)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
+def test_the_optimiser_is_the_one_asked_for(tiny: Tiny, tmp_path: Path, name: str, kind: type) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
+    settings = replace(trainer.config.train, optimizer=name)
+    assert type(make_optimizer(settings, trainer.encoder, trainer.extras)) is kind
+
+
+def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:
+    found = {
+        seed_of(seed, step, stream, chunk)
+        for seed in (0, 1, 2**32 - 1)
+        for step in range(4)
+        for stream in range(5)
+        for chunk in range(4)
+    }
+    assert len(found) == 3 * 4 * 5 * 4
+    assert all(0 <= seed < 2**63 for seed in found)
+
+
+def test_fresh_heads_are_the_seeds_alone(tiny: Tiny, tmp_path: Path) -> None:
+    first, again, other = (
+        trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__seed=seed).extras.state_dict() for seed in (1, 1, 2)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_a_kept_head_and_the_losses_heads_are_drawn_apart(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head="keep")
+    assert trainer.encoder.dense is not None
+    dense = trainer.encoder.dense.linear.weight.flatten()
+    assert not torch.equal(dense, trainer.stepper.heads["classifier"].weight.flatten()[: len(dense)])
+    assert make_heads(trainer.config.spec, 32).keys() == trainer.stepper.heads.keys()

@@ -1,0 +1,213 @@
+"""Teachers: named like any model, run once a sentence by their own contract, and never trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contrastcli.errors import DataError, UsageError
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.runs.events import AnyEvent, Done, Progress, Step
+from contrastcli.settings import catalogue
+from contrastcli.settings.catalogue import RankCSE
+from contrastcli.settings.config import cache_dir
+from contrastcli.training.distributed import World
+from contrastcli.training.plan import make_plan
+from contrastcli.training.setup import make_trainer
+from contrastcli.training.teachers import Teacher, named_teachers
+from support import tiny as tiny_module
+from support.tiny import SPECIAL, Tiny, told, train, write_backbone
+from support.trainers import CPU, first_batch, trainer_of
+
+
+def named(words: str) -> list[Teacher]:
+    return named_teachers(RankCSE(teachers=words))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder of another width, another vocabulary, another pooling and normalised vectors."""
+    folder = tmp_path_factory.mktemp("stranger")
+    words = tiny_module.WORDS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny_module, "WORDS", words[::-1])
+        write_backbone(folder / "backbone", hidden_size=16, intermediate_size=24)
+    encoder = load_encoder(folder / "backbone", "cls")
+    encoder.normalize = True
+    save_encoder(encoder, folder / "model")
+    return folder / "model"
+
+
+# ---- how they are named ---------------------------------------------------------------------------------------------
+
+
+def test_teachers_are_named_with_a_pooling_and_a_weight_where_they_need_one() -> None:
+    assert named("runs/one") == [Teacher("runs/one", 1.0, None)]
+    assert named("owner/a@v2:cls=0.33, C:\\models\\b = 2,starter:last-mean") == [
+        Teacher("owner/a@v2", 0.33, "cls"),
+        Teacher("C:\\models\\b", 2.0, None),
+        Teacher("starter", 1.0, "last-mean"),
+    ]
+
+
+def test_a_teacher_is_written_as_it_is_read() -> None:
+    teachers = named("owner/a@v2:cls=0.1, C:\\models\\b,starter:last-mean=3e-7")
+    assert named(",".join(map(str, teachers))) == teachers
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("", "names none"),
+        (" ", "names none"),
+        ("a,,b", "an empty name"),
+        ("=0.3", "an empty name"),
+        ("a=much", "'much' of 'a=much' is no weight"),
+        ("a=0", "'0' of 'a=0' is no weight"),
+        ("a=-1", "'-1' of 'a=-1' is no weight"),
+        ("a=inf,b", "'inf' of 'a=inf' is no weight"),
+        ("a=nan,b", "'nan' of 'a=nan' is no weight"),
+    ],
+)
+def test_what_names_no_teacher_is_said_with_a_remedy(words: str, what: str) -> None:
+    with pytest.raises(UsageError, match=what) as raised:
+        named(words)
+    assert any(word in raised.value.hint for word in ("--teachers", "NAME"))
+
+
+def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> None:
+    assert named_teachers(RankCSE(gamma=0.0)) == named_teachers(RankCSE(gamma=0.0, teachers="a=b")) == []
+    assert named_teachers(catalogue.SimCSE()) == []
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers="", objective__gamma=0.0, train__max_steps=2)
+    train(run)
+    assert told(run, Step)[-1].parts.keys() == {"contrast", "consistency"}
+
+
+def test_a_run_without_its_teacher_does_not_begin(tiny: Tiny) -> None:
+    with pytest.raises(UsageError, match="teachers names none"):
+        make_plan(tiny.config("rankcse", "sentences", objective__teachers=""))
+
+
+def test_a_teacher_that_does_not_exist_is_an_error_of_data(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers="./nowhere")
+    with pytest.raises(DataError, match=r"there is no folder './nowhere'"):
+        train(run)
+    assert told(run, Done)[-1].status == "failed"
+
+
+# ---- what they say --------------------------------------------------------------------------------------------------
+
+
+def cosines(encoder: SentenceEncoder, first: list[str], second: list[str]) -> np.ndarray:
+    """Of each text of one list with each of the other, by the model alone."""
+    u, v = (encoder.encode(texts).astype(np.float64) for texts in (first, second))
+    return (u / np.linalg.norm(u, axis=1)[:, None]) @ (v / np.linalg.norm(v, axis=1)[:, None]).T
+
+
+@pytest.mark.parametrize("form", ["sentences", "pairs"])
+def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
+    tiny: Tiny, tmp_path: Path, stranger: Path, form: str
+) -> None:
+    trainer = trainer_of(
+        tiny, tmp_path, "rankcse", form, objective__teachers=f"{stranger}=0.33,{tiny.backbone}:first-last=0.67"
+    )
+    rows = first_batch(trainer).rows
+    assert trainer.stepper.teachers is not None
+    views = trainer.stepper.teachers.views(rows, CPU)
+    texts = {view: [trainer.plan.corpus.texts[int(i)] for i in rows.ids[view]] for view in ("anchor", "positive")}
+    assert (texts["anchor"] == texts["positive"]) == (form == "sentences")
+    first = cosines(load_encoder(stranger), texts["anchor"], texts["positive"])
+    second = cosines(load_encoder(tiny.backbone, "first-last"), texts["anchor"], texts["positive"])
+    assert views["teacher"].shape == (16, 16 + 32)
+    torch.testing.assert_close(views["teacher"].norm(dim=1), torch.ones(16))
+    found = (views["teacher"] @ views["teacher_positive"].T).double().numpy()
+    np.testing.assert_allclose(found, 0.33 * first + 0.67 * second, atol=1e-5)
+
+
+def test_a_teacher_reads_with_its_own_tokenizer(tiny: Tiny, stranger: Path) -> None:
+    ours, theirs = (load_encoder(folder).tokenizer for folder in (tiny.backbone, stranger))
+    assert ours.encode(["ba den"], 8) != theirs.encode(["ba den"], 8)  # else the test above would not show it
+    assert ours.vocabulary()[: len(SPECIAL)] == theirs.vocabulary()[: len(SPECIAL)]
+
+
+def test_shares_are_what_the_weights_are_of_their_sum(tiny: Tiny, tmp_path: Path, stranger: Path) -> None:
+    views = []
+    for words in (f"{stranger}=1,{tiny.backbone}=3", f"{stranger}=0.25,{tiny.backbone}=0.75"):
+        trainer = trainer_of(tiny, tmp_path, "rankcse", "sentences", objective__teachers=words)
+        assert trainer.stepper.teachers is not None
+        views.append(trainer.stepper.teachers.views(first_batch(trainer).rows, CPU)["teacher"])
+    assert torch.equal(*views)
+
+
+# ---- what they cost -------------------------------------------------------------------------------------------------
+
+
+def test_each_distinct_sentence_is_encoded_once_for_all_runs(
+    tiny: Tiny, tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    original = SentenceEncoder.blocks
+
+    def blocks(self: SentenceEncoder, texts: list[str], **rest: object) -> object:
+        encoded.extend(texts)
+        return original(self, texts, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SentenceEncoder, "blocks", blocks)
+    said: list[AnyEvent] = []
+    for epochs in (1, 3):
+        config = tiny.config("rankcse", "pairs", objective__teachers=str(stranger), train__epochs=epochs)
+        plan = make_plan(config)
+        make_trainer(tmp_path, plan, CPU, said.append, lambda: False, World())
+    assert sorted(encoded) == sorted(set(plan.corpus.texts))
+    progress = [(e.done, e.total) for e in said if isinstance(e, Progress) and e.what == "encoding by a teacher"]
+    assert progress[-1] == (len(encoded), len(encoded))
+    assert len(list((cache_dir() / "vectors").iterdir())) == 1
+
+
+def test_a_teacher_is_left_as_it_was(tiny: Tiny, place: Path, stranger: Path) -> None:
+    before = {path: path.read_bytes() for path in stranger.rglob("*") if path.is_file()}
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(stranger), train__max_steps=3)
+    train(run)
+    assert {path: path.read_bytes() for path in stranger.rglob("*") if path.is_file()} == before
+    kept = load_file(run.checkpoint("last") / "training" / "heads.safetensors")
+    assert not any("teacher" in name for name in kept)
+
+
+def test_a_run_says_who_taught_it(tiny: Tiny, place: Path, stranger: Path) -> None:
+    words = f"{stranger}=2,{tiny.backbone}"
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=1)
+    train(run)
+    assert json.loads(run.environment_path.read_text())["teachers"] == [
+        {"name": str(folder), "folder": str(folder), "revision": None} for folder in (stranger, tiny.backbone)
+    ]
+    assert run.config().flat()["objective.teachers"] == words
+
+
+def test_a_run_may_teach(tiny: Tiny, place: Path) -> None:
+    """With its best checkpoint."""
+    teacher = tiny.run(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
+    train(teacher)
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(teacher.path), train__max_steps=2)
+    assert train(run).status == "finished"
+    expected = load_encoder(teacher.checkpoint()).encode(make_plan(run.config()).corpus.texts)
+    (file,) = (cache_dir() / "vectors").iterdir()
+    assert np.array_equal(np.load(file), expected)
+
+
+@pytest.mark.parametrize("how", ["listnet", "listmle"])
+def test_a_student_comes_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, stranger: Path, how: str) -> None:
+    distances = {}
+    for gamma in (100.0, 1e-6):
+        changes: dict[str, object] = {"objective__teachers": str(stranger), "objective__gamma": gamma}
+        changes |= {"objective__distillation": how, "train__epochs": 2, "dev__data": "none"}
+        run = tiny.run(place.with_name(str(gamma)), "rankcse", "sentences", **changes)
+        train(run)
+        distances[gamma] = [event.parts["distillation"] for event in told(run, Step)]
+    assert distances[100.0][0] == distances[1e-6][0]
+    assert sum(distances[100.0][-10:]) < 0.98 * sum(distances[1e-6][-10:])  # type: ignore[arg-type]

@@ -1,0 +1,269 @@
+"""A run from its first event to its last: what it says, what it keeps, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Saved, Started, Step
+from contrastcli.settings.config import Train
+from contrastcli.training.dev import DevSet
+from contrastcli.training.optim import rate
+from support.tiny import Tiny, told, train
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let the dev set say these scores, one an evaluation, step 0 first."""
+
+    def script(*scores: float | None) -> None:
+        left = iter(scores)
+
+        def evaluate(self: DevSet, encoder: object, step: int) -> Evaluated:
+            return Evaluated(step=step, spearman=next(left), alignment=0.1, uniformity=-1.0, pairs=30)
+
+        monkeypatch.setattr(DevSet, "evaluate", evaluate)
+
+    return script
+
+
+# ---- what a run says ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_tells_its_story_in_order(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, dev__every=10, train__log_every=7)
+    assert train(run) == Done(step=20, status="finished", code=0)
+    story = [(type(event).__name__, event.step) for event in run.events() if not isinstance(event, Note)]
+    steps = [("Step", 1), ("Angles", 1), ("Step", 7), ("Angles", 7)]
+    middle = [("Evaluated", 10), ("Saved", 10), ("Step", 14), ("Angles", 14)]
+    end = [("Step", 20), ("Angles", 20), ("Evaluated", 20), ("Saved", 20), ("Done", 20)]
+    assert [(name, step) for name, step in story if name != "Progress"] == [
+        ("Started", 0),
+        ("Evaluated", 0),
+        *steps,
+        *middle,
+        *end,
+    ]
+    started = told(run, Started)[0]
+    assert (started.steps, started.steps_per_epoch, started.batch_size, started.sentences_per_step) == (20, 20, 8, 16)
+    assert (started.negatives_per_anchor, started.device, started.precision) == (14, "cpu", "fp32")
+    assert run.status().state == "finished"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"train__warmup": 0.25}, {"train__schedule": "cosine", "train__epochs": 2}, {"train__schedule": "constant"}],
+)
+def test_the_logged_rate_is_the_one_that_the_optimiser_used(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]
+) -> None:
+    used: list[float] = []
+    original = torch.optim.AdamW.step
+
+    def step(self: torch.optim.AdamW) -> None:
+        used.append(self.param_groups[0]["lr"])
+        original(self)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    run = tiny.run(place, train__max_steps=15, **changes)
+    train(run)
+    settings = Train(**{key.removeprefix("train__"): value for key, value in changes.items()})  # type: ignore[arg-type]
+    assert [event.lr for event in told(run, Step)] == used
+    assert used == pytest.approx([1e-3 * rate(settings, step, 15) for step in range(1, 16)])
+
+
+def test_loss_is_the_sum_of_its_parts_and_epochs_are_counted(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, objective__beta=3.0, train__epochs=2, train__max_steps=30)
+    train(run)
+    steps = told(run, Step)
+    for event in steps:
+        parts = event.parts
+        assert event.loss == pytest.approx(parts["classification"] + 3 * parts["contrast"], rel=1e-5)  # type: ignore[operator]
+        assert event.grad_norm is not None and event.grad_norm > 0
+    assert [event.epoch for event in steps] == pytest.approx([step / 20 for step in range(1, 31)], abs=1e-4)
+
+
+def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "sentences", train__epochs=6, dev__data="none")
+    train(run)
+    losses = [event.loss for event in told(run, Step)]
+    assert sum(losses[-20:]) < 0.5 * sum(losses[:20])  # type: ignore[arg-type]
+    gaps = [event.negative - event.positive for event in told(run, Angles)]  # type: ignore[operator]
+    assert gaps[-1] > gaps[0] + 10  # degrees
+
+
+def test_notes_of_settings_and_data_are_told(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "labelled", model__max_length=100, train__max_steps=1)
+    train(run)
+    notes = [event.text for event in told(run, Note)]
+    assert any("became" in note for note in notes)
+    assert any("max_length is 32, the most that this backbone reads" in note for note in notes)
+
+
+# ---- what it keeps --------------------------------------------------------------------------------------------------
+
+
+def test_best_keeps_the_model_and_last_what_resuming_needs(
+    tiny: Tiny, place: Path, scripted: Callable[..., None]
+) -> None:
+    scripted(0.99, 0.1, 0.5, 0.3, 0.4)
+    run = tiny.run(place, dev__every=5)
+    train(run)
+    assert run.checkpoints() == {"last": "000020", "best": "000010"}
+    assert {path.name for path in run.checkpoints_dir.iterdir()} == {"000010", "000020"}
+    best, last = files(run.checkpoint("best")), files(run.checkpoint("last"))
+    assert {name for name in last if name.startswith("training/")} == {
+        "training/heads.safetensors",
+        "training/optimizer.safetensors",
+        "training/position.json",
+    }
+    assert best == {name for name in last if not name.startswith("training/")}
+    assert [(event.step, event.best) for event in told(run, Saved)] == [
+        (5, True),
+        (10, True),
+        (15, False),
+        (20, False),
+    ]
+    assert [event.best for event in told(run, Evaluated)] == [False, True, True, False, False]
+
+
+def test_the_untrained_score_is_shown_and_no_candidate(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
+    scripted(0.9, 0.1, 0.2)
+    run = tiny.run(place, dev__every=10)
+    train(run)
+    assert told(run, Evaluated)[0].spearman == 0.9
+    assert run.checkpoints()["best"] == "000020"
+    assert run.status().best == 0.2
+
+
+def test_a_new_best_is_saved_between_saves(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
+    scripted(0.0, 0.1, 0.3, 0.2, 0.25, 0.2)
+    run = tiny.run(place, dev__every=4, train__save_every=10)
+    train(run)
+    assert [event.step for event in told(run, Saved)] == [4, 8, 10, 20]
+    assert run.checkpoints() == {"last": "000020", "best": "000008"}
+
+
+def test_the_best_model_scores_what_was_told(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, dev__every=5, train__epochs=2)
+    train(run)
+    from contrastcli.data.sources import load_scored
+
+    pairs = load_scored(str(tiny.dev))
+    assert pairs is not None
+    best = load_encoder(run.checkpoint("best"))
+    again = DevSet.of(pairs, best).evaluate(best, 0)
+    scores = {event.step: event.spearman for event in told(run, Evaluated) if event.step}
+    assert scores[int(run.checkpoints()["best"])] == again.spearman == max(scores.values())  # type: ignore[type-var]
+
+
+def test_without_a_dev_set_there_is_no_best_and_last_counts(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, dev__data="none", dev__every=8)
+    train(run)
+    assert run.checkpoints() == {"last": "000020"}
+    assert run.checkpoint().name == "000020"
+    assert told(run, Evaluated) == []
+    assert [event.step for event in told(run, Saved)] == [8, 16, 20]
+
+
+def test_an_undefined_score_is_never_the_best(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
+    scripted(None, None, 0.2, None)
+    run = tiny.run(place, dev__every=7)
+    train(run)
+    assert run.checkpoints() == {"last": "000020", "best": "000014"}
+
+
+def test_training_stops_when_patience_ends_and_keeps_its_last_state(
+    tiny: Tiny, place: Path, scripted: Callable[..., None]
+) -> None:
+    scripted(0.0, 0.1, 0.3, 0.3, 0.2, 0.9, 0.9, 0.9, 0.9, 0.9)
+    run = tiny.run(place, dev__every=2, dev__patience=2, train__save_every=20)
+    assert train(run) == Done(step=8, status="finished", code=0)
+    assert run.checkpoints() == {"last": "000008", "best": "000004"}
+    assert told(run, Note)[-1].text == "stopped early: 2 evaluations without a best"
+
+
+def test_an_early_stop_that_a_kill_cut_short_takes_no_further_step(
+    tiny: Tiny, place: Path, scripted: Callable[..., None]
+) -> None:
+    def killed(event: AnyEvent) -> None:
+        if isinstance(event, Note) and "stopped early" in event.text:
+            raise SystemExit
+
+    run = tiny.run(place, dev__every=2, dev__patience=2)
+    scripted(0.0, 0.3, 0.2, 0.2)
+    with pytest.raises(SystemExit):
+        train(run, killed)
+    assert train(run) == Done(step=6, status="finished", code=0)
+
+
+def test_a_collapsing_score_is_said_as_it_happens(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
+    scripted(0.9, 0.6, 0.51, 0.49, None)
+    run = tiny.run(place, dev__every=5)
+    train(run)
+    falls = [(event.step, event.text) for event in told(run, Note) if "collapsing" in event.text]
+    assert [step for step, _ in falls] == [15, 20]
+    assert "fell to 49.00 from 60.00 at step 5" in falls[0][1]
+    assert "undefined" in falls[1][1]
+
+
+def test_a_head_for_training_only_is_dropped_and_a_kept_one_is_in_the_model(tiny: Tiny, place: Path) -> None:
+    for head, kept in [("train-only", False), ("keep", True)]:
+        run = tiny.run(place.with_name(head), "simcse", "sentences", model__head=head, train__max_steps=2)
+        train(run)
+        assert (load_encoder(run.checkpoint()).dense is not None) == kept
+        assert any(name.startswith("2_Dense") for name in files(run.checkpoint())) == kept
+        heads = load_file(run.checkpoint("last") / "training" / "heads.safetensors")
+        assert any(name.startswith("projection") for name in heads) != kept
+
+
+def test_the_backbone_stays_as_it_is(tiny: Tiny, place: Path) -> None:
+    before = {path: path.read_bytes() for path in tiny.backbone.iterdir()}
+    run = tiny.run(place, train__max_steps=3)
+    train(run)
+    assert {path: path.read_bytes() for path in tiny.backbone.iterdir()} == before
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        assert (run.checkpoint() / name).is_file()
+
+
+# ---- precision and seeds --------------------------------------------------------------------------------------------
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    return load_file(run.checkpoint("last") / "model.safetensors")
+
+
+def test_bf16_trains_finite_fp32_weights_and_repeats_itself(tiny: Tiny, place: Path) -> None:
+    made = []
+    for name, changes in [("a", {}), ("b", {}), ("c", {"train__seed": 7}), ("d", {"train__precision": "fp32"})]:
+        run = tiny.run(place.with_name(name), **{"train__precision": "bf16", "train__max_steps": 8, **changes})
+        train(run)
+        assert all(event.loss is not None for event in told(run, Step))
+        made.append(weights(run))
+    assert {tensor.dtype for tensor in made[0].values()} == {torch.float32}
+    first, again, other_seed, full = made
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not all(torch.equal(first[name], other_seed[name]) for name in first)
+    assert not all(torch.equal(first[name], full[name]) for name in first)
+    for name in first:
+        torch.testing.assert_close(first[name], full[name], rtol=0, atol=0.02)
+
+
+def test_runs_of_one_seed_are_equal_and_of_another_differ(tiny: Tiny, place: Path) -> None:
+    made = []
+    for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
+        run = tiny.run(place.with_name(name), train__seed=seed, train__max_steps=6)
+        train(run)
+        made.append(weights(run))
+    assert all(torch.equal(made[0][name], made[1][name]) for name in made[0])
+    assert not any(torch.equal(made[0][name], made[2][name]) for name in made[0] if name.endswith("query.weight"))

@@ -1,0 +1,198 @@
+"""What is being set up in the app: what is kept and what goes, what is said of each setting, and the command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs import directory as runs
+from contrastcli.settings import catalogue, config
+from contrastcli.tui.setup import fields
+from contrastcli.tui.setup.draft import Draft
+from support.command import Contrast
+
+OBJECTIVES = [spec.name for spec in catalogue.BUILT_IN]
+
+
+def typed(preset: str, **settings: str) -> Draft:
+    """A draft with settings typed as objective__tau="0.07"."""
+    draft = Draft(preset, {})
+    for key, text in settings.items():
+        draft.type(key.replace("__", "."), text)
+    return draft
+
+
+def test_another_objective_keeps_what_was_typed_and_resets_what_was_inherited():
+    draft = typed("starter", objective__tau="0.07", objective__name="simace")
+    shown = draft.config.flat()
+    assert shown["objective.tau"] == 0.07
+    assert (shown["objective.similarity"], shown["objective.margin"]) == ("angle", 10.0)
+    assert shown["model.backbone"] == "starter"
+
+
+def test_what_an_objective_has_no_use_for_waits_for_one_that_has():
+    draft = typed("starter", objective__beta="2", objective__name="simace")
+    assert draft.words == ["--preset", "starter", "--objective", "simace"]
+    draft.type("objective.name", "pairsupcon")
+    assert draft.words == ["--preset", "starter", "--beta", "2"]
+
+
+def test_a_preset_brings_its_objective_and_keeps_what_was_typed():
+    draft = typed("starter", objective__name="supcon", train__lr="1e-4")
+    draft.choose_preset("simace-bert-base")
+    assert draft.config.spec.name == "simace"
+    assert draft.words == ["--preset", "simace-bert-base", "--lr", "1e-4"]
+
+
+@pytest.mark.parametrize("text", ["", "0.05", " 0.050 "])
+def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text):
+    draft = typed("starter", objective__tau="0.07")
+    assert draft.fields["objective.tau"].instead == "preset 0.05"
+    draft.type("objective.tau", text)
+    assert draft.typed == {} and draft.fields["objective.tau"].text == "0.05"
+
+
+def test_a_text_may_be_emptied():
+    draft = typed("starter", data__train="")
+    assert draft.config.data.train == "" and draft.fields["data.train"].instead == "preset starter"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        ("objective.tau", "0", "must be a number above 0 and at most 1000"),
+        ("train.lr", "quick", "must be a number above 0 and at most 10"),
+        ("train.epochs", "1.5", "must be a whole number at least 1 and at most 100000"),
+        ("objective.margin", "3", "with these settings it must be within -2 and 2 cosine"),
+        ("objective.margin", "200", "must be a number at least -180 and at most 180"),
+    ],
+)
+def test_a_bad_value_is_said_beside_its_field_and_the_rest_goes_on(key, text, words):
+    draft = typed("starter", train__seed="7", **{key.replace(".", "__"): text})
+    assert draft.fields[key].note == words and draft.fields[key].mark == "!"
+    assert draft.problem.endswith(words)
+    assert draft.config.train.seed == 7
+    draft.type(key, "1")
+    assert draft.problem == ""
+
+
+def test_the_margin_has_the_unit_of_the_similarity():
+    draft = Draft("starter", {})
+    units = []
+    for similarity in ("cosine", "angle", "arc"):
+        draft.type("objective.similarity", similarity)
+        units.append((draft.fields["objective.margin"].text, draft.fields["objective.margin"].unit))
+    assert units == [("0", "cosine"), ("10", "degrees"), ("10", "degrees")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "reason"),
+    [
+        ({"objective.name": "simcse"}, "objective.lambda", "simcse has no λ: supcon does"),
+        ({"objective.similarity": "rbf"}, "objective.margin", "no effect while similarity is rbf"),
+        ({"objective.classification": "false"}, "objective.beta", "no effect while classification is false"),
+        ({"objective.name": "supcon"}, "objective.similarity", "no effect while normalize is false"),
+        ({"objective.name": "simcse"}, "objective.mlm_probability", "no effect while mlm weight is 0"),
+        ({"objective.name": "rankcse"}, "objective.teacher_tau", "no effect while distillation is listmle"),
+    ],
+)
+def test_a_setting_without_use_says_why(settings, key, reason):
+    draft = Draft("starter", settings)
+    assert draft.fields[key].off == reason and draft.fields[key].note == reason
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_can_be_set_up(name):
+    draft = typed("starter", objective__name=name)
+    assert draft.problem == "" and set(fields.ESSENTIAL) <= set(draft.fields)
+    off = {key for key, field in draft.fields.items() if field.off}
+    inactive = {f"objective.{key}" for key in draft.config.objective.inactive()}
+    assert off == inactive | (set(fields.ESSENTIAL) - set(draft.config.flat()))
+    before = draft.words
+    for key, field in list(draft.fields.items()):
+        if key.startswith("objective.") and not field.off:
+            draft.type(key, field.text)  # as it stands
+    assert draft.words == before
+
+
+@pytest.mark.parametrize("name", ["simace-bert-base", "simcse-sup-roberta-large", "pairsupcon-base", "supcon-medium"])
+def test_a_published_preset_shows_what_its_paper_has(name):
+    draft = Draft(name, {})
+    shown = {key: field for key, field in draft.fields.items() if field.paper and key != "objective.name"}
+    assert "train.lr" in shown
+    assert {key: field.text for key, field in shown.items()} == {key: field.paper for key, field in shown.items()}
+
+
+def test_the_starter_shows_the_paper_of_its_objective():
+    draft = Draft("starter", {})
+    assert draft.fields["train.batch_size"].note == "paper 1024"
+    draft.type("objective.name", "simcse")
+    assert draft.fields["objective.tau"].paper == "0.05" and draft.fields["train.lr"].paper == "3e-05"
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("starter", {}),
+        ("", {"data.train": "my texts.txt", "dev.data": "none"}),
+        ("starter", {"objective.name": "simace", "objective.margin": "-10", "dev.every": "50", "train.lr": "1e-4"}),
+        ("simace-bert-base", {"objective.similarity": "rbf", "objective.margin": "12", "data.columns": "anchor=a b"}),
+        ("supcon-medium", {"objective.lambda": "0.5", "objective.normalize": "true", "objective.similarity": "angle"}),
+        ("pairsupcon-base", {"objective.classification": "false", "objective.beta": "3", "data.train": ""}),
+    ],
+)
+def test_the_command_gives_the_settings_that_are_shown(contrast: Contrast, preset, settings):
+    draft = Draft(preset, settings)
+    command = shlex.split(draft.command(runs.runs_dir(None)))
+    assert command[:2] == ["contrast", "train"]
+    said = json.loads(contrast("config", "show", "--json", *command[2:]).out)["settings"]
+    assert {key: setting["value"] for key, setting in said.items()} == draft.config.flat()
+
+
+def test_the_command_names_a_runs_directory_that_is_not_the_usual_one(tmp_path):
+    words = shlex.split(Draft("starter", {}).command(tmp_path / "my runs"))
+    assert words == ["contrast", "--runs-dir", str(tmp_path / "my runs"), "train", "--preset", "starter"]
+
+
+def test_files_and_the_environment_lie_below_what_is_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("contrast.toml").write_text("[train]\nseed = 5\n")
+    monkeypatch.setenv("CONTRAST_TRAIN_LR", "2e-5")
+    draft = Draft("", {})
+    assert (draft.config.train.seed, draft.config.train.lr) == (5, 2e-5)
+    draft.type("train.lr", "3e-5")
+    draft.type("train.seed", "6")
+    assert draft.fields["train.lr"].instead == "CONTRAST_TRAIN_LR 2e-05"
+    assert draft.fields["train.seed"].instead == "contrast.toml 5"
+
+
+@pytest.mark.parametrize("text", ["[train]\nlr = 'quick'\n", "[train\n", "[train]\nspeed = 1\n"])
+def test_a_bad_file_is_named_and_the_form_goes_on(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    Path("contrast.toml").write_text(text)
+    draft = Draft("starter", {"train.lr": "1e-4"})
+    assert "contrast.toml" in draft.problem and draft.config.train.lr == 1e-4
+    Path("contrast.toml").unlink()
+    draft.reset()
+    assert draft.problem == "" and draft.config.spec.name == "pairsupcon"
+
+
+def test_what_an_older_version_remembered_does_not_matter():
+    draft = Draft("a-preset-that-went", {"train.speed": "9", "objective.name": "gone", "train.seed": "1"})
+    assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})
+
+
+def test_only_what_decides_rows_and_steps_asks_for_a_dry_run():
+    draft = Draft("starter", {})
+    before = draft.matters
+    for key, text in {"objective.tau": "0.1", "train.lr": "1e-4", "train.schedule": "cosine", "dev.every": "9"}.items():
+        draft.type(key, text)
+        assert draft.matters == before, key
+    for key, text in {"data.limit": "9", "dev.data": "none", "train.batch_size": "9", "train.max_steps": "9"}.items():
+        draft.type(key, text)
+        assert draft.matters != before, key
+        draft.reset()
+    assert config.OBJECTIVE.key in before

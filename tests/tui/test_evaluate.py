@@ -1,0 +1,318 @@
+"""The screen Evaluate, with a stand-in for the child that measures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Checkbox, Input, Select, Static
+
+from contrastcli.runs.events import Progress
+from contrastcli.settings import config as configs
+from contrastcli.settings import published
+from contrastcli.tui import state
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.children import Finished
+from contrastcli.tui.evaluate import screen as evaluate
+from contrastcli.tui.evaluate.scores import geometry, tables
+from support.recorded import recorded
+from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+
+SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+STS = {
+    "STS12": {
+        "pairs": 3108,
+        "expected": 3108,
+        "all": {"spearman": 63.812, "pearson": 73.5},
+        "mean": {"spearman": 60.0, "pearson": 61.0},
+        "wmean": {"spearman": 59.05, "pearson": 60.0},
+        "partial": False,
+    },
+    "average": None,
+    "partial": True,
+    "missing": {
+        "STS13": {"what": "there is no file STS13", "hint": "unpack the archive"},
+        "STS14": {"what": "there is no file STS14", "hint": "unpack the archive"},
+    },
+    "protocol": "cosine of the mean, over 3,108 pairs",
+}
+GEOMETRY = {
+    "STS-B": {
+        "split": "dev",
+        "pairs": 4,
+        "sentences": 40,
+        "alignment": 0.25,
+        "uniformity": -2.5,
+        "positive": 31.0,
+        "negative": 85.0,
+        "positive_histogram": [0] * 6 + [3, 1] + [0] * 28,
+        "negative_histogram": [0] * 16 + [5, 5, 10] + [0] * 17,
+        "pca": [[0.1 * n, 0.01 * n * n] for n in range(-9, 10)],
+        "explained": [0.25, 0.125],
+    },
+    "protocol": "random pairs",
+}
+
+
+class Child:
+    """Stands in for the command line: says how far it is, waits to be let go, and ends with a result."""
+
+    def __init__(self) -> None:
+        self.result = Finished(0, "", "")
+        self.calls: list[tuple[str, ...]] = []
+        self.stopped = False
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, directory: Path, *words: str, on_progress: Callable[[Progress], None]) -> Finished:
+        self.calls.append(words)
+        for done in (100, 200):
+            on_progress(Progress(step=0, what="encoding", done=done, total=400))
+        on_progress(Progress(step=0, what="MR", done=3, total=10))
+        try:
+            await self.let_go.wait()
+        except asyncio.CancelledError:
+            self.stopped = True
+            raise
+        return self.result
+
+    def ends(self, code: int, suites: dict[str, Any], error: str = "") -> None:
+        """End with these scores."""
+        stdout = json.dumps({"model": "m", "suites": suites}) if suites else ""
+        self.result = Finished(code, stdout, error)
+        self.let_go.set()
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch) -> Child:
+    """The child that the screen starts; the screen Setup has tests of its own."""
+    found = Child()
+    monkeypatch.setattr(evaluate, "contrast", found)
+    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A runs directory with one run that was not measured yet."""
+    recorded(tmp_path, "finished", "one-run")
+    return tmp_path
+
+
+async def ready(pilot: Pilot[None]) -> None:
+    """Go to Evaluate, and wait until it knows the run."""
+    await pilot.press("4")
+    await until(pilot, lambda: "Nothing has been measured" in texts(pilot) or "STS12" in texts(pilot))
+    await until(pilot, lambda: "one-run" in screen_text(pilot.app))
+
+
+async def settled(pilot: Pilot[None]) -> str:
+    """What the screen shows, once it has come to rest."""
+    before = ""
+    while (text := screen_text(pilot.app)) != before:
+        before = text
+        await pilot.pause(0.1)
+    return text
+
+
+def texts(pilot: Pilot[None]) -> str:
+    """All words of the screen, those that are scrolled away included."""
+    return "\n".join(str(part.content) for part in pilot.app.screen.query(Static) if part.display)
+
+
+@SIZES
+def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
+    place: Path, child: Child, size: tuple[int, int]
+) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: "MR  3 of 10" in texts(pilot))
+        assert "encoding  200 of 400" in texts(pilot)
+        assert "100 of 400" not in texts(pilot), "a bar for each work"
+        name = "narrow" if size == NARROW else "wide"
+        check_golden(f"evaluate-measuring-{name}", await settled(pilot))
+        child.ends(0, {"sts": STS | {"missing": {}}})
+        await until(pilot, lambda: "63.81" in texts(pilot))
+        assert "Done." in texts(pilot)
+        check_golden(f"evaluate-{name}", await settled(pilot))
+        await pilot.press("y")
+        assert "63.81" in pilot.app.clipboard
+
+    show(ContrastApp(place), body, size)
+    assert child.calls == [("eval", "one-run", "--suite", "sts", "--json")]
+
+
+def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, child: Child) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("t")
+        assert pilot.app.focused is pilot.app.screen.query_one("#sts")
+        await pilot.press("space", "tab", "space")
+        assert not pilot.app.screen.query_one("#sts", Checkbox).value
+        pilot.app.screen.query_one("#geometry", Checkbox).value = True
+        await pilot.press("d")
+        pilot.app.screen.query_one("#data", Input).value = "/data dir"
+        await pilot.press("escape", "p")
+        pilot.app.screen.query_one("#pooling", Select).value = "cls"
+        await pilot.pause()
+        await pilot.press("escape", "s")
+        await until(pilot, lambda: child.calls)
+
+    show(ContrastApp(place), body)
+    expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir", "--json")
+    assert child.calls == [(*expected, "--pooling", "cls")]
+    assert state.load().suites == ("transfer", "geometry")
+    assert state.load().data_dir == "/data dir"
+
+
+def test_arrows_go_from_suite_to_suite(place: Path, child: Child) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("t", "down", "space", "down", "up", "up", "space")
+        screen = pilot.app.screen
+        ticked = [box.id for box in screen.query(Checkbox) if box.value]
+        assert ticked == ["transfer"], "sts was ticked before"
+        await pilot.press("up")
+        assert screen.focused is screen.query_one("#mteb"), "and round"
+
+    show(ContrastApp(place), body)
+
+
+def test_x_stops_the_measuring(place: Path, child: Child) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        assert "x stop" not in screen_text(pilot.app)
+        await pilot.press("s")
+        await until(pilot, lambda: "x stop" in screen_text(pilot.app))
+        await pilot.press("x")
+        await until(pilot, lambda: "Stopped." in texts(pilot))
+        await until(pilot, lambda: "s start" in screen_text(pilot.app))
+
+    show(ContrastApp(place), body)
+    assert child.stopped
+
+
+def test_what_is_missing_is_named_beside_what_was_measured(place: Path, child: Child) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("s")
+        child.ends(3, {"sts": STS}, "contrast: error: not measured: STS13\nhint: unpack the archive\n")
+        await until(pilot, lambda: "63.81" in texts(pilot))
+        assert "not measured: STS13\nhint: unpack the archive" in texts(pilot)
+        assert "Not measured: STS13, STS14. To get what is missing: unpack the archive" in texts(pilot)
+
+    show(ContrastApp(place), body)
+
+
+def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, child: Child) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("s")
+        child.ends(2, {}, "contrast: error: the package mteb is missing\nhint: pip install it\n")
+        await until(pilot, lambda: "the package mteb is missing" in texts(pilot))
+        await pilot.press("s")
+        await until(pilot, lambda: len(child.calls) == 2)
+
+    show(ContrastApp(place), body)
+
+
+@SIZES
+def test_what_was_measured_before_shows_at_once_with_its_pictures(
+    place: Path, child: Child, size: tuple[int, int]
+) -> None:
+    (place / "one-run" / "scores.json").write_text(json.dumps({"suites": {"geometry": GEOMETRY, "sts": STS}}))
+
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await until(pilot, lambda: "-2.50" in texts(pilot))
+        assert texts(pilot).index("63.81") < texts(pilot).index("-2.50"), "suites in their usual order"
+        pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
+        await until(pilot, lambda: "random pairs" in screen_text(pilot.app) or size == NARROW)
+        await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
+        check_golden(f"evaluate-pictures-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
+
+    show(ContrastApp(place), body, size)
+    assert not child.calls
+
+
+def test_another_screen_can_choose_the_model(place: Path, child: Child) -> None:
+    other = recorded(place, "stopped", "a-other-run")
+    other.scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
+
+    async def body(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, ContrastApp)
+        await app.evaluate_model("a-other-run")
+        await until(pilot, lambda: "Results of a-other-run" in screen_text(app))
+        await until(pilot, lambda: "63.81" in texts(pilot))
+        await app.evaluate_model("one-run")
+        await until(pilot, lambda: "63.81" not in texts(pilot))
+        assert "Nothing has been measured of this model yet" in texts(pilot)
+
+    show(ContrastApp(place), body)
+
+
+def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place: Path, child: Child) -> None:
+    async def untick(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("t", "space", "s")
+        await until(pilot, lambda: "Tick a suite first" in texts(pilot))
+
+    async def no_model(pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await until(pilot, lambda: "A model is needed" in texts(pilot))
+        await pilot.press("s")
+        assert "Press 1" in texts(pilot)
+
+    show(ContrastApp(place), untick, NARROW)
+    show(ContrastApp(tmp_path / "none"), no_model, NARROW)
+    assert not child.calls
+
+
+def test_the_papers_rows_stand_beside_the_result() -> None:
+    preset = configs.resolve([configs.file_layer(configs.preset_path("simcse-bert-base"))])
+    (table,) = tables({"suites": {"sts": STS}}, preset)
+    paper = published.rows("sts", preset)
+    column = table.header.index("[1]")
+    (row,) = [row for row in table.rows if row[0] == "STS12"]
+    assert row[1] == "63.81"
+    assert row[column] == f"{paper[0].values['STS12'].value:.2f}"
+    assert any(note.startswith(f"[1] {paper[0].source}: ") for note in table.notes)
+
+
+def test_every_suite_has_a_table_of_its_numbers() -> None:
+    suites = {
+        "transfer": {"MR": {"accuracy": 70.5, "rows": 10662}, "average": 70.5, "average8": None},
+        "fewshot": {"MR": {"mean": 60.25, "sd": 1.5, "accuracies": [1, 2], "rows": 10662}},
+        "clustering": {"Tweet": {"accuracy": 50.0, "nmi": 40.0, "ami": 30.0, "ari": 20.0, "rows": 2472}},
+        "mteb": {"STS17": {"score": 80.0, "metric": "spearman"}, "average": 80.0},
+        "later": {"what": {"score": 1.0}},
+    }
+    found = {table.suite: table.text.splitlines() for table in tables({"suites": suites}, None)}
+    assert list(found) == list(suites)
+    assert [line.split() for line in found["transfer"]] == [
+        ["accuracy", "rows"],
+        ["MR", "70.50", "10,662"],
+        ["average", "70.50", "–"],
+        ["average8", "–", "–"],
+    ]
+    assert found["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
+    assert found["clustering"][1].split() == ["Tweet", "50.00", "40.00", "30.00", "20.00", "2,472"]
+    assert found["mteb"][1].split() == ["STS17", "80.00"]
+    assert found["later"][1].split() == ["what", "1.00"]
+
+
+def test_histograms_are_shares_of_their_pairs() -> None:
+    found = geometry({"suites": {"geometry": GEOMETRY}})
+    assert found
+    assert found.positive[6:8] == [75.0, 25.0]
+    assert sum(found.negative) == pytest.approx(100.0)
+    assert max(found.angles.lines[0].y) == 75.0
+    assert found.explained == 37.5
+    assert geometry({}) is None

@@ -1,0 +1,256 @@
+"""What Live keeps of a run: extremes stay visible, gaps stay gaps, a resume makes void what lay beyond it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from contrastcli.runs import status
+from contrastcli.runs.events import AnyEvent, Done, Note, Progress, Started, encode, read
+from contrastcli.runs.status import Writer
+from contrastcli.tui import feed
+from contrastcli.tui.feed import Feed
+from contrastcli.tui.history import HISTOGRAMS, LOG_LINES, Column, History, Table
+from support.recorded import angles, append, evaluated, recorded, started, stepped, training
+
+ME = Writer("here", 1, 1.0)
+
+
+def column(values: list[float | None]) -> tuple[Column, array[int]]:
+    found = Column()
+    for value in values:
+        found.append(value)
+    return found, array("q", range(1, len(values) + 1))
+
+
+def noise(count: int) -> list[float | None]:
+    """Numbers that float32 holds exactly, so that they can be compared."""
+    draw = random.Random(3)
+    return [draw.randrange(1000) / 8 for _ in range(count)]
+
+
+def taken(*events: AnyEvent) -> History:
+    history = History()
+    for event in events:
+        history.take(event)
+    return history
+
+
+def test_few_values_are_drawn_as_they_are() -> None:
+    values = noise(90)
+    found, steps = column(values)
+    assert found.outline(steps, 10, 50, 10) == ([float(n) for n in range(11, 51)], values[10:50])
+
+
+@pytest.mark.parametrize("count", [1000, 4096, 70_000])
+@pytest.mark.parametrize("columns", [1, 7, 160])
+def test_a_line_of_many_values_keeps_the_extremes_of_every_stretch(count: int, columns: int) -> None:
+    values = noise(count)
+    found, steps = column(values)
+    x, y = found.outline(steps, 0, count, columns)
+    assert len(x) == len(y) <= 2 * columns + 2
+    starts = sorted({int(step) - 1 for step in x})
+    for begin, end in pairwise(starts[:-1]):
+        drawn = {value for step, value in zip(x, y, strict=True) if step == begin + 1}
+        assert drawn == {min(values[begin:end], key=_number), max(values[begin:end], key=_number)}
+    assert (min(y), max(y)) == (min(values, key=_number), max(values, key=_number))
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize("at", [0, 1234, 4999])
+def test_a_single_spike_among_thousands_is_seen_wherever_it_is(at: int) -> None:
+    values: list[float | None] = [1.0] * 5000
+    values[at] = 50.0
+    found, steps = column(values)
+    x, y = found.outline(steps, 0, 5000, 20)
+    assert max(y) == 50.0 and abs(x[y.index(50.0)] - (at + 1)) <= 5000 / 20
+
+
+def test_a_stretch_of_missing_numbers_is_a_gap_and_a_single_one_hides_nothing() -> None:
+    values: list[float | None] = [2.0] * 10_000
+    values[3] = None
+    values[5000:6000] = [None] * 1000
+    found, steps = column(values)
+    x, y = found.outline(steps, 0, 10_000, 50)
+    assert {value for step, value in zip(x, y, strict=True) if step < 4900 or step > 6300} == {2.0}
+    assert any(math.isnan(value) for step, value in zip(x, y, strict=True) if 5000 < step < 6000)
+
+
+def test_a_cut_column_is_as_if_the_rest_had_never_been() -> None:
+    values = noise(9000)
+    cut, _ = column(values)
+    cut.cut(4321)
+    for value in values[:700]:
+        cut.append(value)
+    whole, steps = column([*values[:4321], *values[:700]])
+    assert cut.outline(steps, 0, len(steps), 30) == whole.outline(steps, 0, len(steps), 30)
+
+
+def test_a_part_that_appears_later_begins_with_a_gap() -> None:
+    table = Table()
+    table.add(1, {"loss": 2.0})
+    table.add(2, {"loss": 1.0, "mlm": 5.0})
+    table.add(3, {"loss": 0.5})
+    x, y = table.line("mlm", (0, 3), 10)
+    assert x == [1, 2, 3] and math.isnan(y[0]) and y[1] == 5.0 and math.isnan(y[2])
+
+
+def test_a_value_at_a_step_is_the_last_one_measured_until_then() -> None:
+    table = Table()
+    table.add(10, {"lr": 0.5})
+    table.add(20, {"lr": None})
+    assert [table.at("lr", step) for step in (9, 10, 19, 20)] == [None, 0.5, 0.5, None]
+    assert table.at("unknown", 10) is None
+
+
+def test_a_resume_makes_void_what_lies_beyond_it() -> None:
+    before = [started(ME), evaluated(0, best=False), *training(1, 300)]
+    after = [started(ME, resumed_from=200), *training(201, 260)]
+    resumed, straight = taken(*before, *after), taken(*before[:2], *training(1, 200), *training(201, 260))
+    for name in ("loss", "pace", "angles", "dev"):
+        one, other = getattr(resumed, name), getattr(straight, name)
+        assert one.steps == other.steps
+        assert {k: list(c.values) for k, c in one.columns.items()} == {
+            k: list(c.values) for k, c in other.columns.items()
+        }
+    assert resumed.best == straight.best == evaluated(200, best=True)
+    assert resumed.newest == straight.newest == angles(260)
+    assert resumed.histograms == straight.histograms
+
+
+def test_going_on_takes_back_the_end() -> None:
+    over = Done(step=300, status="stopped", code=0)
+    assert taken(started(ME), *training(1, 300), over).done == over
+    assert taken(started(ME), *training(1, 300), over, started(ME, resumed_from=300)).done is None
+
+
+def test_a_status_from_the_history_is_that_from_the_file(tmp_path: Path) -> None:
+    for kind in ("finished", "stopped", "resumed", "diverged", "killed", "silent"):
+        run = recorded(tmp_path, kind)
+        known = taken(*_all(run.events_path)).digest()
+        assert status.judge(known, run.events_path, run.alive_path, run.config_path) == run.status()
+
+
+def _all(path: Path) -> Iterator[AnyEvent]:
+    """Every event of a file, void or not."""
+    kinds = msgspec.json.Decoder(AnyEvent)
+    return (kinds.decode(line) for line in path.read_bytes().splitlines())
+
+
+def test_histograms_cover_the_whole_run_and_stay_few() -> None:
+    history = History()
+    for step in range(1, 5 * HISTOGRAMS):
+        history.take(msgspec.structs.replace(angles(30), step=step))
+    kept = [found.step for found in history.histograms]
+    assert len(kept) <= HISTOGRAMS and kept[0] == 1 and kept[-1] > 4.9 * HISTOGRAMS
+    assert len({b - a for a, b in pairwise(kept)}) == 1
+    assert history.newest and history.newest.step == 5 * HISTOGRAMS - 1
+
+
+def test_the_log_says_what_happened_and_stays_short() -> None:
+    history = taken(started(ME), Note(step=0, text="columns not used: source"), *training(1, 400))
+    words = "\n".join(history.log)
+    assert "columns not used: source" in words and "step 300  Spearman 72.85 (best)" in words
+    assert "step 400" not in words, "an evaluation that is no best is a point of the chart"
+    for n in range(LOG_LINES):
+        history.take(Note(step=400, text=f"note {n}"))
+    assert len(history.log) == LOG_LINES and history.log[-1].endswith(f"note {LOG_LINES - 1}")
+
+
+def test_the_log_says_how_a_run_failed() -> None:
+    done = Done(step=7, status="diverged", code=4, message="the loss is not a finite number", hint="lower --lr")
+    assert "diverged  step 7  the loss is not a finite number" in taken(started(ME), done).log[-1]
+
+
+def test_progress_is_there_until_training_goes_on() -> None:
+    work = Progress(step=0, what="tokenising", done=5, total=10)
+    assert taken(started(ME), work).progress == work
+    assert taken(started(ME), work, stepped(1)).progress is None
+
+
+def fed(path: Path, until: str) -> tuple[Feed, list[History]]:
+    """A feed that has followed a file until its log ends with some words, and the histories that it showed."""
+    shown: list[History] = []
+
+    async def follow() -> Feed:
+        followed = Feed(path, lambda: shown.append(followed.history))
+        task = asyncio.create_task(followed.follow())
+        await _so(
+            lambda: followed.earlier is None and followed.history.log and followed.history.log[-1].endswith(until)
+        )
+        task.cancel()
+        return followed
+
+    return asyncio.run(follow()), shown
+
+
+def test_a_feed_takes_in_what_is_there_and_what_comes(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+
+    async def more() -> History:
+        followed = Feed(run.events_path, lambda: None)
+        task = asyncio.create_task(followed.follow())
+        await _so(lambda: followed.history.last_step == 350)
+        with open(run.events_path, "ab") as file:  # half a line, and its rest a little later
+            file.write(encode(stepped(360))[:20])
+            file.flush()
+            await asyncio.sleep(2 * feed.POLL)
+            assert followed.history.last_step == 350
+            file.write(encode(stepped(360))[20:])
+        await _so(lambda: followed.history.last_step == 360)
+        task.cancel()
+        return followed.history
+
+    history = asyncio.run(more())
+    steps = [event for event in read(run.events_path) if type(event).__name__ == "Step"]
+    assert list(history.loss.steps) == [event.step for event in steps]
+
+
+async def _so(condition: Callable[[], object]) -> None:
+    end = asyncio.get_running_loop().time() + 20
+    while not condition():
+        assert asyncio.get_running_loop().time() < end
+        await asyncio.sleep(0.01)
+
+
+def test_a_feed_waits_for_a_file_that_is_yet_to_come(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "empty")
+
+    async def first() -> Started | None:
+        followed = Feed(run.events_path, lambda: None)
+        task = asyncio.create_task(followed.follow())
+        await asyncio.sleep(2 * feed.POLL)
+        append(run, started(ME))
+        await _so(lambda: followed.history.started)
+        task.cancel()
+        return followed.history.started
+
+    assert asyncio.run(first()) == started(ME)
+
+
+def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "WINDOW", 20_000)
+    monkeypatch.setattr(feed, "_BLOCK", 5_000)
+    run = recorded(tmp_path, "finished")
+    whole = taken(*_all(run.events_path))
+    followed, shown = fed(run.events_path, "step 600")
+    window = shown[0]
+    assert window.started == whole.started and window.begin > 300, "what it is, and no more than its end"
+    assert window.last_step == 600 and window.loss.steps[0] >= window.begin
+    assert window is not followed.history
+    assert followed.history.loss.steps == whole.loss.steps and followed.history.begin == 0
+    assert list(followed.history.log) == list(whole.log)

@@ -1,0 +1,469 @@
+"""The Live screen on recorded runs: what it says of each, what its keys do, at 80×24 and at 140×45."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets._footer import FooterKey
+
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Done, Note, Progress
+from contrastcli.runs.status import Writer, this_process
+from contrastcli.tui import feed
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.children import Finished
+from contrastcli.tui.live import screen as live
+from contrastcli.tui.live.panels import Panel
+from support.recorded import Kind, append, recorded, started, stepped, training
+from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+
+Page = Pilot[None]
+
+SAID: dict[Kind, tuple[str, ...]] = {
+    "finished": ("✔ finished", "step 600 of 600", "100 %", "u asks the model"),
+    "running": ("● running", "step 350 of 600", "58 %", "1m 02s left"),
+    "starting": ("◌ starting", "loading the model and the data"),
+    "empty": ("◌ starting", "loading the model and the data"),
+    "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r goes on from there"),
+    "resumed": ("✔ finished", "step 600 of 600"),
+    "diverged": ("▲ diverged", "not a finite number at step 350", "lower --lr", "r resumes"),
+    "failed": ("✖ failed", "MemoryError: no further word", "contrast --debug train", "r resumes"),
+    "killed": ("✖ killed", "was killed. r resumes", "train.log ends with:", "Traceback (most recent call last):"),
+    "silent": ("◍ silent", "no sign of life", "or its disk or host be away"),
+}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look and draw more often than a user would notice, so that tests wait less."""
+    monkeypatch.setattr(live, "DRAW_EVERY", 0.02)
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(feed, "POLL", 0.05)
+
+
+def opened(run: Run) -> ContrastApp:
+    return ContrastApp(run.path.parent, run)
+
+
+def says(page: Page, *words: str) -> bool:
+    """Whether the screen shows all of it, wherever its lines end."""
+    text = " ".join(re.sub("[│▁-█]", " ", screen_text(page.app)).split())
+    return all(word in text for word in words)
+
+
+def drawn(page: Page) -> bool:
+    """Whether every visible panel shows all that there is."""
+    screen = page.app.screen
+    assert isinstance(screen, live.LiveScreen) and screen._feed
+    return not any([panel.look(screen._feed.history, screen._view) for panel in screen._visible()])
+
+
+def footer(page: Page) -> str:
+    return screen_text(page.app).splitlines()[-1]
+
+
+def seen(widget: Widget | None) -> bool:
+    """Whether a panel can be seen from top to bottom."""
+    return widget is not None and widget.screen.query_one("#panels").region.contains_region(widget.region)
+
+
+def charts(page: Page) -> set[str]:
+    """The panels that have something to show."""
+    return {panel.id or "" for panel in page.app.screen.query(Panel) if not panel.chart.empty}
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_each_state_is_said_in_words_and_by_a_shape(size: tuple[int, int], tmp_path: Path) -> None:
+    runs = {kind: recorded(tmp_path, kind) for kind in SAID}
+    app = opened(runs["finished"])
+
+    async def body(page: Page) -> None:
+        for kind, run in runs.items():
+            await app.open_run(run)
+            await until(page, lambda: says(page, *SAID[kind], run.name))  # noqa: B023
+            assert app.watched.startswith(SAID[kind][0]) and app.focused is None
+            assert says(page, "ends with:") == (kind in ("killed", "failed"))
+
+    show(app, body, size)
+
+
+@pytest.mark.parametrize(("size", "name"), [(NARROW, "narrow"), (WIDE, "wide")], ids=["narrow", "wide"])
+def test_the_screen_looks_as_it_did(size: tuple[int, int], name: str, tmp_path: Path) -> None:
+    kinds: tuple[Kind, ...] = ("finished", "running", "killed", "starting")
+    runs = {kind: recorded(tmp_path, kind) for kind in kinds}
+    app = opened(runs["finished"])
+
+    async def body(page: Page) -> None:
+        for kind, run in runs.items():
+            await app.open_run(run)
+            await until(page, lambda: says(page, *SAID[kind], run.name) and drawn(page))  # noqa: B023
+            await page.pause()
+            check_golden(f"live-{kind}-{name}", screen_text(app))
+
+    show(app, body, size)
+
+
+def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await page.press("2")
+        await until(page, lambda: says(page, "No run is shown. Press 1 to set up and start one, 3 to choose"))
+        await page.press("z", "p", "s", "l", "tab", "y")
+        assert says(page, "No run is shown.")
+
+    show(ContrastApp(tmp_path), body, NARROW)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, int], tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await until(page, lambda: "loss" in charts(page))
+        met = []
+        for _ in range(7):
+            await page.press("tab")
+            assert page.app.focused
+            met.append(page.app.focused.id)
+            await until(page, lambda: seen(page.app.focused))
+        assert met == ["loss", "angles", "histogram", "dev", "plane", "numbers", "log"]
+        await until(page, lambda: charts(page) == {"loss", "angles", "histogram", "dev", "plane"})
+        assert says(page, "finished step 600")
+        await page.press("shift+tab", "up")
+        above = "plane" if size == NARROW else "histogram"
+        await until(page, lambda: page.app.focused and page.app.focused.id == above)
+
+    show(opened(recorded(tmp_path, "finished")), body, size)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple[int, int], tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+
+    async def zoom(page: Page) -> None:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("tab", "tab", "z")
+        await until(page, lambda: says(page, "Angles, degrees") and not says(page, "─ Loss"))
+        assert page.app.screen.query_one("#angles").size.height > size[1] - 9
+
+    async def find_it_again(page: Page) -> None:
+        await until(page, lambda: charts(page) == {"angles"})
+        await page.press("tab", "tab")
+        await until(page, lambda: says(page, "Dev score", "◆") and not says(page, "Angles, degrees"))
+        await page.press("escape")
+        await until(page, lambda: says(page, "─ Loss"))
+        assert page.app.focused is None
+
+    show(opened(run), zoom, size)
+    show(opened(run), find_it_again, size)
+
+
+def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+
+    async def press(page: Page) -> None:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("l")
+        await until(
+            page, lambda: says(page, "Loss, logarithmic") and page.app.screen.query_one("#loss", Panel).chart.log
+        )
+
+    async def find_it_again(page: Page) -> None:
+        await until(page, lambda: says(page, "Loss, logarithmic"))
+        await page.press("l")
+        await until(page, lambda: not says(page, "Loss, logarithmic"))
+
+    show(opened(run), press)
+    show(opened(run), find_it_again)
+
+
+def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        def shown() -> tuple[float, float] | None:
+            return page.app.screen.query_one("#angles", Panel).chart.x_range
+
+        await until(page, lambda: shown() == (0, 600))
+        for key, steps, words in (
+            ("plus", (400, 600), "the last third"),
+            ("plus", (540, 600), "the last tenth"),
+            ("plus", (540, 600), "the last tenth"),
+            ("minus", (400, 600), "the last third"),
+            ("minus", (0, 600), "100 %"),
+        ):
+            await page.press(key)
+            await until(page, lambda: shown() == pytest.approx(steps) and says(page, words))  # noqa: B023
+
+    show(opened(recorded(tmp_path, "finished")), body)
+
+
+def test_brackets_show_everything_as_of_an_earlier_step(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "% of pairs, step 600", "satisfied 97 %"))
+        await page.press(*["left_square_bracket"] * 5)
+        await until(page, lambda: says(page, "% of pairs, step 560", "as of step 560"))
+        await until(page, lambda: says(page, "satisfied 97 %", "epoch 5.60"))
+        await page.press("right_square_bracket")
+        await until(page, lambda: says(page, "% of pairs, step 570"))
+        await page.press(*["right_square_bracket"] * 4)
+        await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "as of step"))
+
+    show(opened(recorded(tmp_path, "finished")), body)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+def test_a_run_is_followed_as_it_goes_on_to_its_end(size: tuple[int, int], tmp_path: Path) -> None:
+    run = recorded(tmp_path, "empty")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "◌ starting"))
+        me = this_process()
+        run.alive_path.write_bytes(msgspec.json.encode(me))
+        append(run, started(me), Progress(step=0, what="tokenising", done=1024, total=4096))
+        await until(page, lambda: says(page, "● running", "tokenising 1,024 of 4,096"))
+        append(run, *training(1, 250))
+        await until(page, lambda: says(page, "step 250 of 600", "◆ best dev 71.36 at step 200"))
+        append(run, *training(251, 600), Done(step=600, status="finished", code=0))
+        run.alive_path.unlink()
+        await until(page, lambda: says(page, "✔ finished", "step 600 of 600", "◆ best dev 72.85 at step 300"))
+
+    show(opened(run), body, size)
+
+
+def test_a_paused_view_stands_still_while_the_run_goes_on(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+
+    async def body(page: Page) -> None:
+        chart = page.app.screen.query_one("#loss", Panel)
+        await until(page, lambda: chart.chart.x_range == (0, 350))
+        await page.press("p")
+        append(run, *training(351, 400))
+        await until(page, lambda: says(page, "view paused, p goes on", "step 400 of 600"))
+        assert chart.chart.x_range == (0, 350)
+        await page.press("p")
+        await until(page, lambda: chart.chart.x_range == (0, 400))
+
+    show(opened(run), body)
+
+
+def test_a_killed_process_is_told_from_one_that_lives_and_can_be_resumed(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
+    run.alive_path.write_bytes(msgspec.json.encode(writer))
+    append(run, started(writer, resumed_from=350))
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "● running") and "s stop" in footer(page))
+        assert "r resume" not in footer(page)
+        child.send_signal(signal.SIGKILL)
+        await until(page, lambda: says(page, "✖ killed", "r resumes") and "r resume" in footer(page))
+        assert "s stop" not in footer(page)
+
+    with child:
+        show(opened(run), body)
+
+
+def test_s_asks_before_it_stops(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "s stop" in footer(page))
+        await page.press("s")
+        await until(page, lambda: says(page, "Stop starter-running?", "It saves first, and can be resumed."))
+        await page.press("k")
+        await until(page, lambda: not says(page, "Stop starter-running?"))
+        assert not run.stop_path.exists()
+        await page.press("s")
+        await until(page, lambda: says(page, "Stop starter-running?"))
+        await page.press("s")
+        await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
+
+    show(opened(run), body)
+
+
+def test_r_lets_a_child_go_on_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = recorded(tmp_path, "killed")
+    asked = []
+
+    async def contrast(directory: Path, *words: str) -> Finished:
+        asked.append((directory, words))
+        me = this_process()
+        run.alive_path.write_bytes(msgspec.json.encode(me))
+        append(run, started(me, resumed_from=300), stepped(310))
+        return Finished(0, f"{run.path}\n", "")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "r resume" in footer(page))
+        await page.press("r")
+        await until(page, lambda: says(page, "● running", "step 310 of 600"))
+        await until(page, lambda: not says(page, "r resumes") and "s stop" in footer(page))
+
+    monkeypatch.setattr(live, "contrast", contrast)
+    show(opened(run), body)
+    assert asked == [(tmp_path, ("train", "--resume", str(run.path.resolve()), "--detach"))]
+
+
+def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def contrast(directory: Path, *words: str) -> Finished:
+        return Finished(3, "", "contrast: error: the data set has gone\nhint: bring it back\n")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "r resume" in footer(page))
+        await page.press("r")
+        await until(page, lambda: says(page, "could not be resumed: the data set has gone", "bring it back"))
+        assert says(page, "■ stopped")
+
+    monkeypatch.setattr(live, "contrast", contrast)
+    show(opened(recorded(tmp_path, "stopped")), body, NARROW)
+
+
+def test_a_process_that_ends_before_it_goes_on_with_the_run_is_told_with_its_last_words(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "stopped")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
+        run.alive_path.write_bytes(msgspec.json.encode(writer))
+        await until(page, lambda: says(page, "◌ starting"))
+        run.log_path.write_text("contrast: error: no space is left\n")
+        child.send_signal(signal.SIGKILL)
+        await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
+        await until(page, lambda: "r resume" in footer(page))  # the footer is made anew a moment later
+        assert not says(page, "Stopped and saved")
+
+    with child:
+        show(opened(run), body, NARROW)
+
+
+def test_detaching_leaves_the_run_to_itself(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "d detach" in footer(page))
+        await page.press("d")
+        await until(page, lambda: says(page, "No run is shown.", "starter-running goes on training"))
+        assert not run.stop_path.exists() and not app.watched
+        await app.open_run(run)
+        await until(page, lambda: says(page, "● running", "step 350 of 600"))
+
+    app = opened(run)
+    show(app, body)
+
+
+def test_another_run_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    other = recorded(tmp_path, "stopped")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "✔ finished", "step 600 of 600"))
+        await app.open_run(other)
+        await until(page, lambda: says(page, "■ stopped", "step 350 of 600") and not says(page, "finished"))
+
+    app = opened(recorded(tmp_path, "finished"))
+    show(app, body)
+
+
+def test_a_run_that_is_deleted_leaves_the_screen(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "✔ finished"))
+        shutil.rmtree(run.path)
+        await until(page, lambda: says(page, "No run is shown.", "is no longer there"))
+
+    show(opened(run), body)
+
+
+def test_e_and_u_go_on_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def evaluate(self: ContrastApp, name: str) -> None:
+        asked.append(("evaluate", name))
+
+    async def query(self: ContrastApp, name: str) -> None:
+        asked.append(("query", name))
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "e evaluate" in footer(page) and "u ask it" in footer(page))
+        await page.press("e", "u")
+
+    monkeypatch.setattr(ContrastApp, "evaluate_model", evaluate)
+    monkeypatch.setattr(ContrastApp, "query_model", query)
+    run = recorded(tmp_path / "runs", "finished")
+    show(opened(run), body)
+    show(ContrastApp(tmp_path / "elsewhere", run), body)
+    assert asked == [(what, name) for name in ("starter-finished", str(run.path)) for what in ("evaluate", "query")]
+
+
+def test_what_data_says_is_text_and_long_lines_of_the_log_go_on_below(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+    run = Run(run.path.rename(tmp_path / "odd[b]name"))
+    words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))
+    append(run, Note(step=600, text=words))
+
+    async def body(page: Page) -> None:
+        await page.press("shift+tab")
+        await until(page, lambda: says(page, words))
+        assert says(page, "odd[b]name")
+
+    show(opened(run), body, NARROW)
+
+
+def test_y_copies_state_numbers_and_log(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "✔ finished"))
+        await page.press("y")
+        await until(page, lambda: "✔ finished 600/600" in app.clipboard)
+        assert "gradient norm" in app.clipboard and "step 300  Spearman 72.85 (best)" in app.clipboard
+
+    app = opened(recorded(tmp_path, "finished"))
+    show(app, body)
+
+
+def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: Path) -> None:
+    app = opened(recorded(tmp_path, "running"))
+
+    async def body(page: Page) -> None:
+        for run in (app.run_shown, recorded(tmp_path, "killed")):
+            assert run
+            await app.open_run(run)
+            await until(page, lambda: "r resume" in footer(page) if "killed" in run.name else "s stop" in footer(page))  # noqa: B023
+            assert len(app.screen.query(FooterKey)) <= 8
+        await page.press("tab", "question_mark")
+        await until(
+            page, lambda: says(page, "logarithmic", "the last third", "as of an earlier step", "to the next panel")
+        )
+        assert len(app.screen_stack[-2].query(FooterKey)) <= 8
+
+    show(app, body)
+
+
+def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await until(page, lambda: "s stop" in footer(page))
+        await page.press("question_mark")
+        await until(page, lambda: says(page, "Training as it goes on"))
+        assert not says(page, "copy what the screen holds")
+        await page.press("end")
+        await until(page, lambda: says(page, "copy what the screen holds", "back"))
+
+    show(opened(recorded(tmp_path, "running")), body, NARROW)
+
+
+def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
+    app = opened(recorded(tmp_path, "running"))
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "s stop" in footer(page))
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert {"Stop", "Evaluate", "Theme"} <= set(titles)
+        assert len(titles) == len(set(titles))
+
+    show(app, body)

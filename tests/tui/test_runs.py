@@ -1,0 +1,384 @@
+"""The screen Runs, on recorded runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input
+
+from contrastcli.runs import directory as runs
+from contrastcli.tui import state
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.children import Finished
+from contrastcli.tui.runs import listing, screen
+from contrastcli.tui.runs.listing import COLUMNS, Listing, matching, ordered
+from contrastcli.tui.runs.overlay import METRICS, described, labels
+from contrastcli.tui.runs.screen import RunsScreen
+from contrastcli.tui.runs.table import RunsTable
+from support.recorded import append, evaluated, recorded, stepped
+from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+
+SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+KINDS = ("finished", "running", "stopped", "diverged", "killed", "silent")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Setup, which has tests of its own; with a clock that stands still where ages are shown."""
+    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+    monkeypatch.setattr(listing, "_ago", lambda entry: "2h ago")
+    columns = [c if c.title != "updated" else listing.replace(c, text=lambda entry: "2h ago") for c in COLUMNS]
+    columns = [c if c.title != "size" else listing.replace(c, text=lambda entry: "89.1 MB") for c in columns]
+    monkeypatch.setattr("contrastcli.tui.runs.table.COLUMNS", tuple(columns))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runs directory with a run in each state."""
+    monkeypatch.chdir(tmp_path)
+    for kind in KINDS:
+        recorded(Path("runs"), kind)
+    return Path("runs")
+
+
+def opened(app: ContrastApp, then: Callable[[Pilot[None], RunsTable], object], size: tuple[int, int] = WIDE) -> None:
+    """Run a test body in Runs, once its table is filled."""
+
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        table = app.screen.query_one(RunsTable)
+        await until(pilot, lambda: table.row_count)
+        await then(pilot, table)  # type: ignore[misc]
+
+    show(app, body, size)
+
+
+async def settled(pilot: Pilot[None]) -> str:
+    """What the screen shows, once it has come to rest."""
+    before = ""
+    while (text := screen_text(pilot.app)) != before:
+        before = text
+        await pilot.pause(0.1)
+    return text
+
+
+def names(table: RunsTable) -> list[str]:
+    """The names in the table, from the top."""
+    return [str(row[1]) for row in map(table.get_row_at, range(table.row_count))]
+
+
+def at(table: RunsTable, name: str) -> None:
+    """Put the cursor at a run."""
+    table.move_cursor(row=names(table).index(name))
+
+
+@SIZES
+def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        text = screen_text(pilot.app)
+        for state_ in ("✔ finished", "● running", "■ stopped", "▲ diverged", "✖ killed", "◍ silent"):
+            assert state_ in text
+        await until(pilot, lambda: "━━ starter-stopped" in screen_text(pilot.app))
+        await until(pilot, lambda: size == NARROW or "checkpoint" in screen_text(pilot.app))
+        check_golden(f"runs-{'narrow' if size == NARROW else 'wide'}", _without_sizes(await settled(pilot)))
+
+    opened(ContrastApp(place), body, size)
+
+
+def _without_sizes(text: str) -> str:
+    """Sizes differ from one machine to the next, with its name."""
+    return "\n".join(line for line in text.splitlines() if " KB" not in line) + "\n"
+
+
+@SIZES
+def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int, int]) -> None:
+    recorded(tmp_path, "finished", "one", train__lr=1e-4)
+    recorded(tmp_path, "stopped", "two", train__lr=3e-4)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "one")
+        await pilot.press("space")
+        at(table, "two")
+        await pilot.press("space")
+        await until(pilot, lambda: "━━ A one  ╍╍ B two" in screen_text(pilot.app))
+        facts = lambda: pilot.app.screen.query_one("#facts").content  # noqa: E731
+        await until(pilot, lambda: "train.lr" in facts())
+        assert ["train.lr", "0.0001", "0.0003"] in [line.split() for line in facts().splitlines()]
+        assert "train.batch_size" not in facts(), "only settings that differ"
+        check_golden(f"runs-overlaid-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
+        await pilot.press("space")
+        await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
+
+    opened(ContrastApp(tmp_path), body, size)
+
+
+def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        for metric in [*list(METRICS)[1:], "dev", "loss"]:
+            await pilot.press("m")
+            title = METRICS[metric].title
+            await until(pilot, lambda title=title: f"─ {title} ─" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
+    assert state.load().metric == "loss"
+
+
+def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("slash", *"killed")
+        await until(pilot, lambda: names(table) == ["starter-killed"])
+        assert "1 of 6 runs" in screen_text(pilot.app)
+        await pilot.press("escape")
+        assert pilot.app.focused is table
+        assert "killed" in pilot.app.screen.query_one(Input).value, "the filter stays"
+        await pilot.press("slash", *"x")
+        await until(pilot, lambda: table.row_count == 0)
+        assert "No run has all of these words" in screen_text(pilot.app)
+        pilot.app.screen.query_one(Input).value = ""
+        await pilot.press("enter")
+        await until(pilot, lambda: table.row_count == len(KINDS))
+        assert not pilot.app.screen.query_one(Input).display
+
+    opened(ContrastApp(place), body)
+
+
+def test_o_and_a_click_on_a_header_sort(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("o")
+        assert names(table) == sorted(f"starter-{kind}" for kind in KINDS)
+        assert "by name" in screen_text(pilot.app)
+        await pilot.click(RunsTable, offset=(26, 1))
+        await until(pilot, lambda: "by state" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
+    assert state.load().sort == "state"
+
+
+def test_the_cursor_stays_at_its_run_while_the_table_changes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "READ_EVERY", 0.05)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-killed")
+        recorded(place, "finished", "z-new")
+        append(runs.Run(place / "starter-running"), stepped(360), evaluated(360, best=True))
+        await until(pilot, lambda: "z-new" in names(table))
+        await until(pilot, lambda: "360/600" in screen_text(pilot.app))
+        assert table.entry and table.entry.name == "starter-killed"
+
+    opened(ContrastApp(place), body)
+
+
+def test_enter_opens_the_run_in_live(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-diverged")
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, RunsScreen))
+        assert pilot.app.run_shown == runs.Run(place / "starter-diverged")  # type: ignore[attr-defined]
+
+    opened(ContrastApp(place), body)
+
+
+class Child:
+    """Stands in for the command line; `calls` are the words that it was given."""
+
+    def __init__(self, result: Finished) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self._result = result
+
+    async def __call__(self, directory: Path, *words: str) -> Finished:
+        self.calls.append(words)
+        return self._result
+
+
+def test_a_stopped_run_is_resumed_in_a_child_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = Child(Finished(0, "", ""))
+    monkeypatch.setattr(screen, "contrast", child)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-finished")
+        await pilot.press("r")
+        assert not child.calls, "a finished run has nothing to go on with"
+        at(table, "starter-stopped")
+        await pilot.pause()
+        await pilot.press("r")
+        await until(pilot, lambda: pilot.app.run_shown)  # type: ignore[attr-defined]
+
+    opened(ContrastApp(place), body)
+    assert child.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
+
+
+def test_a_resume_that_fails_says_why(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Finished(1, "", "contrast: error: a process is training there already\nhint: watch it\n")
+    monkeypatch.setattr(screen, "contrast", Child(failed))
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-killed")
+        await pilot.pause()
+        await pilot.press("r")
+        await until(pilot, lambda: "training there already" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
+
+
+@pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])
+def test_a_run_is_evaluated_and_asked(place: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str) -> None:
+    asked: list[str] = []
+
+    async def take(app: ContrastApp, name: str) -> None:
+        asked.append(name)
+
+    monkeypatch.setattr(ContrastApp, f"{mode}_model", take)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-finished")
+        await pilot.press(key)
+
+    opened(ContrastApp(place), body)
+    assert asked == ["starter-finished"]
+
+
+def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = Child(Finished(0, "out\n", ""))
+    monkeypatch.setattr(screen, "contrast", child)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-finished")
+        await pilot.press("x")
+        await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        assert not child.calls
+        await pilot.press("x")
+        await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
+        await pilot.press("ctrl+u", *"out", "enter")
+        await until(pilot, lambda: "is in out" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body, NARROW)
+    assert child.calls == [("export", str((place / "starter-finished").resolve()), "out")]
+
+
+def test_deleting_asks_and_deletes(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-stopped")
+        await pilot.press("D")
+        await until(pilot, lambda: "Delete starter-stopped?" in screen_text(pilot.app))
+        await pilot.press("k")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        assert (place / "starter-stopped").exists()
+        await pilot.press("delete")
+        await until(pilot, lambda: "Delete starter-stopped?" in screen_text(pilot.app))
+        await pilot.press("d")
+        await until(pilot, lambda: "starter-stopped" not in names(table))
+
+    opened(ContrastApp(place), body)
+    assert not (place / "starter-stopped").exists()
+    assert (place / "starter-finished").exists()
+
+
+def test_a_run_in_progress_is_not_deleted(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-running")
+        await pilot.press("D")
+        await until(pilot, lambda: "stop it first" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
+    assert (place / "starter-running").exists()
+
+
+def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
+    (place / "starter-stopped" / "config.toml").write_text("[objective]\nname = 'nonsense'\n")
+    (place / "starter-killed" / "events.jsonl").write_bytes(b"\x00\xff not an event\n{}\n")
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        assert "▣ broken" in screen_text(pilot.app)
+        at(table, "starter-stopped")
+        await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
+        at(table, "starter-killed")
+        await pilot.press("space")
+        at(table, "starter-stopped")
+        await pilot.press("space")
+        await until(pilot, lambda: screen_text(pilot.app).count("no objective 'nonsense'") == 2)
+
+    opened(ContrastApp(place), body)
+
+
+def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        await until(pilot, lambda: "There is no run" in screen_text(pilot.app))
+        assert "Press 1" in screen_text(pilot.app)
+        assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
+
+    show(ContrastApp(tmp_path / "nothing"), body, NARROW)
+
+
+def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
+    pair = [recorded(tmp_path, "finished", name) for name in ("one", "two")]
+    pair[0].scores_path.write_text('{"suites": {"sts": {"STS12": {"all": {"spearman": 61.5}}, "average": 60}}}')
+    lines = {line.split()[0]: line.split()[1:] for line in described(pair).splitlines() if line}
+    assert lines["A"] in (["one"], ["B"])
+    assert "sts average" in described(pair)
+    assert [line.split() for line in described(pair).splitlines() if "STS12" in line] == [
+        ["sts", "STS12", "61.50", "–"]
+    ]
+
+
+def test_described_names_the_run_that_is_gone(tmp_path: Path) -> None:
+    gone = recorded(tmp_path, "finished", "one")
+    (tmp_path / "one").rename(tmp_path / "elsewhere")
+    assert "cannot be read" in described([gone, gone])
+
+
+def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
+    pair = ["2026-11-20-1432-simace", "2026-11-20-1433-simcse"]
+    assert labels(pair, 120) == [f"A {pair[0]}", f"B {pair[1]}"]
+    assert labels(pair, 40) == ["A", "B"]
+    assert labels(pair[:1], 10) == pair[:1]
+
+
+def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("finished", "running"):
+        recorded(tmp_path, kind)
+    found = Listing(tmp_path)
+    first = found.read()
+    read: list[str] = []
+    usual = runs.Run.status
+    monkeypatch.setattr(runs.Run, "status", lambda run: (read.append(run.name), usual(run))[1])
+    (tmp_path / "starter-finished" / "scores.json").write_bytes(b"x" * 1000)
+    again = {entry.name: entry for entry in found.read()}
+    assert read == ["starter-running"]
+    before = {entry.name: entry for entry in first}["starter-finished"].size
+    assert again["starter-finished"].size == before + 1000
+    append(runs.Run(tmp_path / "starter-finished"), stepped(601))
+    found.read()
+    assert read[1:] == ["starter-running", "starter-finished"] or read[1:] == ["starter-finished", "starter-running"]
+
+
+def test_orders_and_filters(tmp_path: Path) -> None:
+    recorded(tmp_path, "finished", "a", objective__name="simcse")
+    recorded(tmp_path, "empty", "b")
+    recorded(tmp_path, "stopped", "c")
+    entries = Listing(tmp_path).read()
+    assert [entry.name for entry in ordered(entries, "best dev")][-1] == "b", "a run without a score comes last"
+    assert [entry.name for entry in ordered(entries, "name")] == ["a", "b", "c"]
+    assert [entry.name for entry in ordered(entries, "newest")] == [entry.name for entry in entries]
+    assert [entry.name for entry in matching(entries, "SIMCSE finished")] == ["a"]
+    assert {column.title for column in COLUMNS} >= {"size", "updated", "backbone"}
+
+
+def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished", "large")
+    append(run, *[stepped(600)] * 30_000)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        before = time.monotonic()
+        await pilot.press("m")
+        assert time.monotonic() - before < 5, "a key is answered while events are read"
+        await until(pilot, lambda: "━━ large" in screen_text(pilot.app))
+
+    opened(ContrastApp(tmp_path), body)

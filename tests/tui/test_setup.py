@@ -1,0 +1,397 @@
+"""The Setup screen: its form, keys and states, the curve, the facts, the command and the start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Button, Input
+
+from contrastcli.runs import directory as runs
+from contrastcli.settings.config import state_dir
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.children import Finished, OnProgress
+from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.setup.dry_run_panel import Facts
+from contrastcli.tui.setup.form import Form, Row
+from contrastcli.tui.setup.screen import SetupScreen
+from contrastcli.tui.widgets import ChartView
+from support.recorded import recorded
+from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+
+FACTS = {
+    "rows": [
+        {"anchor": "a dog runs", "positive": "a puppy [sprints]", "label": "entailment"},
+        {"anchor": "a dog runs", "positive": "a dog sleeps", "label": "contradiction"},
+        {"anchor": "two men cook", "positive": "people make food", "label": "entailment"},
+    ],
+    "notes": ["720 of 2,160 rows labelled neutral were dropped"],
+    "count": 1440,
+    "steps": 138,
+    "steps_per_epoch": 23,
+    "sentences_per_step": 128,
+    "negatives_per_anchor": 126,
+    "dev_pairs": 390,
+    "disk": 119_517_184,
+}
+
+
+class Children:
+    """Stands in for the command line: answers each call at once, or when it is let go on."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self.cancelled: list[tuple[str, ...]] = []
+        self.error = ""
+        self.held = asyncio.Event()
+        self.held.set()
+
+    async def __call__(self, directory: Path, *words: str, on_progress: OnProgress | None = None) -> Finished:
+        self.asked.append(words)
+        try:
+            await self.held.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(words)
+            raise
+        if self.error:
+            return Finished(3, "", f"contrast: error: {self.error}\nhint: mend it")
+        if "--dry-run" in words:
+            return Finished(0, json.dumps({"settings": {}, **FACTS}), "")
+        return Finished(0, f"{recorded(directory, 'running').path}\n", "")
+
+    @property
+    def started(self) -> list[tuple[str, ...]]:
+        """The calls that would have trained."""
+        return [words for words in self.asked if "--detach" in words]
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> Children:
+    found = Children()
+    monkeypatch.setattr("contrastcli.tui.setup.screen.contrast", found)
+    monkeypatch.setattr("contrastcli.tui.setup.screen._PAUSE", 0.0)
+    return found
+
+
+def shown(body: Callable[[Pilot[None], SetupScreen], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
+    """Run a test body once the form and its facts are there."""
+
+    async def ready(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        assert isinstance(screen, SetupScreen)
+        await until(pilot, lambda: "backbone" in screen_text(pilot.app) and "reading" not in words_of(screen, "#ready"))
+        await body(pilot, screen)
+
+    show(ContrastApp(runs.runs_dir(None)), ready, size)
+
+
+def words_of(screen: SetupScreen, where: str) -> str:
+    """What a text says."""
+    return str(screen.query_one(where).render())
+
+
+def row(screen: SetupScreen, key: str) -> Row:
+    return next(row for row in screen.query(Row) if row.field.setting.key == key)
+
+
+async def write(pilot: Pilot[None], screen: SetupScreen, key: str, text: str) -> None:
+    """Type a setting's value over what stands there."""
+    field = row(screen, key).value
+    assert isinstance(field, Input)
+    field.focus()
+    await pilot.pause()
+    await pilot.press("ctrl+u", *text)
+    await pilot.pause()
+
+
+async def pick(pilot: Pilot[None], key: str, name: str) -> None:
+    """Choose from the list that a key opens."""
+    await pilot.press(key)
+    await pilot.pause()
+    await pilot.press(*name, "enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+
+
+@pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
+def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(children, name, size):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        assert screen.focused is None
+        await pilot.pause()  # the bar beside the form finds its length
+        check_golden(f"setup-{name}", screen_text(pilot.app))
+        await pilot.press("s")
+        await until(pilot, lambda: pilot.app.current_mode == "live")
+        assert children.started == [("train", "--preset", "starter", "--detach")]
+        assert pilot.app.run_shown.name == "starter-running"
+
+    shown(body, size)
+
+
+def test_it_says_that_it_starts_and_starts_once(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        children.held.clear()
+        await pilot.click("#start")
+        await until(pilot, lambda: "starting…" in screen_text(pilot.app))
+        await pilot.press("s", "s")
+        children.held.set()
+        await until(pilot, lambda: pilot.app.current_mode == "live")
+        assert len(children.started) == 1
+
+    shown(body)
+
+
+def test_data_that_cannot_be_read_is_said_and_looked_at_again_and_so_is_a_start_that_fails(children):
+    children.error = "texts.txt is missing"
+
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        assert "cannot start: texts.txt is missing" in screen_text(pilot.app)
+        assert screen.query_one("#start", Button).disabled
+        children.error = ""
+        await pilot.press("s")
+        await until(pilot, lambda: "ready: 138 steps" in screen_text(pilot.app))
+        assert not children.started
+        children.error = "runs cannot be written"
+        await pilot.press("s")
+        await until(pilot, lambda: "runs cannot be written" in screen_text(pilot.app))
+        assert "hint: mend it" in screen_text(pilot.app) and pilot.app.current_mode == "setup"
+
+    shown(body)
+
+
+def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await pick(pilot, "o", "simace")
+        await write(pilot, screen, "objective.margin", "15")
+        await pilot.press("escape")
+        assert row(screen, "objective.lambda").value.disabled
+        await until(pilot, lambda: "● margin m" in screen_text(pilot.app))
+        check_golden("setup-simace", screen_text(pilot.app))
+        await pilot.press("y")
+        await pilot.pause()
+        command = "contrast train --preset starter --objective simace --margin 15"
+        assert pilot.app.clipboard == command
+        assert (state_dir() / "copied.txt").read_text() == command + "\n"
+
+    shown(body)
+
+
+def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        value, gradient = (screen.query_one(f"#{name}", ChartView) for name in ("value", "gradient"))
+        await pick(pilot, "o", "simace")
+        heights = []
+        for margin in ("0", "30", "-30"):
+            await write(pilot, screen, "objective.margin", margin)
+            own, plain = value.chart.lines
+            heights.append(own.y[90])
+            assert plain.y[60] == pytest.approx(0.5 / 0.06)
+        shift = math.radians(30) / 0.06  # of the logit, by a margin of 30° at τ = 0.06
+        assert heights == pytest.approx([0, -shift, shift], abs=1e-9)
+        await write(pilot, screen, "objective.tau", "0.5")
+        assert gradient.chart.lines[0].y[30] == pytest.approx(1 / 0.5)
+        await pilot.press("escape", "g")
+        assert gradient.chart.lines[0].y[30] == pytest.approx(2 / 0.5)  # 1 / sin 30°
+        await pick(pilot, "o", "softmax")
+        assert "no curve: softmax has no similarity" in screen_text(pilot.app) and value.chart.empty
+
+    shown(body)
+
+
+def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        titles = []
+        for _ in range(4):
+            titles.append([chart.border_title for chart in screen.query(ChartView) if chart.display])
+            await pilot.press("g")
+            await pilot.pause()
+        assert [title.split()[1] for (title,) in titles] == ["positive's", "pull", "slope", "positive's"]
+
+    shown(body, NARROW)
+
+
+def test_facts_and_command_are_below_the_curve_where_it_is_narrow(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await pilot.press("pagedown")
+        await until(pilot, lambda: "contrast train --preset starter" in screen_text(pilot.app))
+        await pilot.press("pagedown")
+        await until(pilot, lambda: "positive  a puppy [sprints]" in screen_text(pilot.app))
+        await pilot.press("pageup", "pageup")
+        await until(pilot, lambda: "━━ cosine" in screen_text(pilot.app))
+
+    shown(body, NARROW)
+
+
+def test_a_bad_value_is_said_beside_its_field_and_nothing_starts(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await write(pilot, screen, "objective.tau", "0")
+        await pilot.press("escape", "s")
+        await pilot.pause()
+        check_golden("setup-wrong", screen_text(pilot.app))
+        assert not children.started and screen.query_one("#start", Button).disabled
+
+    shown(body, NARROW)
+
+
+def test_what_is_erased_or_reset_is_inherited_again(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await write(pilot, screen, "train.lr", "1e-4")
+        assert words_of(screen, "#command").endswith("--lr 1e-4")
+        await write(pilot, screen, "train.lr", "")
+        await write(pilot, screen, "train.seed", "7")
+        await until(pilot, lambda: row(screen, "train.lr").value.value == "5e-05")
+        assert words_of(screen, "#command").endswith("--preset starter --seed 7")
+        await pilot.press("escape", "r")
+        await pilot.pause()
+        assert words_of(screen, "#command") == "contrast train --preset starter"
+        assert row(screen, "train.seed").value.value == "42"
+
+    shown(body)
+
+
+def test_a_choice_is_stepped_through_or_taken_from_its_list(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        similarity = row(screen, "objective.similarity").value
+        similarity.focus()
+        found = []
+        for _ in range(4):
+            await pilot.press("right")
+            await pilot.pause()
+            found.append((similarity.value, row(screen, "objective.margin").field.note.split(" · ")[0]))
+        off = "no effect while similarity is rbf"
+        assert found == [("rbf", off), ("angle", "degrees"), ("arc", "degrees"), ("cosine", "cosine")]
+        await pilot.press("enter")
+        await pilot.pause()
+        assert all(f" {name} " in screen_text(pilot.app) for name in ("angle", "arc", "rbf"))
+        await pilot.press("escape")
+        await pilot.pause()
+        assert pilot.app.screen is screen and similarity.value == "cosine"
+
+    shown(body)
+
+
+@pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
+def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(children, name, size):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await pilot.press("p")
+        await pilot.pause()
+        await pilot.press(*"simace-b", "down")
+        await pilot.pause()
+        check_golden(f"setup-presets-{name}", screen_text(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: words_of(screen, "#command").endswith("--preset simace-bert-base-mlm"))
+        await pick(pilot, "p", "nothing")
+        assert words_of(screen, "#command") == "contrast train"
+
+    shown(body, size)
+
+
+def test_more_shows_every_setting_of_the_objective(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await pilot.press("m")
+        await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
+        check_golden("setup-more", screen_text(pilot.app))
+        assert "hard negatives" in screen_text(pilot.app)
+        await pick(pilot, "o", "rankcse")
+        await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
+        assert "hard negatives" not in screen_text(pilot.app)
+        keys = {row.field.setting.key for row in screen.query(Row) if row.display}
+        assert keys == set(Draft("starter", {"objective.name": "rankcse"}).config.flat()) | {"objective.lambda"}
+
+    shown(body)
+
+
+def test_a_setting_is_found_by_its_name(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await pilot.press("slash", *"warm", "enter")
+        await pilot.pause()
+        assert screen.focused is row(screen, "train.warmup").value
+        assert [row.field.label for row in screen.query(Row) if row.display] == ["schedule", "warmup"]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert screen.focused is None and row(screen, "model.backbone").display
+        await pilot.press("slash", *"xyz")
+        await pilot.pause()
+        assert "no setting is called so" in screen_text(pilot.app)
+
+    shown(body)
+
+
+def test_what_was_typed_is_there_again_the_next_time(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await write(pilot, screen, "data.train", "my texts.txt")
+        await pilot.press("escape", "m")
+
+    async def again(pilot: Pilot[None], screen: SetupScreen) -> None:
+        assert words_of(screen, "#command") == "contrast train --preset starter --data 'my texts.txt'"
+        await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
+
+    shown(body)
+    shown(again)
+
+
+def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is_ended(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await write(pilot, screen, "objective.tau", "0.2")
+        assert len(children.asked) == 1
+        children.held.clear()
+        await write(pilot, screen, "train.batch_size", "8")
+        await until(pilot, lambda: children.asked[-1][-4:-2] == ("--batch-size", "8"))
+        await pilot.press("0")
+        await until(pilot, lambda: children.cancelled)
+        children.held.set()
+        await until(pilot, lambda: "ready" in screen_text(pilot.app))
+        assert children.asked[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
+
+    shown(body)
+
+
+def test_the_app_ends_while_the_data_is_read(children):
+    children.held.clear()
+
+    async def body(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: children.asked)
+        assert "reading the data…" in screen_text(pilot.app)
+        await pilot.press("3", "q")
+
+    show(ContrastApp(runs.runs_dir(None)), body)
+    assert children.cancelled == children.asked
+
+
+def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        footer = screen_text(pilot.app).splitlines()[-1]
+        assert "s start" in footer and footer.endswith("? help")
+        preset = screen.query_one(Form).preset
+        await pilot.press("down")
+        await until(pilot, lambda: screen.focused is preset)
+        await pilot.press("down")
+        await until(pilot, lambda: "model.backbone: hub name, folder, run, or 'starter'" in screen_text(pilot.app))
+        await pilot.press("up")
+        await until(pilot, lambda: screen.focused is preset)
+        assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
+        await pilot.press(*["down"] * 5)
+        await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
+
+    shown(body, NARROW)
+
+
+def test_what_was_ready_is_no_longer_said_while_other_data_is_read(children):
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        children.held.clear()
+        await write(pilot, screen, "train.epochs", "2")
+        await until(pilot, lambda: words_of(screen, "#ready") == "reading the data…")
+        children.held.set()
+        await until(pilot, lambda: words_of(screen, "#ready").startswith("ready: "))
+
+    shown(body)
+
+
+def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast):
+    """Here the command line itself is asked."""
+    answer = contrast("train", *Draft("starter", {"train.epochs": "2"}).words, "--dry-run", "--json")
+    assert msgspec.json.decode(answer.out, type=Facts).short == "46 steps of 128 sentences"
