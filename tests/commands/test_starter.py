@@ -38,7 +38,7 @@ def dev():
     return load_scored("starter")
 
 
-def test_each_premise_has_an_entailed_a_neutral_and_a_contradicting_hypothesis(examples):
+def test_each_premise_has_an_entailed_a_neutral_and_a_contradicting_hypothesis(examples) -> None:
     labels = {}
     for premise, label in zip(examples.views["anchor"], examples.labels, strict=True):
         labels.setdefault(premise, []).append(label)
@@ -46,31 +46,33 @@ def test_each_premise_has_an_entailed_a_neutral_and_a_contradicting_hypothesis(e
     assert all(sorted(found) == [0, 1, 2] for found in labels.values())
 
 
-def test_the_dev_scores_fill_the_range(dev):
+def test_the_dev_scores_fill_the_range(dev) -> None:
     units = Counter(min(4, int(score)) for score in dev.scores)
     assert len(dev) >= 240
     assert all(units[unit] >= 40 for unit in range(5))
 
 
-def test_no_dev_sentence_is_trained_on(examples, dev):
+def test_no_dev_sentence_is_trained_on(examples, dev) -> None:
     trained = {text.lower() for view in examples.views.values() for text in view}
     assert not trained & {text.lower() for text in (*dev.first, *dev.second)}
 
 
-def test_no_sentence_frame_stands_more_than_three_times(examples, dev):
+def test_no_sentence_frame_stands_more_than_three_times(examples, dev) -> None:
     texts = dict.fromkeys([*examples.views["anchor"], *examples.views["positive"], *dev.first, *dev.second])
     frames = Counter(skeleton(text) for text in texts)
     assert [frame for frame, count in frames.items() if count > 3] == []
 
 
-def test_the_encoder_is_small_and_not_pickled():
+def test_the_encoder_is_small_and_not_pickled() -> None:
     files = {path.name: path.stat().st_size for path in (STARTER / "backbone").iterdir()}
     assert files["model.safetensors"] <= 16e6
     assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 
 
 @pytest.mark.slow
-def test_training_the_starter_lifts_its_dev_score_and_does_not_lower_sts_b(tmp_path, monkeypatch):
+def test_training_the_starter_lifts_its_dev_score_and_does_not_lower_sts_b(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from contrastcli.commands import train as start
     from contrastcli.model.query import load_model
     from contrastcli.runs.directory import find

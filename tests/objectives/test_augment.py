@@ -26,7 +26,7 @@ def rows_of(
 
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize("hypotheses", [(10, 11, 12, 13, 14, 15), (10, 11, 11, 0, 10, 15)])
-def test_augment_is_its_formula_in_value_and_gradient(mask, hypotheses):
+def test_augment_is_its_formula_in_value_and_gradient(mask, hypotheses) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     rows = rows_of(hypotheses, mask=mask)
     loss, parts = augment(views, rows, heads, **ALL)
@@ -39,7 +39,7 @@ def test_augment_is_its_formula_in_value_and_gradient(mask, hypotheses):
     assert parts.keys() == {"classification"} and parts["classification"] == loss
 
 
-def test_hypotheses_of_the_premise_keep_their_label_and_foreign_ones_contradict():
+def test_hypotheses_of_the_premise_keep_their_label_and_foreign_ones_contradict() -> None:
     """With equal premises a pair's logits are its hypothesis's, so that the rows can be written out by hand."""
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     views["anchor"] = torch.zeros(6, 4, dtype=torch.float64)
@@ -52,7 +52,7 @@ def test_hypotheses_of_the_premise_keep_their_label_and_foreign_ones_contradict(
     assert loss.item() == pytest.approx(sum(costs) / len(costs))
 
 
-def test_augment_passes_gradcheck():
+def test_augment_passes_gradcheck() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
 
     def loss(anchor, positive, *weights):
@@ -62,13 +62,13 @@ def test_augment_passes_gradcheck():
 
 
 @pytest.mark.parametrize("classes", [(1, 2, 2, 1, 2, 1), (2, 2, 2, 2, 2, 2)])
-def test_without_an_entailment_it_is_plain_classification(classes):
+def test_without_an_entailment_it_is_plain_classification(classes) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     loss, _ = augment(views, rows_of(classes=classes), heads, **ALL)
     assert loss.item() == pytest.approx(cross_entropy_by_loops(lists(views), list(heads["classifier"]), classes))
 
 
-def test_caps_draw_that_many_of_each_anchor_without_replacement():
+def test_caps_draw_that_many_of_each_anchor_without_replacement() -> None:
     """Two anchors with one positive of two and two negatives of four each, one with its positive and two of five."""
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     found = lists(rows_of().ids)
@@ -86,7 +86,7 @@ def test_caps_draw_that_many_of_each_anchor_without_replacement():
     assert seen <= possible and len(seen) > 15
 
 
-def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all():
+def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     losses = []
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all():
     assert losses[0] == losses[1] and capped == everyone
 
 
-def test_its_heads_learn_whatever_the_number_of_blocks(monkeypatch):
+def test_its_heads_learn_whatever_the_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     gradients = []
     for block in (256, 1):

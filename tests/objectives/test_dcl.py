@@ -17,7 +17,7 @@ PLAIN = {"similarity": "cosine", "margin": 0.0, "tau": 0.05}
 
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
 @pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
-def test_dcl_is_its_formula_in_value_and_gradient(kind, margin, names):
+def test_dcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
     views = batch(*names, rows=5)
     ids = distinct(views)
     loss, parts = dcl(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
@@ -26,7 +26,7 @@ def test_dcl_is_its_formula_in_value_and_gradient(kind, margin, names):
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_dcl_leaves_duplicates_out_of_the_negatives_only_when_asked(mask):
+def test_dcl_leaves_duplicates_out_of_the_negatives_only_when_asked(mask) -> None:
     views = batch("anchor", "positive", "negative", rows=4)
     ids = {  # row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive
         "anchor": torch.tensor([0, 1, 2, 2]),
@@ -38,7 +38,7 @@ def test_dcl_leaves_duplicates_out_of_the_negatives_only_when_asked(mask):
 
 
 @pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
-def test_dcl_passes_gradcheck(kind):
+def test_dcl_passes_gradcheck(kind: str) -> None:
     views = batch("anchor", "positive", "negative", rows=5, width=4)
 
     def loss(*tensors: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def test_dcl_passes_gradcheck(kind):
     assert torch.autograd.gradcheck(loss, tuple(views.values()))
 
 
-def test_infonce_is_the_softplus_of_dcl():
+def test_infonce_is_the_softplus_of_dcl() -> None:
     """Row 1 has no negative, so that either mean is half of row 0's term: log(1 + e^(n − p)) and n − p."""
     views = batch("anchor", "positive", rows=2)
     ids = {"anchor": torch.tensor([1, 2]), "positive": torch.tensor([2, 4])}  # row 0's positive is row 1's anchor
@@ -58,7 +58,7 @@ def test_infonce_is_the_softplus_of_dcl():
     assert 2 * contrast == pytest.approx(math.log1p(math.exp(2 * decoupled)))
 
 
-def test_a_positive_that_is_the_nearest_by_far_is_pulled_as_hard_as_any():
+def test_a_positive_that_is_the_nearest_by_far_is_pulled_as_hard_as_any() -> None:
     views = {"anchor": on_the_circle(0, 180).requires_grad_(), "positive": on_the_circle(20, 200).requires_grad_()}
     pulls = {}
     for loss_of in (infonce, dcl):
@@ -72,7 +72,7 @@ def test_a_positive_that_is_the_nearest_by_far_is_pulled_as_hard_as_any():
 @pytest.mark.parametrize(
     ("kind", "margin", "felt"), [("cosine", 0.2, False), ("angle", 10.0, False), ("arc", 10, True)]
 )
-def test_a_margin_only_adds_a_constant_except_under_arc(kind, margin, felt):
+def test_a_margin_only_adds_a_constant_except_under_arc(kind: str, margin: float, felt) -> None:
     views = batch("anchor", "positive", rows=5)
     gradients, losses = [], []
     for m in (0.0, margin):
@@ -83,7 +83,7 @@ def test_a_margin_only_adds_a_constant_except_under_arc(kind, margin, felt):
     assert torch.allclose(*gradients) is not felt
 
 
-def test_negatives_on_the_other_side_keep_their_digits_in_float32():
+def test_negatives_on_the_other_side_keep_their_digits_in_float32() -> None:
     """Σ e^(s/τ) is 2e-9 here: taken as (1 + Σ) − 1, with the positive's place at e^0, it is 0 and its log infinite."""
     views = {"anchor": on_the_circle(0, 180).float(), "positive": on_the_circle(0, 180).float()}
     loss, _ = dcl(views, Rows(distinct(views)), NO_HEADS, **PLAIN)

@@ -118,7 +118,7 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
 @every_objective
 @pytest.mark.parametrize("which", degenerate())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name, which, dtype):
+def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, which, dtype) -> None:
     loss, gradients = measure(name, *degenerate()[which], dtype)
     assert loss.isfinite() and (loss >= 0 or name.startswith("dcl"))  # which has no lower bound
     assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients)
@@ -128,19 +128,19 @@ def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name, which, 
     "name", ["simcse", "simace", "arccon", "rbf", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat"]
 )
 @pytest.mark.parametrize("which", ["one row", "no negative"])
-def test_without_negatives_a_contrast_is_zero_and_pulls_nothing(name, which):
+def test_without_negatives_a_contrast_is_zero_and_pulls_nothing(name: str, which) -> None:
     loss, gradients = measure(name, *degenerate()[which])
     assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("which", ["one row without a positive", "no positive"])
-def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_graph(which):
+def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_graph(which) -> None:
     loss, gradients = measure("instancedisc", *degenerate()[which])
     assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
 
 
 @every_objective
-def test_the_order_of_the_rows_changes_nothing(name):
+def test_the_order_of_the_rows_changes_nothing(name: str) -> None:
     views, rows = random_rows(9)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     shuffled = Rows({view: x[order] for view, x in rows.ids.items()}, rows.labels()[order], rows.mask_duplicates)
@@ -151,7 +151,7 @@ def test_the_order_of_the_rows_changes_nothing(name):
 
 
 @every_objective
-def test_float32_gives_the_loss_and_gradient_of_float64(name):
+def test_float32_gives_the_loss_and_gradient_of_float64(name: str) -> None:
     views, rows = random_rows(12)
     exact, exact_gradients = measure(name, views, rows, torch.float64)
     loss, gradients = measure(name, views, rows)
@@ -162,7 +162,7 @@ def test_float32_gives_the_loss_and_gradient_of_float64(name):
 
 
 @every_objective
-def test_bfloat16_embeddings_are_compared_in_float32(name):
+def test_bfloat16_embeddings_are_compared_in_float32(name: str) -> None:
     views, rows = random_rows(12)
     rounded = {view: x.bfloat16() for view, x in views.items()}
     loss, _ = measure(name, rounded, rows, torch.bfloat16)
@@ -170,7 +170,7 @@ def test_bfloat16_embeddings_are_compared_in_float32(name):
 
 
 @every_objective
-def test_autocast_around_the_loss_does_not_touch_it(name):
+def test_autocast_around_the_loss_does_not_touch_it(name: str) -> None:
     views, rows = random_rows(12)
     loss, gradients = measure(name, views, rows)
     under_autocast, their_gradients = measure(name, views, rows, autocast=True)
@@ -179,7 +179,7 @@ def test_autocast_around_the_loss_does_not_touch_it(name):
 
 
 @every_objective
-def test_blocks_of_anchors_give_what_the_whole_batch_gives(name, monkeypatch):
+def test_blocks_of_anchors_give_what_the_whole_batch_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     views, rows = random_rows(11)
     loss, gradients = measure(name, views, rows, torch.float64)
     monkeypatch.setattr(functional, "BLOCK", 2)

@@ -31,7 +31,7 @@ from support.by_loops import (
 
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
 @pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
-def test_infonce_is_its_formula_in_value_and_gradient(kind, margin, names):
+def test_infonce_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
     views = batch(*names, rows=5)
     ids = distinct(views)
     loss, parts = infonce(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
@@ -39,7 +39,7 @@ def test_infonce_is_its_formula_in_value_and_gradient(kind, margin, names):
     assert parts.keys() == {"contrast"} and parts["contrast"] == loss and not parts["contrast"].requires_grad
 
 
-def test_infonce_weighs_each_rows_own_hard_negative():
+def test_infonce_weighs_each_rows_own_hard_negative() -> None:
     views = batch("anchor", "positive", "negative", rows=4)
     ids = distinct(views)
     settings = {"similarity": "angle", "margin": 10.0, "tau": 0.2}
@@ -50,7 +50,7 @@ def test_infonce_weighs_each_rows_own_hard_negative():
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask):
+def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask) -> None:
     views = batch("anchor", "positive", "negative", rows=4)
     ids = {  # row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive
         "anchor": torch.tensor([0, 1, 2, 2]),
@@ -61,7 +61,7 @@ def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask):
     check(loss, lambda: infonce_by_loops(lists(views), lists(ids), "cosine", 0.0, 0.2, mask=mask), list(views.values()))
 
 
-def test_infonce_looks_from_anchors_to_columns_only():
+def test_infonce_looks_from_anchors_to_columns_only() -> None:
     views = batch("anchor", "positive", rows=4)
     swapped = {"anchor": views["positive"], "positive": views["anchor"]}
     settings = {"similarity": "cosine", "margin": 0.0, "tau": 0.1}
@@ -70,7 +70,7 @@ def test_infonce_looks_from_anchors_to_columns_only():
     assert abs(there.item() - back.item()) > 1e-3
 
 
-def test_a_margin_above_zero_makes_the_positive_harder():
+def test_a_margin_above_zero_makes_the_positive_harder() -> None:
     views = batch("anchor", "positive", rows=4)
     losses = [
         infonce(views, Rows(distinct(views)), NO_HEADS, similarity="angle", margin=m, tau=0.1)[0].item()
@@ -79,7 +79,7 @@ def test_a_margin_above_zero_makes_the_positive_harder():
     assert losses == sorted(losses) and losses[0] < losses[2]
 
 
-def test_simace_without_margin_approaches_simcse_as_all_cosines_go_to_zero():
+def test_simace_without_margin_approaches_simcse_as_all_cosines_go_to_zero() -> None:
     """π/2 − arccos(c) is c + c³/6: at cosines around 1e-3 the losses and gradients agree to about 1e-9 / τ."""
     generator = torch.Generator().manual_seed(0)
     basis = torch.linalg.qr(torch.randn(16, 16, generator=generator, dtype=torch.float64))[0]
@@ -102,7 +102,7 @@ LABEL = torch.tensor([0, 2, 0, 0, 2])
 
 @pytest.mark.parametrize("hard_negatives", ["importance", "exponent", "uniform"])
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_instance_discrimination_is_its_formula_in_value_and_gradient(kind, margin, hard_negatives):
+def test_instance_discrimination_is_its_formula_in_value_and_gradient(kind: str, margin: float, hard_negatives) -> None:
     views, heads = batch("anchor", "positive", rows=5, width=6), heavy(pairs.heads(6))
     ids = distinct(views)
     settings = {**PAIRS, "similarity": kind, "margin": margin, "hard_negatives": hard_negatives}
@@ -118,7 +118,7 @@ def test_instance_discrimination_is_its_formula_in_value_and_gradient(kind, marg
 
 
 @pytest.mark.parametrize("hard_negatives", ["importance", "exponent", "uniform"])
-def test_masked_duplicates_leave_the_negatives_and_their_count(hard_negatives):
+def test_masked_duplicates_leave_the_negatives_and_their_count(hard_negatives) -> None:
     views, heads = batch("anchor", "positive", rows=5, width=6), heavy(pairs.heads(6))
     ids = {"anchor": torch.tensor([0, 0, 2, 3, 9]), "positive": torch.tensor([5, 6, 5, 8, 3])}
     loss, _ = pairsupcon(
@@ -139,7 +139,7 @@ def test_masked_duplicates_leave_the_negatives_and_their_count(hard_negatives):
 
 
 @pytest.mark.parametrize("hard_negatives", ["importance", "exponent", "uniform"])
-def test_an_anchor_without_negatives_counts_as_zero_and_leaves_the_others_alone(hard_negatives):
+def test_an_anchor_without_negatives_counts_as_zero_and_leaves_the_others_alone(hard_negatives) -> None:
     views, heads = batch("anchor", "positive", rows=2, width=6), heavy(pairs.heads(6))
     ids = {"anchor": torch.tensor([1, 1]), "positive": torch.tensor([2, 1])}  # row 1 only repeats row 0's anchor
     rows = Rows(ids, torch.tensor([0, 0]), mask_duplicates=True)
@@ -154,7 +154,7 @@ def test_an_anchor_without_negatives_counts_as_zero_and_leaves_the_others_alone(
     check(loss, by_loops, list(views.values()))
 
 
-def test_pairsupcon_adds_beta_times_contrast_to_the_classification():
+def test_pairsupcon_adds_beta_times_contrast_to_the_classification() -> None:
     views, heads = batch("anchor", "positive", rows=5, width=6), heavy(pairs.heads(6))
     ids = distinct(views)
     settings = {**PAIRS, "beta": 0.7, "hard_negatives": "importance", "classification": True}
@@ -173,7 +173,7 @@ def test_pairsupcon_adds_beta_times_contrast_to_the_classification():
     assert parts["contrast"].item() == pytest.approx(contrasted())
 
 
-def test_beta_zero_is_classification_alone_and_no_entailment_leaves_it_alone():
+def test_beta_zero_is_classification_alone_and_no_entailment_leaves_it_alone() -> None:
     views, heads = batch("anchor", "positive", rows=5, width=6), heavy(pairs.heads(6))
     settings = {**PAIRS, "hard_negatives": "importance", "classification": True}
     none = Rows(distinct(views), torch.full((5,), 2))
@@ -185,7 +185,7 @@ def test_beta_zero_is_classification_alone_and_no_entailment_leaves_it_alone():
     assert parts["contrast"].item() == 0.0
 
 
-def test_importance_in_logs_equals_the_plain_sum():
+def test_importance_in_logs_equals_the_plain_sum() -> None:
     """At a temperature where the plain sum of exponentials still fits into float64."""
     generator = torch.Generator().manual_seed(2)
     cosine = torch.rand(3, 40, generator=generator, dtype=torch.float64) * 2 - 1
@@ -195,7 +195,7 @@ def test_importance_in_logs_equals_the_plain_sum():
         assert found == pytest.approx(math.log(weighed_by_loops(row, 0.05, "importance")), rel=1e-12)
 
 
-def test_an_unknown_weighing_is_named():
+def test_an_unknown_weighing_is_named() -> None:
     with pytest.raises(ValueError, match=r"'hardest'.*importance, exponent and uniform"):
         pairs.negative_mass(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), "hardest")
 
@@ -214,7 +214,7 @@ def sup_rows(mask: bool = False, hypotheses: tuple[int, ...] = (10, 11, 12, 13, 
 
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize(("kind", "margin"), [(None, 0.0), *MARGINS])
-def test_supcon_is_its_formula_in_value_and_gradient(kind, margin, mask):
+def test_supcon_is_its_formula_in_value_and_gradient(kind: str, margin: float, mask) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(sup.heads(4))
     rows = sup_rows(mask, hypotheses=(10, 11, 11, 0, 10, 15))
     settings = {**SUP, "normalize": kind is not None, "similarity": kind or "cosine", "margin": margin}
@@ -231,14 +231,14 @@ def test_supcon_is_its_formula_in_value_and_gradient(kind, margin, mask):
     assert parts["contrast"].item() == pytest.approx(contrasted())
 
 
-def test_lambda_zero_is_the_classification_baseline_and_one_the_contrast_alone():
+def test_lambda_zero_is_the_classification_baseline_and_one_the_contrast_alone() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(sup.heads(4))
     baseline, parts = supcon(views, sup_rows(), heads, **{**SUP, "lambda_": 0.0}, **ALL)
     contrast, _ = supcon(views, sup_rows(), heads, **{**SUP, "lambda_": 1.0}, **ALL)
     assert baseline == parts["classification"] and contrast == parts["contrast"]
 
 
-def test_capped_positives_and_negatives_are_drawn_anew_without_replacement():
+def test_capped_positives_and_negatives_are_drawn_anew_without_replacement() -> None:
     """One anchor premise, three positives and three negatives: a draw of 2 and 1 is one of nine, each anchor's own."""
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(sup.heads(4))
     views["anchor"].data[:3] = views["anchor"].data[0].clone()
@@ -260,7 +260,7 @@ def test_capped_positives_and_negatives_are_drawn_anew_without_replacement():
     assert seen <= means and len(seen) > 15
 
 
-def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all():
+def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(sup.heads(4))
     runs = []
     for _ in range(2):
@@ -274,7 +274,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all():
 # ---- SBERT softmax, and gradcheck for all ---------------------------------------------------------------------------
 
 
-def test_softmax_is_its_formula_in_value_and_gradient():
+def test_softmax_is_its_formula_in_value_and_gradient() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(sbert.heads(4))
     loss, parts = softmax(views, sup_rows(), heads)
     layers = [heads["classifier"]]
@@ -287,7 +287,7 @@ def test_softmax_is_its_formula_in_value_and_gradient():
 
 
 @pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
-def test_gradients_pass_gradcheck(kind):
+def test_gradients_pass_gradcheck(kind: str) -> None:
     views = batch("anchor", "positive", rows=6, width=4)
     pair_heads, sup_heads = heavy(pairs.heads(4)), heavy(sup.heads(4))
     margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
@@ -306,7 +306,7 @@ def test_gradients_pass_gradcheck(kind):
 
 
 @pytest.mark.parametrize("loss", [pairsupcon, supcon])
-def test_fresh_heads_are_normal_with_deviation_002_and_zero_biases(loss):
+def test_fresh_heads_are_normal_with_deviation_002_and_zero_biases(loss) -> None:
     torch.manual_seed(0)
     for name, parameter in {pairsupcon: pairs, supcon: sup}[loss].heads(256).named_parameters():
         if name.endswith("bias"):
@@ -315,7 +315,7 @@ def test_fresh_heads_are_normal_with_deviation_002_and_zero_biases(loss):
             assert parameter.std().item() == pytest.approx(0.02, rel=0.1)
 
 
-def test_a_loss_on_labels_says_so_where_there_are_none():
+def test_a_loss_on_labels_says_so_where_there_are_none() -> None:
     views = batch("anchor", "positive", rows=2)
     with pytest.raises(ValueError, match="labelled pairs"):
         softmax(views, Rows(distinct(views)), sbert.heads(2).double())

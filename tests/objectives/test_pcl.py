@@ -94,7 +94,7 @@ def lists(tensors: dict[str, Tensor]) -> dict[str, list]:
 
 @pytest.mark.parametrize("names", [NAMES[:2], NAMES[:3]])
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_pcl_is_its_formula_in_value_and_gradient(kind, margin, names):
+def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
     views, ids = peers(*names, rows=3), ids_of(3)
     loss, parts = pcl(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
     expected = parts_by_loops(lists(views), lists(ids), kind, margin, 0.3)
@@ -104,7 +104,7 @@ def test_pcl_is_its_formula_in_value_and_gradient(kind, margin, names):
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask):
+def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask) -> None:
     views = peers(*NAMES[:3], rows=5)
     ids = {name: torch.tensor([0, 1, 2, 2, 1]) for name in ("anchor", "positive")}
     _, parts = pcl(views, Rows(ids, mask_duplicates=mask), NO_HEADS, **COSINE)
@@ -113,7 +113,7 @@ def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask):
 
 
 @pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
-def test_pcl_passes_gradcheck(kind):
+def test_pcl_passes_gradcheck(kind: str) -> None:
     views = peers(*NAMES[:3], rows=3, width=3)
 
     def loss(*tensors: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def test_pcl_passes_gradcheck(kind):
 # ---- identities -----------------------------------------------------------------------------------------------------
 
 
-def test_identical_peers_have_nothing_to_tell_each_other():
+def test_identical_peers_have_nothing_to_tell_each_other() -> None:
     net = batch(*NAMES, rows=4)
     views = net | {f"peer_{name}": view for name, view in net.items()}
     _, parts = pcl(views, Rows(ids_of(4)), NO_HEADS, **COSINE)
@@ -134,7 +134,7 @@ def test_identical_peers_have_nothing_to_tell_each_other():
     assert parts["contrast"] == parts["peer"] > 0
 
 
-def test_with_the_dropout_copy_alone_the_group_is_infonce_across_the_encoders():
+def test_with_the_dropout_copy_alone_the_group_is_infonce_across_the_encoders() -> None:
     views = peers("anchor", "positive")
     _, parts = pcl(views, Rows(ids_of(4)), NO_HEADS, **COSINE)
     there = {"anchor": views["anchor"], "positive": views["peer_positive"]}
@@ -143,14 +143,14 @@ def test_with_the_dropout_copy_alone_the_group_is_infonce_across_the_encoders():
     assert parts["group"].item() == pytest.approx(sum(both))
 
 
-def test_a_margin_is_the_contrasts_alone():
+def test_a_margin_is_the_contrasts_alone() -> None:
     views = peers(*NAMES)
     found = [pcl(views, Rows(ids_of(4)), NO_HEADS, similarity="angle", margin=m, tau=0.3)[1] for m in (0.0, 10.0)]
     assert all(found[0][name] < found[1][name] for name in ("contrast", "peer"))
     assert all(found[0][name] == found[1][name] for name in ("group", "across", "within"))
 
 
-def test_the_peer_is_the_first_of_both_divergences():
+def test_the_peer_is_the_first_of_both_divergences() -> None:
     """KL is not symmetric: a peer that is sure of what the net is not costs more than the reverse."""
     sure, unsure = torch.tensor([[0.98, 0.01, 0.01]]).log(), torch.tensor([[0.4, 0.3, 0.3]]).log()
     assert divergence(sure, unsure).item() == pytest.approx(0.98 * math.log(2.45) + 0.02 * math.log(1 / 30))
@@ -166,7 +166,7 @@ def test_the_peer_is_the_first_of_both_divergences():
 # ---- slips of released code -----------------------------------------------------------------------------------------
 
 
-def test_the_group_contrast_is_the_log_of_the_softmax():
+def test_the_group_contrast_is_the_log_of_the_softmax() -> None:
     """Rows told apart wholly leave log K for each encoder. A sigmoid loss of the softmax's outputs, which all lie
     between 0 and 1, would instead be −log σ(1/K), and go on pulling."""
     apart = torch.eye(4, 6, dtype=torch.float64).requires_grad_()
@@ -176,7 +176,7 @@ def test_the_group_contrast_is_the_log_of_the_softmax():
     assert torch.autograd.grad(loss, apart)[0].abs().max() < 1e-9
 
 
-def test_divergence_is_a_sum_over_a_list_and_a_mean_over_rows():
+def test_divergence_is_a_sum_over_a_list_and_a_mean_over_rows() -> None:
     """A mean over all entries would shrink with the size of the batch."""
     p, q = torch.tensor([[0.7, 0.2, 0.1]] * 5).log(), torch.tensor([[0.1, 0.2, 0.7]] * 5).log()
     torch.testing.assert_close(divergence(p, q), torch.full((5,), 0.6 * math.log(7)))

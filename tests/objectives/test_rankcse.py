@@ -71,7 +71,7 @@ def distillation_by_loops(views, ids, kind, tau, how, teacher_tau, mask=False) -
 
 @pytest.mark.parametrize("how", ["listnet", "listmle"])
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_rankcse_is_its_formula_in_value_and_gradient(kind, margin, how):
+def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, how) -> None:
     views = taught()
     ids, settings = distinct(views), {**TAUGHT, "distillation": how}
     loss, parts = rankcse(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3, **settings)
@@ -91,7 +91,7 @@ def test_rankcse_is_its_formula_in_value_and_gradient(kind, margin, how):
 
 @pytest.mark.parametrize("how", ["listnet", "listmle"])
 @pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask, how):
+def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask, how) -> None:
     views = taught()
     rows = Rows(DUPLICATES, mask_duplicates=mask)
     loss, _ = rankcse(views, rows, NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})
@@ -106,7 +106,7 @@ def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask, how):
 
 
 @pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
-def test_rankcse_passes_gradcheck(kind):
+def test_rankcse_passes_gradcheck(kind: str) -> None:
     views = taught(width=4)
 
     def losses(anchor: Tensor, positive: Tensor) -> tuple[Tensor, ...]:
@@ -124,7 +124,7 @@ def test_rankcse_passes_gradcheck(kind):
 
 
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_without_consistency_and_distillation_it_is_simcse(kind, margin):
+def test_without_consistency_and_distillation_it_is_simcse(kind: str, margin: float) -> None:
     views, compared = batch("anchor", "positive", rows=5), {"similarity": kind, "margin": margin, "tau": 0.3}
     loss, parts = rankcse(views, Rows(distinct(views)), NO_HEADS, **compared, **{**TAUGHT, "beta": 0.0, "gamma": 0.0})
     gradients = torch.autograd.grad(loss, list(views.values()))
@@ -133,7 +133,7 @@ def test_without_consistency_and_distillation_it_is_simcse(kind, margin):
     assert all(map(torch.equal, gradients, torch.autograd.grad(plain, list(views.values()))))
 
 
-def test_a_margin_is_the_contrasts_alone():
+def test_a_margin_is_the_contrasts_alone() -> None:
     views = taught()
     found = [
         rankcse(views, Rows(distinct(views)), NO_HEADS, similarity="angle", margin=m, tau=0.3, **TAUGHT)[1]
@@ -143,7 +143,7 @@ def test_a_margin_is_the_contrasts_alone():
     assert all(found[0][name] == found[1][name] for name in ("consistency", "distillation"))
 
 
-def test_a_teachers_list_is_of_cosines_whatever_the_students_is():
+def test_a_teachers_list_is_of_cosines_whatever_the_students_is() -> None:
     """At τ2 = τ a student that is its own teacher agrees with it best under the cosine, not under the angle."""
     views = batch("anchor", "positive", rows=4, width=3)
     own = {f"teacher{end}": views[name].detach() for name, end in (("anchor", ""), ("positive", "_positive"))}
@@ -159,7 +159,7 @@ def test_a_teachers_list_is_of_cosines_whatever_the_students_is():
     assert pulls["cosine"] < 1e-12 < 1e-3 < pulls["angle"]
 
 
-def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter():
+def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter() -> None:
     views = taught()
     longer = views | {name: 7 * views[name] for name in ("teacher", "teacher_positive")}
     for how in ("listnet", "listmle"):
@@ -174,7 +174,7 @@ def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter():
 # ---- slips of released code -----------------------------------------------------------------------------------------
 
 
-def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart():
+def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart() -> None:
     """A mixture whose log is clamped to a positive constant would make this the negated entropy of the lists."""
     a, b = torch.tensor([[9.0, 2.0, 1.0]]), torch.tensor([[200.0, 0.0, 0.0]])
     assert jensen_shannon(a, a).item() == pytest.approx(0.0, abs=1e-7)
@@ -182,21 +182,21 @@ def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart():
     assert 0 < jensen_shannon(a, b).item() < math.log(2)
 
 
-def test_identical_views_are_consistent():
+def test_identical_views_are_consistent() -> None:
     views, ids = batch("anchor", rows=4, width=3), {name: torch.arange(4) for name in ("anchor", "positive")}
     settings = {**TAUGHT, "gamma": 0.0}
     _, parts = rankcse(views | {"positive": views["anchor"]}, Rows(ids), NO_HEADS, **COSINE, **settings)
     assert parts["consistency"].item() == pytest.approx(0.0, abs=1e-12)
 
 
-def test_listmle_is_a_mean_over_places():
+def test_listmle_is_a_mean_over_places() -> None:
     """Alike logits draw each place from 4, 3, 2, 1 columns: not the sum of their logs, which is four times as much."""
     keep = torch.ones(1, 4, dtype=torch.bool)
     found = listmle(torch.zeros(1, 4), torch.tensor([[0.3, 0.1, 0.9, 0.2]]), keep)
     assert found.item() == pytest.approx(math.log(24) / 4)
 
 
-def test_the_diagonal_is_a_place_of_listmle_and_not_of_listnet():
+def test_the_diagonal_is_a_place_of_listmle_and_not_of_listnet() -> None:
     """Of two rows each has one other: nothing for listnet to tell apart, two places for listmle."""
     views = taught(rows=2)
     distances = {
@@ -206,7 +206,7 @@ def test_the_diagonal_is_a_place_of_listmle_and_not_of_listnet():
     assert distances["listnet"]["distillation"] == 0 < 0.01 < distances["listmle"]["distillation"]
 
 
-def test_an_agreeing_student_is_more_likely_than_an_opposed_one():
+def test_an_agreeing_student_is_more_likely_than_an_opposed_one() -> None:
     teacher = torch.tensor([[0.9, 0.1, 0.5, -0.3]])
     keep = torch.ones(1, 4, dtype=torch.bool)
     for distance in (listnet, listmle):
@@ -214,7 +214,7 @@ def test_an_agreeing_student_is_more_likely_than_an_opposed_one():
         assert distance(0 * teacher, teacher, keep) < distance(-teacher, teacher, keep)
 
 
-def test_what_is_not_kept_counts_for_nothing():
+def test_what_is_not_kept_counts_for_nothing() -> None:
     student, teacher = batch("s", "t", rows=3, width=6).values()
     keep = torch.tensor([True, False, True, True, False, True]).expand(3, 6)
     for distance in (listnet, listmle):

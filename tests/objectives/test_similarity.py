@@ -26,7 +26,7 @@ def gradient_length(kind: str, angle: float, length: float) -> float:
 
 
 @pytest.mark.parametrize("angle", ANGLES)
-def test_each_similarity_is_the_formula_of_its_angle_whatever_the_lengths(angle):
+def test_each_similarity_is_the_formula_of_its_angle_whatever_the_lengths(angle) -> None:
     theta = math.radians(angle)
     expected = {
         "cosine": math.cos(theta),
@@ -40,7 +40,7 @@ def test_each_similarity_is_the_formula_of_its_angle_whatever_the_lengths(angle)
 
 @pytest.mark.parametrize("angle", ANGLES)
 @pytest.mark.parametrize("margin", [-10.0, 10.0])
-def test_the_margin_shifts_the_positive_in_its_own_unit(angle, margin):
+def test_the_margin_shifts_the_positive_in_its_own_unit(angle, margin: float) -> None:
     theta, m = math.radians(angle), math.radians(margin)
     expected = {
         "cosine": math.cos(theta) - margin,
@@ -53,7 +53,7 @@ def test_the_margin_shifts_the_positive_in_its_own_unit(angle, margin):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairwise_holds_every_row_with_every_row(kind):
+def test_pairwise_holds_every_row_with_every_row(kind: str) -> None:
     a, b = torch.cat([at(0), at(50)]), torch.cat([at(10, 2.0), at(75), at(140, 0.5)])
     matrix = pairwise(a, b, kind)
     assert matrix.shape == (2, 3)
@@ -63,12 +63,12 @@ def test_pairwise_holds_every_row_with_every_row(kind):
 
 
 @pytest.mark.parametrize("angle", ANGLES)
-def test_seen_from_the_embedding_the_angle_pulls_equally_everywhere_and_the_cosine_with_its_sine(angle):
+def test_seen_from_the_embedding_the_angle_pulls_equally_everywhere_and_the_cosine_with_its_sine(angle) -> None:
     assert gradient_length("angle", angle, length=4.0) == pytest.approx(1 / 4, rel=1e-9)
     assert gradient_length("cosine", angle, length=4.0) == pytest.approx(math.sin(math.radians(angle)) / 4, rel=1e-9)
 
 
-def test_angle_without_margin_orders_as_cosine_at_every_angle():
+def test_angle_without_margin_orders_as_cosine_at_every_angle() -> None:
     others = torch.cat([at(angle) for angle in range(1, 180)])
     by_angle, by_cosine = pairwise(at(0), others, "angle")[0], pairwise(at(0), others, "cosine")[0]
     assert by_angle.argsort().tolist() == by_cosine.argsort().tolist() == list(range(178, -1, -1))
@@ -76,7 +76,7 @@ def test_angle_without_margin_orders_as_cosine_at_every_angle():
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["angle", "arc"])
-def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind, sign):
+def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind: str, sign) -> None:
     """The steepest place before the clamp: float32 still tells 1 − 1e-6 from 1."""
     edge = torch.tensor(sign * COSINE_LIMIT, dtype=torch.float32, requires_grad=True)
     from_cosine(edge, "angle").backward()
@@ -90,7 +90,7 @@ def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind, sign):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind, dtype):
+def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind: str, dtype) -> None:
     a = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=dtype, requires_grad=True)
     b = torch.tensor([[1.0, 1.0], [2.0, 1.0]], dtype=dtype)
     matrix = pairwise(a, b, kind)
@@ -100,23 +100,23 @@ def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind, dtype):
     assert a.grad[0].tolist() == [0.0, 0.0] and a.grad[1].norm() > 0
 
 
-def test_a_nan_is_not_hidden():
+def test_a_nan_is_not_hidden() -> None:
     assert paired(torch.tensor([[math.nan, 1.0]]), torch.ones(1, 2), "angle").isnan().all()
 
 
-def test_an_unknown_similarity_is_named():
+def test_an_unknown_similarity_is_named() -> None:
     with pytest.raises(ValueError, match=r"'euclid'.*cosine, angle, arc and rbf"):
         pairwise(at(0), at(1), "euclid")
 
 
 @pytest.mark.parametrize("length", [1.0, 1e-3, 37.0])
-def test_shown_angles_of_equal_vectors_are_exactly_zero_and_of_opposite_ones_180(length):
+def test_shown_angles_of_equal_vectors_are_exactly_zero_and_of_opposite_ones_180(length) -> None:
     x = length * torch.randn(40, 384, generator=torch.Generator().manual_seed(1))
     assert degrees(x, x).tolist() == [0.0] * 40
     assert degrees(x, -x).tolist() == pytest.approx([180.0] * 40)
 
 
 @pytest.mark.parametrize("angle", [0.001, 0.5, 10.0, 90.0, 179.5])
-def test_shown_angles_keep_their_digits_in_float32(angle):
+def test_shown_angles_keep_their_digits_in_float32(angle) -> None:
     a, b = at(0, 2.0).float(), at(angle, 5.0).float()
     assert degrees(a, b).item() == pytest.approx(angle, rel=1e-5)

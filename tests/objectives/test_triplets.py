@@ -29,7 +29,7 @@ def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tu
 @every_loss
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("width", "seed"), [(2, 0), (2, 1), (6, 2)])
-def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name, share, width, seed):
+def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share, width, seed) -> None:
     views = batch("anchor", "positive", rows=6, width=width, seed=seed)
     ids, margin = distinct(views), share * WIDE[name]
     loss, parts = LOSSES[name](views, Rows(ids), NO_HEADS, margin=margin)
@@ -40,14 +40,14 @@ def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name, share, width,
 
 @every_loss
 @pytest.mark.parametrize("mask", [True, False])
-def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name, mask):
+def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str, mask) -> None:
     views = batch("anchor", "positive", rows=5)
     ids = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
     loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), NO_HEADS, margin=WIDE[name])
     check(loss, lambda: triplet_by_loops(lists(views), lists(ids), name, WIDE[name], mask), list(views.values()))
 
 
-def test_masking_duplicates_changes_the_hardest():
+def test_masking_duplicates_changes_the_hardest() -> None:
     x, y = on_the_circle(0, 1, 90), on_the_circle(0, 1, 90)
     ids = {"anchor": torch.tensor([0, 0, 2]), "positive": torch.tensor([3, 3, 5])}
     views = {"anchor": x, "positive": y}
@@ -56,7 +56,7 @@ def test_masking_duplicates_changes_the_hardest():
 
 
 @every_loss
-def test_a_triplet_loss_passes_gradcheck(name):
+def test_a_triplet_loss_passes_gradcheck(name: str) -> None:
     views = batch("anchor", "positive", rows=5, width=4)
 
     def loss(anchor: Tensor, positive: Tensor) -> Tensor:
@@ -74,14 +74,14 @@ def test_a_triplet_loss_passes_gradcheck(name):
         ("mat", math.radians(27 + 20 - 40)),
     ],
 )
-def test_the_published_margins_at_known_angles(name, expected):
+def test_the_published_margins_at_known_angles(name: str, expected) -> None:
     """The positive of row 0 stands at 20° from its own anchor and at 40° from the other; row 1's is far from both."""
     settings = catalogue.find(name).settings()
     loss, _, _ = measured(name, on_the_circle(0, 60), on_the_circle(20, 60), settings.margin)
     assert 2 * loss.item() == pytest.approx(max(0.0, expected))
 
 
-def test_each_margin_has_its_own_unit_limits_and_default():
+def test_each_margin_has_its_own_unit_limits_and_default() -> None:
     found = {}
     for name in LOSSES:
         settings = catalogue.find(name).settings()
@@ -91,7 +91,7 @@ def test_each_margin_has_its_own_unit_limits_and_default():
 
 
 @pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
-def test_a_margin_in_anothers_unit_is_refused_by_name(name, margin, words):
+def test_a_margin_in_anothers_unit_is_refused_by_name(name: str, margin: float, words) -> None:
     values = {"objective.name": name, "objective.margin": margin}
     with pytest.raises(UsageError) as raised:
         config.resolve([config.Layer(values, dict.fromkeys(values, "here"))])
@@ -99,7 +99,7 @@ def test_a_margin_in_anothers_unit_is_refused_by_name(name, margin, words):
 
 
 @every_loss
-def test_the_hardest_is_sought_among_anchors_for_each_positive(name):
+def test_the_hardest_is_sought_among_anchors_for_each_positive(name: str) -> None:
     """Positive 1 lies by anchor 0; anchor 1 lies by no positive. Sought among positives, row 0 would suffer too."""
     loss, by_anchor, by_positive = measured(name, on_the_circle(0, 90), on_the_circle(-10, 5), WIDE[name] / 10)
     assert loss > 0
@@ -108,7 +108,7 @@ def test_the_hardest_is_sought_among_anchors_for_each_positive(name):
 
 
 @every_loss
-def test_a_hardest_anchor_beyond_90_degrees_is_the_hardest_still(name):
+def test_a_hardest_anchor_beyond_90_degrees_is_the_hardest_still(name: str) -> None:
     """With a constant cosine of 0 in place of a positive's own anchor, nothing farther than 90° would count."""
     margin = {"mpt": 1.2, "met": 1.2, "mat": 100.0}[name]
     x, y = on_the_circle(0, 180), on_the_circle(30, 210)  # 30° from their own anchor, 150° from the other
@@ -123,7 +123,7 @@ def test_a_hardest_anchor_beyond_90_degrees_is_the_hardest_still(name):
 
 
 @every_loss
-def test_a_positive_equal_to_its_anchor_has_a_finite_gradient(name):
+def test_a_positive_equal_to_its_anchor_has_a_finite_gradient(name: str) -> None:
     """arccos at cosine 1 and the root of 2 − 2 cos at 0 have infinite slopes, and 0 times infinity is no number."""
     same = on_the_circle(0, 40, 80)
     loss, *gradients = measured(name, same.clone(), same.clone(), WIDE[name])
@@ -131,7 +131,7 @@ def test_a_positive_equal_to_its_anchor_has_a_finite_gradient(name):
     assert max(g.norm() for g in gradients) < 2 * math.sqrt(1 / (1 - (1 - 1e-6) ** 2))
 
 
-def test_the_distance_between_equal_vectors_pulls_nothing():
+def test_the_distance_between_equal_vectors_pulls_nothing() -> None:
     same = on_the_circle(0, 40)
     _, by_anchor, _ = measured("met", same.clone(), same.clone(), 1.0)
     tangents = on_the_circle(90, -50)  # towards each other: a step against them leads away
@@ -139,6 +139,6 @@ def test_the_distance_between_equal_vectors_pulls_nothing():
 
 
 @every_loss
-def test_satisfied_triplets_cost_and_pull_nothing(name):
+def test_satisfied_triplets_cost_and_pull_nothing(name: str) -> None:
     loss, *gradients = measured(name, on_the_circle(0, 120, 240), on_the_circle(2, 118, 241), 0.2 * WIDE[name])
     assert loss == 0 and all((g == 0).all() for g in gradients)

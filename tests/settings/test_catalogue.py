@@ -56,7 +56,7 @@ def layer(**named):
     return config.Layer(keys, dict.fromkeys(keys, "here"))
 
 
-def test_an_objective_of_another_package_is_one_like_ours(outside):
+def test_an_objective_of_another_package_is_one_like_ours(outside) -> None:
     found = config.resolve([layer(objective__name="decoupled", objective__sharpness=4.0)])
     assert found.spec is OUTSIDE
     assert found.flat()["objective.sharpness"] == 4.0
@@ -64,36 +64,36 @@ def test_an_objective_of_another_package_is_one_like_ours(outside):
     assert catalogue.every()[-1] is OUTSIDE
 
 
-def test_a_similarity_needs_no_margin_beside_it(outside):
+def test_a_similarity_needs_no_margin_beside_it(outside) -> None:
     found = config.resolve([layer(objective__name="decoupled", objective__similarity="rbf")])
     assert (found.objective.bounds(), found.objective.inactive(), found.notes) == ({}, frozenset(), ())
 
 
-def test_another_packages_settings_have_limits_too(outside):
+def test_another_packages_settings_have_limits_too(outside) -> None:
     with pytest.raises(UsageError, match=r"objective\.sharpness"):
         config.resolve([layer(objective__name="decoupled", objective__sharpness=-1.0)])
 
 
-def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside):
+def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside) -> None:
     assert catalogue.find("simace").name == "simace"
     config.resolve([layer(objective__name="simcse", objective__tau=0.1)])
     assert outside.loaded == 0
 
 
-def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside):
+def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside) -> None:
     with pytest.raises(UsageError) as raised:
         catalogue.find("decuopled")
     assert raised.value.hint == "did you mean 'decoupled'?"
 
 
-def test_objectives_have_names_of_their_own_and_a_paper():
+def test_objectives_have_names_of_their_own_and_a_paper() -> None:
     names = [spec.name for spec in catalogue.BUILT_IN]
     assert len(names) == len(set(names))
     assert [spec.name for spec in catalogue.BUILT_IN if not spec.paper] == []
 
 
 @pytest.mark.parametrize("spec", catalogue.BUILT_IN, ids=lambda spec: spec.name)
-def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec):
+def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec) -> None:
     module, name = spec.loss.split(":")
     parameters = inspect.signature(getattr(import_module(module), name)).parameters.values()
     keywords = {p.name.rstrip("_") for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
@@ -103,7 +103,7 @@ def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec):
 
 
 @pytest.mark.parametrize("spec", [s for s in catalogue.BUILT_IN if s.heads], ids=lambda spec: spec.name)
-def test_heads_fit_the_width_that_they_are_asked_for(spec):
+def test_heads_fit_the_width_that_they_are_asked_for(spec) -> None:
     module, name = spec.heads.split(":")
     assert any(8 in p.shape or 24 in p.shape for p in getattr(import_module(module), name)(8).parameters())
 
@@ -120,7 +120,7 @@ def test_heads_fit_the_width_that_they_are_asked_for(spec):
         ("mpt", 64, False, 63),  # of which one counts
     ],
 )
-def test_negatives_per_anchor_are_those_of_the_formulas(name, rows, hard, negatives):
+def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows, hard, negatives) -> None:
     assert catalogue.find(name).negatives(rows, hard) == negatives
 
 
@@ -130,7 +130,7 @@ def loaded_by(statement):
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_looking_at_objectives_settings_and_presets_imports_nothing_heavy():
+def test_looking_at_objectives_settings_and_presets_imports_nothing_heavy() -> None:
     loaded = loaded_by(
         "from contrastcli import errors\n"
         "from contrastcli.runs import events\n"
@@ -142,7 +142,7 @@ def test_looking_at_objectives_settings_and_presets_imports_nothing_heavy():
     assert loaded & HEAVY == set()
 
 
-def test_losses_know_tensors_only():
+def test_losses_know_tensors_only() -> None:
     import contrastcli.objectives as package
 
     names = [f"contrastcli.objectives.{module.name}" for module in pkgutil.iter_modules(package.__path__)]

@@ -46,14 +46,14 @@ def complaint(*layers):
 # Which place wins
 
 
-def test_nothing_chosen_is_simcse_with_its_defaults():
+def test_nothing_chosen_is_simcse_with_its_defaults() -> None:
     found = config.resolve([])
     assert (found.spec.name, found.objective.tau, found.train.batch_size) == ("simcse", 0.05, 64)
     assert set(found.sources.values()) == {"default"}
     assert set(found.sources) == set(found.flat())
 
 
-def test_each_place_beats_the_ones_below_it():
+def test_each_place_beats_the_ones_below_it() -> None:
     places = [
         file("[train]\nlr = 0.001\nseed = 1\nclip = 1.5\nepochs = 2", "user.toml"),
         file("[train]\nlr = 0.002\nseed = 2\nclip = 2.5", "contrast.toml"),
@@ -67,14 +67,14 @@ def test_each_place_beats_the_ones_below_it():
     assert (lower.train.lr, lower.sources["train.lr"]) == (0.004, "CONTRAST_TRAIN_LR")
 
 
-def test_a_flag_left_alone_never_beats_a_file():
+def test_a_flag_left_alone_never_beats_a_file() -> None:
     found = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
     assert found.train.batch_size == 7
     assert found.sources["train.batch_size"] == "run.toml"
     assert (found.train.lr, found.sources["train.lr"]) == (0.25, "--lr")
 
 
-def test_the_folders_file_stands_above_the_users():
+def test_the_folders_file_stands_above_the_users() -> None:
     file("[train]\nseed = 1\nepochs = 9", config.user_file())
     file("[train]\nseed = 2", config.FOLDER_FILE)
     found = config.resolve(config.standing_layers())
@@ -82,19 +82,19 @@ def test_the_folders_file_stands_above_the_users():
     assert found.sources["train.epochs"] == str(config.user_file())
 
 
-def test_files_that_do_not_exist_are_no_layers():
+def test_files_that_do_not_exist_are_no_layers() -> None:
     assert config.standing_layers() == []
 
 
 # Choosing an objective
 
 
-def test_another_objective_brings_its_own_defaults():
+def test_another_objective_brings_its_own_defaults() -> None:
     found = config.resolve([flags(objective__name="simace")])
     assert (found.objective.similarity, found.objective.margin, found.objective.tau) == ("angle", 10.0, 0.06)
 
 
-def test_choosing_another_objective_resets_what_was_inherited():
+def test_choosing_another_objective_resets_what_was_inherited() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9\nmlm_weight = 0.5\n[train]\nlr = 0.001")
     found = config.resolve([preset, flags(objective__name="simace")])
     assert (found.objective.tau, found.objective.mlm_weight) == (0.06, 0.0)
@@ -102,18 +102,18 @@ def test_choosing_another_objective_resets_what_was_inherited():
     assert found.notes == ()
 
 
-def test_choosing_another_objective_keeps_what_was_typed_with_it():
+def test_choosing_another_objective_keeps_what_was_typed_with_it() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9")
     found = config.resolve([preset, flags(objective__tau="0.07", objective__name="simace")])
     assert (found.objective.tau, found.sources["objective.tau"]) == (0.07, "--tau")
 
 
-def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings():
+def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings() -> None:
     preset = file("[objective]\nname = 'simace'\ntau = 0.07")
     assert config.resolve([preset, flags(objective__name="simace")]).objective.tau == 0.07
 
 
-def test_an_unknown_objective_names_the_nearest():
+def test_an_unknown_objective_names_the_nearest() -> None:
     what, hint = complaint(flags(objective__name="simkse"))
     assert "'simkse'" in what
     assert "did you mean 'simcse'?" in hint
@@ -131,7 +131,7 @@ def test_an_unknown_objective_names_the_nearest():
         ("[objective]\nnmae = 'simcse'", "objective.name"),
     ],
 )
-def test_an_unknown_key_names_the_nearest_and_where_it_stands(toml, nearest):
+def test_an_unknown_key_names_the_nearest_and_where_it_stands(toml, nearest) -> None:
     what, hint = complaint(file(toml))
     assert "(run.toml)" in what
     assert hint == f"did you mean '{nearest}'?"
@@ -154,7 +154,7 @@ def test_an_unknown_key_names_the_nearest_and_where_it_stands(toml, nearest):
         ("model.pooling", "max", "mean-no-cls"),
     ],
 )
-def test_a_bad_value_says_what_a_good_one_is(key, text, expected):
+def test_a_bad_value_says_what_a_good_one_is(key, text, expected) -> None:
     what, hint = complaint(flags(**{key.replace(".", "__"): text}))
     assert key in what and f"--{key.split('.')[1]}" in what
     assert expected in hint
@@ -173,27 +173,27 @@ def test_a_bad_value_says_what_a_good_one_is(key, text, expected):
         "[train]\nlr = 1" + 400 * "0",
     ],
 )
-def test_a_value_of_another_type_is_bad_in_a_file(toml):
+def test_a_value_of_another_type_is_bad_in_a_file(toml) -> None:
     what, hint = complaint(file(toml))
     assert "(run.toml)" in what
     assert "must be" in hint
 
 
-def test_lambda_lies_between_0_and_1():
+def test_lambda_lies_between_0_and_1() -> None:
     assert config.resolve([flags(objective__name="supcon", **{"objective__lambda": "1"})]).objective.lambda_ == 1.0
     assert "at most 1" in complaint(flags(objective__name="supcon", **{"objective__lambda": "1.5"}))[1]
 
 
-def test_a_whole_number_is_a_number():
+def test_a_whole_number_is_a_number() -> None:
     assert config.resolve([file("[train]\nclip = 2")]).train.clip == 2.0
 
 
 @pytest.mark.parametrize(("word", "value"), [("on", True), ("True", True), ("0", False), ("no", False)])
-def test_flags_spell_true_and_false_in_the_usual_ways(word, value):
+def test_flags_spell_true_and_false_in_the_usual_ways(word, value) -> None:
     assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
 
 
-def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder):
+def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder) -> None:
     for path in (folder / "absent.toml", folder):
         with pytest.raises(DataError) as raised:
             config.file_layer(path)
@@ -201,7 +201,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder):
 
 
 @pytest.mark.parametrize("content", [b"[train\nlr = 1", b"lr = 1", b"[train]\nlr = 1\nlr = 2", b"\xff\xfe"])
-def test_a_file_that_is_no_settings_file_is_named(content):
+def test_a_file_that_is_no_settings_file_is_named(content) -> None:
     Path("bad.toml").write_bytes(content)
     with pytest.raises(UsageError, match=r"bad\.toml"):
         config.file_layer(Path("bad.toml"))
@@ -218,7 +218,7 @@ def test_a_file_that_is_no_settings_file_is_named(content):
         ("arc", 10.0, -180.0, None, "degrees"),
     ],
 )
-def test_the_margins_default_limits_and_unit_are_the_similaritys(similarity, default, within, beyond, unit):
+def test_the_margins_default_limits_and_unit_are_the_similaritys(similarity, default, within, beyond, unit) -> None:
     chosen = flags(objective__similarity=similarity)
     found = config.resolve([chosen])
     assert found.objective.margin == default
@@ -230,7 +230,7 @@ def test_the_margins_default_limits_and_unit_are_the_similaritys(similarity, def
         assert "-2 and 2 cosine" in hint
 
 
-def test_a_preset_s_margin_in_degrees_does_not_pass_for_a_cosine():
+def test_a_preset_s_margin_in_degrees_does_not_pass_for_a_cosine() -> None:
     preset = file("[objective]\nname = 'simace'\nsimilarity = 'angle'\nmargin = 1.5")
     assert config.resolve([preset, flags(objective__similarity="cosine")]).objective.margin == 0.0
     assert config.resolve([preset, flags(objective__similarity="angle")]).objective.margin == 1.5
@@ -242,13 +242,13 @@ def test_a_preset_s_margin_in_degrees_does_not_pass_for_a_cosine():
 # Settings without effect
 
 
-def test_a_setting_of_another_objective_is_an_error_as_a_flag():
+def test_a_setting_of_another_objective_is_an_error_as_a_flag() -> None:
     what, hint = complaint(flags(objective__beta="2"))
     assert what == "the objective 'simcse' has no setting 'objective.beta' (--beta)"
     assert "tau" in hint
 
 
-def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment():
+def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment() -> None:
     found = config.resolve([file("[objective]\nbeta = 2.0"), environment(CONTRAST_OBJECTIVE_LAMBDA="0.5")])
     assert [note.split(" ")[0] for note in found.notes] == ["objective.beta", "objective.lambda"]
     assert "run.toml" in found.notes[0] and "CONTRAST_OBJECTIVE_LAMBDA" in found.notes[1]
@@ -263,14 +263,14 @@ SWITCHED_OFF = [
 
 
 @pytest.mark.parametrize(("objective", "others", "name", "value"), SWITCHED_OFF)
-def test_a_setting_that_another_switches_off_is_an_error_as_a_flag(objective, others, name, value):
+def test_a_setting_that_another_switches_off_is_an_error_as_a_flag(objective, others, name: str, value) -> None:
     typed = {f"objective__{key}": text for key, text in {"name": objective, **others, name: str(value)}.items()}
     what, _ = complaint(flags(**typed))
     assert f"objective.{name} has no effect" in what
 
 
 @pytest.mark.parametrize(("objective", "others", "name", "value"), SWITCHED_OFF)
-def test_a_setting_that_another_switches_off_is_a_note_from_a_file(objective, others, name, value):
+def test_a_setting_that_another_switches_off_is_a_note_from_a_file(objective, others, name: str, value) -> None:
     typed = {f"objective__{key}": text for key, text in others.items()}
     found = config.resolve([file(f"[objective]\nname = '{objective}'\n{name} = {value!r}"), flags(**typed)])
     assert [note.split(" has no effect")[0] for note in found.notes] == [f"objective.{name}"]
@@ -284,7 +284,7 @@ def test_a_setting_that_another_switches_off_is_a_note_from_a_file(objective, ot
         ("pairsupcon", {}, "beta"),
     ],
 )
-def test_the_setting_that_switches_it_on_makes_the_flag_good(objective, others, name):
+def test_the_setting_that_switches_it_on_makes_the_flag_good(objective, others, name: str) -> None:
     typed = {f"objective__{key}": text for key, text in {"name": objective, **others, name: "0.5"}.items()}
     found = config.resolve([flags(**typed)])
     assert found.flat()[f"objective.{name}"] == 0.5
@@ -295,7 +295,7 @@ def test_the_setting_that_switches_it_on_makes_the_flag_good(objective, others, 
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in catalogue.BUILT_IN])
-def test_a_run_can_be_repeated_from_what_it_writes(name):
+def test_a_run_can_be_repeated_from_what_it_writes(name: str) -> None:
     run = config.resolve([flags(objective__name=name, train__lr="1.25e-5", data__train='a "b" ü.txt')])
     again = config.resolve([file(run.to_toml())])
     assert again == run
@@ -303,7 +303,7 @@ def test_a_run_can_be_repeated_from_what_it_writes(name):
     assert set(again.sources.values()) == {"run.toml"}
 
 
-def test_what_a_run_writes_is_complete():
+def test_what_a_run_writes_is_complete() -> None:
     run = config.resolve([flags(objective__name="supcon")])
     assert set(file(run.to_toml()).values) == {"objective.name", *config.settings_of(run.spec)}
 
@@ -311,21 +311,21 @@ def test_what_a_run_writes_is_complete():
 # Environment
 
 
-def test_every_setting_has_its_environment_variable():
+def test_every_setting_has_its_environment_variable() -> None:
     variables = {"CONTRAST_" + key.replace(".", "_").upper(): "x" for key in config.all_settings()}
     variables["CONTRAST_OBJECTIVE_NAME"] = "x"
     assert set(environment(**variables).values) == {"objective.name", *config.all_settings()}
 
 
-def test_an_empty_variable_and_those_of_others_say_nothing():
+def test_an_empty_variable_and_those_of_others_say_nothing() -> None:
     assert environment(CONTRAST_TRAIN_LR="", CONTRAST_RUNS="runs", PATH="/bin").values == {}
 
 
-def test_a_bad_variable_is_named_by_its_setting():
+def test_a_bad_variable_is_named_by_its_setting() -> None:
     assert "train.seed" in complaint(environment(CONTRAST_TRAIN_SEED="one"))[0]
 
 
-def test_contrast_cache_moves_the_cache(folder, monkeypatch):
+def test_contrast_cache_moves_the_cache(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTRAST_CACHE", str(folder / "elsewhere"))
     assert config.cache_dir() == folder / "elsewhere"
     monkeypatch.setenv("CONTRAST_CACHE", "")
@@ -336,13 +336,13 @@ def test_contrast_cache_moves_the_cache(folder, monkeypatch):
 # Presets
 
 
-def test_an_unknown_preset_names_the_nearest():
+def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(UsageError) as raised:
         config.preset_path("simcse-bert-bass")
     assert raised.value.hint == "did you mean 'simcse-bert-base'?"
 
 
-def test_a_presets_header_is_its_opening_comment_and_no_later_one():
+def test_a_presets_header_is_its_opening_comment_and_no_later_one() -> None:
     file("# What it is.\n# Paper: X\n#   and Y.\n\n# not this\n[train]\nlr = 1 # nor this\n")
     assert config.preset_header(Path("run.toml")) == ["What it is.", "Paper: X", "and Y."]
 
@@ -350,24 +350,24 @@ def test_a_presets_header_is_its_opening_comment_and_no_later_one():
 # What settings say of themselves
 
 
-def test_every_setting_has_help():
+def test_every_setting_has_help() -> None:
     assert [key for key, setting in config.all_settings().items() if not setting.help] == []
 
 
-def test_every_default_is_a_value_that_the_setting_takes():
+def test_every_default_is_a_value_that_the_setting_takes() -> None:
     for spec in catalogue.BUILT_IN:
         for setting in config.settings_of(spec).values():
             assert setting.check(setting.default) == setting.default
             assert setting.parse(str(setting.default)) == setting.default
 
 
-def test_one_flag_means_one_setting_outside_data_and_dev():
+def test_one_flag_means_one_setting_outside_data_and_dev() -> None:
     shown = [s.flag for s in config.all_settings().values() if s.section in ("objective", "model", "train")]
     assert len(shown) == len(set(shown))
     assert {"--batch-size", "--tau", "--lambda", "--max-length"} <= set(shown)
 
 
-def test_settings_name_their_symbols_units_and_limits():
+def test_settings_name_their_symbols_units_and_limits() -> None:
     settings = config.all_settings()
     assert (settings["objective.tau"].symbol, settings["objective.lambda"].symbol) == ("τ", "λ")
     assert settings["dev.every"].unit == "steps"
@@ -376,10 +376,10 @@ def test_settings_name_their_symbols_units_and_limits():
     assert math.isclose(float(settings["objective.tau"].high or 0), 1000)
 
 
-def test_a_resume_may_change_only_settings_that_exist():
+def test_a_resume_may_change_only_settings_that_exist() -> None:
     assert set(config.all_settings()) >= config.RESUMABLE
 
 
-def test_layers_of_python_values_need_no_text():
+def test_layers_of_python_values_need_no_text() -> None:
     found = config.resolve([Layer({"train.lr": 0.5}, {"train.lr": "form"})])
     assert (found.train.lr, found.sources["train.lr"]) == (0.5, "form")

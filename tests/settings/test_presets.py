@@ -164,24 +164,24 @@ def parameters(backbone):
     return embeddings + layers * (12 * d * d + 13 * d)
 
 
-def test_every_published_setting_has_a_preset():
+def test_every_published_setting_has_a_preset() -> None:
     assert set(config.preset_names()) - {"starter"} == set(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_preset_is_a_run_without_reservations(name):
+def test_a_preset_is_a_run_without_reservations(name: str) -> None:
     resolved = config.resolve([config.file_layer(config.preset_path(name))])
     assert resolved.notes == ()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_preset_spells_its_recipe_out(name):
+def test_a_preset_spells_its_recipe_out(name: str) -> None:
     assert set(written(name)) >= RECIPE
     assert written(name)["data.mask_duplicates"] is False
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_preset_spells_out_every_active_setting_of_its_objective(name):
+def test_a_preset_spells_out_every_active_setting_of_its_objective(name: str) -> None:
     resolved = config.resolve([config.file_layer(config.preset_path(name))])
     active = set(resolved.spec.describe()) - resolved.objective.inactive()
     left_out = {key for key in active if f"objective.{key}" not in written(name)}
@@ -189,7 +189,7 @@ def test_a_preset_spells_out_every_active_setting_of_its_objective(name):
 
 
 @pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
-def test_simcse_and_its_kin_are_the_table(row):
+def test_simcse_and_its_kin_are_the_table(row) -> None:
     name, backbone, batch, lr, tau, margin, *_ = row
     supervised, objective = "-sup-" in name, name.split("-")[0]
     similarity = {"simcse": "cosine", "simace": "angle", "arccon": "arc"}[objective]
@@ -221,7 +221,7 @@ def test_simcse_and_its_kin_are_the_table(row):
 
 
 @pytest.mark.parametrize("name", PAIRSUPCON)
-def test_pairsupcon_is_the_paper_and_its_code(name):
+def test_pairsupcon_is_the_paper_and_its_code(name: str) -> None:
     assert_holds(
         run_of(name),
         objective={"name": "pairsupcon", "similarity": "cosine", "margin": 0.0, "tau": 0.05, "beta": 1.0},
@@ -238,7 +238,7 @@ def test_pairsupcon_is_the_paper_and_its_code(name):
 
 
 @pytest.mark.parametrize("name", SUPCON)
-def test_supcon_is_the_paper(name):
+def test_supcon_is_the_paper(name: str) -> None:
     assert_holds(
         run_of(name),
         objective={"name": "supcon", "lambda": SUPCON[name][0], "normalize": False, "positives": 0, "negatives": 0},
@@ -251,7 +251,7 @@ def test_supcon_is_the_paper(name):
 
 
 @pytest.mark.parametrize("ablation", PAIRSUPCON_ABLATIONS)
-def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation):
+def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation) -> None:
     *scores, changes = PAIRSUPCON_ABLATIONS[ablation]
     name = f"pairsupcon-base-{ablation}"
     assert run_of(name) == run_of("pairsupcon-base") | {f"objective.{key}": value for key, value in changes.items()}
@@ -259,7 +259,7 @@ def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation)
 
 
 @pytest.mark.parametrize("name", SUPCON_ABLATIONS)
-def test_supcons_ablations_and_baselines_are_the_papers_table(name):
+def test_supcons_ablations_and_baselines_are_the_papers_table(name: str) -> None:
     sts, transfer, weight, positives, negatives = SUPCON_ABLATIONS[name]
     objective = {"name": name.split("-")[0], "positives": positives, "negatives": negatives}
     objective |= {} if weight is None else {"lambda": weight, "tau": 1.0, "normalize": False}
@@ -270,7 +270,7 @@ def test_supcons_ablations_and_baselines_are_the_papers_table(name):
 
 
 @pytest.mark.parametrize(("loss", "backbone", "score"), ROWS_11)
-def test_other_objectives_are_simaces_table(loss, backbone, score):
+def test_other_objectives_are_simaces_table(loss, backbone, score) -> None:
     name = f"{loss}-{backbone}"
     batch, lr = RBF_11[backbone] if loss == "rbf" else (128, 1e-5)
     like = run_of(f"simcse-{backbone}")
@@ -281,7 +281,7 @@ def test_other_objectives_are_simaces_table(loss, backbone, score):
 
 
 @pytest.mark.parametrize("row", ROWS_10, ids=lambda row: name_10(*row[:3]))
-def test_pcl_and_rankcse_are_simaces_tables(row):
+def test_pcl_and_rankcse_are_simaces_tables(row) -> None:
     system, backbone, similarity, score = row
     name, (objective, _, how) = name_10(*row[:3]), system.partition("-")
     found = run_of(name)
@@ -303,7 +303,7 @@ def test_pcl_and_rankcse_are_simaces_tables(row):
     assert "one seed" not in header(name)
 
 
-def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice():
+def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice() -> None:
     from contrastcli.training.teachers import Teacher, named_teachers
 
     resolved = config.resolve([config.file_layer(config.preset_path("rankcse-listmle-bert-base"))])
@@ -313,7 +313,7 @@ def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice():
     ]
 
 
-def test_sbert_is_the_paper():
+def test_sbert_is_the_paper() -> None:
     assert_holds(
         run_of("sbert-nli"),
         objective={"name": "softmax"},
@@ -326,13 +326,13 @@ def test_sbert_is_the_paper():
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_training_data_is_a_name_that_the_hub_reader_understands(name):
+def test_training_data_is_a_name_that_the_hub_reader_understands(name: str) -> None:
     reference = hub.parse(str(written(name)["data.train"]))
     assert reference.repo and (reference.file or reference.split)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_header_names_paper_score_and_hardware(name):
+def test_the_header_names_paper_score_and_hardware(name: str) -> None:
     starts = [line.split(":")[0] for line in config.preset_header(config.preset_path(name))]
     assert starts.index("Paper") < starts.index("Published") < starts.index("Hardware")
     assert re.search(r"Paper: .*(Tables? \d|released models)", header(name))
@@ -340,7 +340,7 @@ def test_the_header_names_paper_score_and_hardware(name):
 
 
 @pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
-def test_the_header_marks_the_published_scores_of_the_table(row):
+def test_the_header_marks_the_published_scores_of_the_table(row) -> None:
     name, one, five = row[0], row[6], row[7:]
     assert f"{one} (one seed)" in header(name)
     if five:
@@ -351,13 +351,13 @@ def test_the_header_marks_the_published_scores_of_the_table(row):
 
 
 @pytest.mark.parametrize("name", [*PAIRSUPCON, *SUPCON])
-def test_the_header_has_the_published_scores_of_labelled_pairs(name):
+def test_the_header_has_the_published_scores_of_labelled_pairs(name: str) -> None:
     scores = PAIRSUPCON.get(name, SUPCON.get(name, ()))[1:]
     assert [score for score in scores if score not in header(name)] == []
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_memory_estimate_follows_from_the_sizes(name):
+def test_the_memory_estimate_follows_from_the_sizes(name: str) -> None:
     found, views = run_of(name), 20 if name.startswith("pcl-") else 3 if "-sup-" in name else 2
     encoders = 2 if name.startswith("pcl-") else 1
     _, _, _, layers, width = SHAPES[found["model.backbone"]]
@@ -372,7 +372,7 @@ def test_the_memory_estimate_follows_from_the_sizes(name):
     assert 0.4 < whole - fixed - activations < 2.5  # CUDA, bf16 copies of the weights, rounding up
 
 
-def test_the_wheel_ships_the_presets():
+def test_the_wheel_ships_the_presets() -> None:
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]

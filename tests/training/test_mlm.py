@@ -23,7 +23,7 @@ def masked(probability: float = 0.15, seed: int = 0) -> tuple[Tensor, Tensor, Te
     return ids, special, hidden, labels
 
 
-def test_about_the_asked_share_is_chosen_and_of_it_80_10_10():
+def test_about_the_asked_share_is_chosen_and_of_it_80_10_10() -> None:
     _, special, hidden, labels = masked()
     chosen = labels != -100
     share = chosen[~special].float().mean().item()
@@ -35,7 +35,7 @@ def test_about_the_asked_share_is_chosen_and_of_it_80_10_10():
     assert 1 - as_mask - as_itself == pytest.approx(0.1, abs=0.03)
 
 
-def test_labels_are_the_hidden_originals_and_nothing_else_changes():
+def test_labels_are_the_hidden_originals_and_nothing_else_changes() -> None:
     ids, _, hidden, labels = masked()
     chosen = labels != -100
     assert (labels[chosen] == 500).all()
@@ -43,24 +43,24 @@ def test_labels_are_the_hidden_originals_and_nothing_else_changes():
     assert (ids == 500).all()  # the caller's ids are not written to
 
 
-def test_special_tokens_are_never_masked_even_if_everything_else_is():
+def test_special_tokens_are_never_masked_even_if_everything_else_is() -> None:
     ids, special, hidden, labels = masked(probability=0.999999)
     assert torch.equal(hidden[special], ids[special]) and (labels[special] == -100).all()
     assert (labels[~special] == 500).float().mean() > 0.99
 
 
-def test_random_tokens_stay_inside_the_vocabulary_and_vary():
+def test_random_tokens_stay_inside_the_vocabulary_and_vary() -> None:
     _, _, hidden, _ = masked()
     random = hidden[(hidden != 500) & (hidden != MASK)]
     assert random.min() >= 0 and random.max() < VOCABULARY and len(random.unique()) > 50
 
 
-def test_the_same_generator_state_masks_the_same():
+def test_the_same_generator_state_masks_the_same() -> None:
     assert torch.equal(masked(seed=3)[2], masked(seed=3)[2])
     assert not torch.equal(masked(seed=3)[2], masked(seed=4)[2])
 
 
-def test_losses_of_chunks_add_up_to_the_mean_of_the_batch():
+def test_losses_of_chunks_add_up_to_the_mean_of_the_batch() -> None:
     logits = torch.randn(7, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     targets = torch.tensor([0, 3, 10, 5, 5, 1, 7])
     expected = 0.0
@@ -70,14 +70,14 @@ def test_losses_of_chunks_add_up_to_the_mean_of_the_batch():
     assert parts.item() == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_chunk_without_masked_tokens_is_a_zero_with_a_graph():
+def test_a_chunk_without_masked_tokens_is_a_zero_with_a_graph() -> None:
     logits = torch.zeros(0, 11, requires_grad=True)
     loss = mlm_loss(logits, torch.zeros(0, dtype=torch.long), total=0)
     loss.backward()
     assert loss.item() == 0.0 and logits.grad is not None
 
 
-def test_half_precision_logits_are_summed_in_float32():
+def test_half_precision_logits_are_summed_in_float32() -> None:
     logits = torch.randn(50, 300, generator=torch.Generator().manual_seed(0)).bfloat16()
     targets = torch.arange(50)
     assert mlm_loss(logits, targets, total=50).dtype == torch.float32

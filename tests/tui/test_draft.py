@@ -25,7 +25,7 @@ def typed(preset: str, **settings: str) -> Draft:
     return draft
 
 
-def test_another_objective_keeps_what_was_typed_and_resets_what_was_inherited():
+def test_another_objective_keeps_what_was_typed_and_resets_what_was_inherited() -> None:
     draft = typed("starter", objective__tau="0.07", objective__name="simace")
     shown = draft.config.flat()
     assert shown["objective.tau"] == 0.07
@@ -33,14 +33,14 @@ def test_another_objective_keeps_what_was_typed_and_resets_what_was_inherited():
     assert shown["model.backbone"] == "starter"
 
 
-def test_what_an_objective_has_no_use_for_waits_for_one_that_has():
+def test_what_an_objective_has_no_use_for_waits_for_one_that_has() -> None:
     draft = typed("starter", objective__beta="2", objective__name="simace")
     assert draft.words == ["--preset", "starter", "--objective", "simace"]
     draft.type("objective.name", "pairsupcon")
     assert draft.words == ["--preset", "starter", "--beta", "2"]
 
 
-def test_a_preset_brings_its_objective_and_keeps_what_was_typed():
+def test_a_preset_brings_its_objective_and_keeps_what_was_typed() -> None:
     draft = typed("starter", objective__name="supcon", train__lr="1e-4")
     draft.choose_preset("simace-bert-base")
     assert draft.config.spec.name == "simace"
@@ -48,14 +48,14 @@ def test_a_preset_brings_its_objective_and_keeps_what_was_typed():
 
 
 @pytest.mark.parametrize("text", ["", "0.05", " 0.050 "])
-def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text):
+def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text) -> None:
     draft = typed("starter", objective__tau="0.07")
     assert draft.fields["objective.tau"].instead == "preset 0.05"
     draft.type("objective.tau", text)
     assert draft.typed == {} and draft.fields["objective.tau"].text == "0.05"
 
 
-def test_a_text_may_be_emptied():
+def test_a_text_may_be_emptied() -> None:
     draft = typed("starter", data__train="")
     assert draft.config.data.train == "" and draft.fields["data.train"].instead == "preset starter"
 
@@ -70,7 +70,7 @@ def test_a_text_may_be_emptied():
         ("objective.margin", "200", "must be a number at least -180 and at most 180"),
     ],
 )
-def test_a_bad_value_is_said_beside_its_field_and_the_rest_goes_on(key, text, words):
+def test_a_bad_value_is_said_beside_its_field_and_the_rest_goes_on(key, text, words) -> None:
     draft = typed("starter", train__seed="7", **{key.replace(".", "__"): text})
     assert draft.fields[key].note == words and draft.fields[key].mark == "!"
     assert draft.problem.endswith(words)
@@ -79,7 +79,7 @@ def test_a_bad_value_is_said_beside_its_field_and_the_rest_goes_on(key, text, wo
     assert draft.problem == ""
 
 
-def test_the_margin_has_the_unit_of_the_similarity():
+def test_the_margin_has_the_unit_of_the_similarity() -> None:
     draft = Draft("starter", {})
     units = []
     for similarity in ("cosine", "angle", "arc"):
@@ -99,13 +99,13 @@ def test_the_margin_has_the_unit_of_the_similarity():
         ({"objective.name": "rankcse"}, "objective.teacher_tau", "no effect while distillation is listmle"),
     ],
 )
-def test_a_setting_without_use_says_why(settings, key, reason):
+def test_a_setting_without_use_says_why(settings, key, reason) -> None:
     draft = Draft("starter", settings)
     assert draft.fields[key].off == reason and draft.fields[key].note == reason
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_objective_can_be_set_up(name):
+def test_every_objective_can_be_set_up(name: str) -> None:
     draft = typed("starter", objective__name=name)
     assert draft.problem == "" and set(fields.ESSENTIAL) <= set(draft.fields)
     off = {key for key, field in draft.fields.items() if field.off}
@@ -119,14 +119,14 @@ def test_every_objective_can_be_set_up(name):
 
 
 @pytest.mark.parametrize("name", ["simace-bert-base", "simcse-sup-roberta-large", "pairsupcon-base", "supcon-medium"])
-def test_a_published_preset_shows_what_its_paper_has(name):
+def test_a_published_preset_shows_what_its_paper_has(name: str) -> None:
     draft = Draft(name, {})
     shown = {key: field for key, field in draft.fields.items() if field.paper and key != "objective.name"}
     assert "train.lr" in shown
     assert {key: field.text for key, field in shown.items()} == {key: field.paper for key, field in shown.items()}
 
 
-def test_the_starter_shows_the_paper_of_its_objective():
+def test_the_starter_shows_the_paper_of_its_objective() -> None:
     draft = Draft("starter", {})
     assert draft.fields["train.batch_size"].note == "paper 1024"
     draft.type("objective.name", "simcse")
@@ -144,7 +144,7 @@ def test_the_starter_shows_the_paper_of_its_objective():
         ("pairsupcon-base", {"objective.classification": "false", "objective.beta": "3", "data.train": ""}),
     ],
 )
-def test_the_command_gives_the_settings_that_are_shown(contrast: Contrast, preset, settings):
+def test_the_command_gives_the_settings_that_are_shown(contrast: Contrast, preset, settings) -> None:
     draft = Draft(preset, settings)
     command = shlex.split(draft.command(runs.runs_dir(None)))
     assert command[:2] == ["contrast", "train"]
@@ -152,12 +152,12 @@ def test_the_command_gives_the_settings_that_are_shown(contrast: Contrast, prese
     assert {key: setting["value"] for key, setting in said.items()} == draft.config.flat()
 
 
-def test_the_command_names_a_runs_directory_that_is_not_the_usual_one(tmp_path):
+def test_the_command_names_a_runs_directory_that_is_not_the_usual_one(tmp_path: Path) -> None:
     words = shlex.split(Draft("starter", {}).command(tmp_path / "my runs"))
     assert words == ["contrast", "--runs-dir", str(tmp_path / "my runs"), "train", "--preset", "starter"]
 
 
-def test_files_and_the_environment_lie_below_what_is_typed(tmp_path, monkeypatch):
+def test_files_and_the_environment_lie_below_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("contrast.toml").write_text("[train]\nseed = 5\n")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "2e-5")
@@ -170,7 +170,7 @@ def test_files_and_the_environment_lie_below_what_is_typed(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("text", ["[train]\nlr = 'quick'\n", "[train\n", "[train]\nspeed = 1\n"])
-def test_a_bad_file_is_named_and_the_form_goes_on(tmp_path, monkeypatch, text):
+def test_a_bad_file_is_named_and_the_form_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text) -> None:
     monkeypatch.chdir(tmp_path)
     Path("contrast.toml").write_text(text)
     draft = Draft("starter", {"train.lr": "1e-4"})
@@ -180,12 +180,12 @@ def test_a_bad_file_is_named_and_the_form_goes_on(tmp_path, monkeypatch, text):
     assert draft.problem == "" and draft.config.spec.name == "pairsupcon"
 
 
-def test_what_an_older_version_remembered_does_not_matter():
+def test_what_an_older_version_remembered_does_not_matter() -> None:
     draft = Draft("a-preset-that-went", {"train.speed": "9", "objective.name": "gone", "train.seed": "1"})
     assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})
 
 
-def test_only_what_decides_rows_and_steps_asks_for_a_dry_run():
+def test_only_what_decides_rows_and_steps_asks_for_a_dry_run() -> None:
     draft = Draft("starter", {})
     before = draft.matters
     for key, text in {"objective.tau": "0.1", "train.lr": "1e-4", "train.schedule": "cosine", "dev.every": "9"}.items():

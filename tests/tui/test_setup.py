@@ -22,6 +22,7 @@ from contrastcli.tui.setup.dry_run_panel import Facts
 from contrastcli.tui.setup.form import Form, Row
 from contrastcli.tui.setup.screen import SetupScreen
 from contrastcli.tui.widgets import ChartView
+from support.command import Contrast
 from support.recorded import recorded
 from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
 
@@ -119,7 +120,7 @@ async def pick(pilot: Pilot[None], key: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
-def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(children, name, size):
+def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(children, name: str, size) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         assert screen.focused is None
         await pilot.pause()  # the bar beside the form finds its length
@@ -132,7 +133,7 @@ def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(children
     shown(body, size)
 
 
-def test_it_says_that_it_starts_and_starts_once(children):
+def test_it_says_that_it_starts_and_starts_once(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         children.held.clear()
         await pilot.click("#start")
@@ -145,7 +146,7 @@ def test_it_says_that_it_starts_and_starts_once(children):
     shown(body)
 
 
-def test_data_that_cannot_be_read_is_said_and_looked_at_again_and_so_is_a_start_that_fails(children):
+def test_data_that_cannot_be_read_is_said_and_looked_at_again_and_so_is_a_start_that_fails(children) -> None:
     children.error = "texts.txt is missing"
 
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
@@ -163,7 +164,7 @@ def test_data_that_cannot_be_read_is_said_and_looked_at_again_and_so_is_a_start_
     shown(body)
 
 
-def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(children):
+def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await pick(pilot, "o", "simace")
         await write(pilot, screen, "objective.margin", "15")
@@ -180,7 +181,7 @@ def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copi
     shown(body)
 
 
-def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(children):
+def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         value, gradient = (screen.query_one(f"#{name}", ChartView) for name in ("value", "gradient"))
         await pick(pilot, "o", "simace")
@@ -202,7 +203,7 @@ def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(chi
     shown(body)
 
 
-def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(children):
+def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         titles = []
         for _ in range(4):
@@ -214,7 +215,7 @@ def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_bo
     shown(body, NARROW)
 
 
-def test_facts_and_command_are_below_the_curve_where_it_is_narrow(children):
+def test_facts_and_command_are_below_the_curve_where_it_is_narrow(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await pilot.press("pagedown")
         await until(pilot, lambda: "contrast train --preset starter" in screen_text(pilot.app))
@@ -226,7 +227,7 @@ def test_facts_and_command_are_below_the_curve_where_it_is_narrow(children):
     shown(body, NARROW)
 
 
-def test_a_bad_value_is_said_beside_its_field_and_nothing_starts(children):
+def test_a_bad_value_is_said_beside_its_field_and_nothing_starts(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await write(pilot, screen, "objective.tau", "0")
         await pilot.press("escape", "s")
@@ -237,7 +238,7 @@ def test_a_bad_value_is_said_beside_its_field_and_nothing_starts(children):
     shown(body, NARROW)
 
 
-def test_what_is_erased_or_reset_is_inherited_again(children):
+def test_what_is_erased_or_reset_is_inherited_again(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await write(pilot, screen, "train.lr", "1e-4")
         assert words_of(screen, "#command").endswith("--lr 1e-4")
@@ -253,7 +254,7 @@ def test_what_is_erased_or_reset_is_inherited_again(children):
     shown(body)
 
 
-def test_a_choice_is_stepped_through_or_taken_from_its_list(children):
+def test_a_choice_is_stepped_through_or_taken_from_its_list(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         similarity = row(screen, "objective.similarity").value
         similarity.focus()
@@ -275,7 +276,7 @@ def test_a_choice_is_stepped_through_or_taken_from_its_list(children):
 
 
 @pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
-def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(children, name, size):
+def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(children, name: str, size) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await pilot.press("p")
         await pilot.pause()
@@ -290,7 +291,7 @@ def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(childr
     shown(body, size)
 
 
-def test_more_shows_every_setting_of_the_objective(children):
+def test_more_shows_every_setting_of_the_objective(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await pilot.press("m")
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
@@ -305,7 +306,7 @@ def test_more_shows_every_setting_of_the_objective(children):
     shown(body)
 
 
-def test_a_setting_is_found_by_its_name(children):
+def test_a_setting_is_found_by_its_name(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await pilot.press("slash", *"warm", "enter")
         await pilot.pause()
@@ -321,7 +322,7 @@ def test_a_setting_is_found_by_its_name(children):
     shown(body)
 
 
-def test_what_was_typed_is_there_again_the_next_time(children):
+def test_what_was_typed_is_there_again_the_next_time(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await write(pilot, screen, "data.train", "my texts.txt")
         await pilot.press("escape", "m")
@@ -334,7 +335,7 @@ def test_what_was_typed_is_there_again_the_next_time(children):
     shown(again)
 
 
-def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is_ended(children):
+def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is_ended(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await write(pilot, screen, "objective.tau", "0.2")
         assert len(children.asked) == 1
@@ -350,7 +351,7 @@ def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is
     shown(body)
 
 
-def test_the_app_ends_while_the_data_is_read(children):
+def test_the_app_ends_while_the_data_is_read(children) -> None:
     children.held.clear()
 
     async def body(pilot: Pilot[None]) -> None:
@@ -362,7 +363,7 @@ def test_the_app_ends_while_the_data_is_read(children):
     assert children.cancelled == children.asked
 
 
-def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(children):
+def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         footer = screen_text(pilot.app).splitlines()[-1]
         assert "s start" in footer and footer.endswith("? help")
@@ -380,7 +381,7 @@ def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(chi
     shown(body, NARROW)
 
 
-def test_what_was_ready_is_no_longer_said_while_other_data_is_read(children):
+def test_what_was_ready_is_no_longer_said_while_other_data_is_read(children) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         children.held.clear()
         await write(pilot, screen, "train.epochs", "2")
@@ -391,7 +392,7 @@ def test_what_was_ready_is_no_longer_said_while_other_data_is_read(children):
     shown(body)
 
 
-def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast):
+def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:
     """Here the command line itself is asked."""
     answer = contrast("train", *Draft("starter", {"train.epochs": "2"}).words, "--dry-run", "--json")
     assert msgspec.json.decode(answer.out, type=Facts).short == "46 steps of 128 sentences"
