@@ -26,15 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from contrastcli.settings import config as configs
-from contrastcli.runs import events, status
-from contrastcli.settings.config import Config
 from contrastcli.errors import DataError, RunError, UsageError, nearest
-from contrastcli.runs.events import Angles, AnyEvent, Evaluated
 from contrastcli.files import atomic_write, locked, read_json, writing_to
+from contrastcli.runs import events, status
+from contrastcli.runs.events import Angles, AnyEvent, Evaluated
 from contrastcli.runs.methods import Group, Member, group, numbers
-from contrastcli.settings.setting import Value
 from contrastcli.runs.status import Status
+from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config
+from contrastcli.settings.setting import Value
 
 
 @dataclass(frozen=True)

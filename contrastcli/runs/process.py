@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from contrastcli.runs import status
 from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, writing_to
+from contrastcli.runs import status
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status, Writer
 

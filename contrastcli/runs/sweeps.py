@@ -18,11 +18,11 @@ from typing import TypeVar
 import msgspec
 import tomli_w
 
-from contrastcli.settings import config as configs
-from contrastcli.runs import directory as runs
-from contrastcli.settings.config import Config, Layer
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, writing_to
+from contrastcli.runs import directory as runs
+from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.setting import Value
 
 SUFFIX = ".sweep.toml"

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.tiny import Tiny, on_step, told, train, write_tokenizer
 
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, UsageError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import AnyEvent, Done, Evaluated, Started, Step
 from contrastcli.settings.config import Train
 from contrastcli.training import loop
+from support.tiny import Tiny, on_step, told, train, write_tokenizer
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

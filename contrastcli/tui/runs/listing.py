@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contrastcli.show import results as render
-from contrastcli.runs import directory as runs
-from contrastcli.show.console import duration
 from contrastcli.errors import ContrastError
+from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
+from contrastcli.show import results as render
+from contrastcli.show.console import duration
 from contrastcli.tui.live.header import SHAPES
 
 BROKEN = "▣ broken"

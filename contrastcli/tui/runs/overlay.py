@@ -12,12 +12,13 @@ from textual.app import ComposeResult
 from textual.containers import Container, ScrollableContainer
 from textual.widgets import Static
 
-from contrastcli.runs import methods as groups, directory as runs
-from contrastcli.show import results as render
-from contrastcli.show.chart import Chart, Line
 from contrastcli.errors import ContrastError
+from contrastcli.runs import directory as runs
+from contrastcli.runs import methods as groups
 from contrastcli.runs.directory import Comparison, Run
 from contrastcli.settings.setting import Value
+from contrastcli.show import results as render
+from contrastcli.show.chart import Chart, Line
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.history import History, Points, Table
 from contrastcli.tui.runs.listing import shortened

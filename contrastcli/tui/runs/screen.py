@@ -13,17 +13,17 @@ from textual.containers import VerticalScroll
 from textual.timer import Timer
 from textual.widgets import DataTable, Input, Static
 
-from contrastcli.show import results as render
-from contrastcli.runs import directory as runs
 from contrastcli.errors import ContrastError
+from contrastcli.runs import directory as runs
+from contrastcli.show import results as render
 from contrastcli.tui.children import contrast
 from contrastcli.tui.dialogs import Choice, Question
+from contrastcli.tui.live.header import RESUMABLE
+from contrastcli.tui.prompt import Prompt
 from contrastcli.tui.runs.listing import NEWEST, ORDERS, Entry, Listing, matching, ordered
 from contrastcli.tui.runs.overlay import LETTERS, METRICS, Overlay
-from contrastcli.tui.prompt import Prompt
-from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.live.header import RESUMABLE
 from contrastcli.tui.runs.table import RunsTable
+from contrastcli.tui.screen import ModeScreen
 
 READ_EVERY = 3.0
 """Seconds between two looks at the directory, while the screen is to be seen."""

@@ -1,0 +1,1 @@
+"""The run directory: what it holds, who writes it, and how it is read."""

@@ -1,0 +1,96 @@
+"""What commands find, as plain types that need no torch: printed as JSON by a command, decoded by the app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from contrastcli.runs.directory import Comparison
+from contrastcli.settings.config import Config
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would do, worked out without loading weights; `disk` in bytes, None while the backbone is not here."""
+
+    config: Config
+    rows: list[dict[str, str]]
+    notes: tuple[str, ...]
+    count: int
+    steps: int
+    steps_per_epoch: int
+    sentences_per_step: int
+    negatives_per_anchor: int
+    dev_pairs: int
+    disk: int | None
+
+
+@dataclass(frozen=True)
+class Welch:
+    """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
+
+    `t`, `df` and the two-sided `p` are NaN where neither method varies.
+    """
+
+    difference: float
+    low: float
+    high: float
+    t: float
+    df: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Spearman of two models on the same pairs, in −1..1: `difference` is first − second, with its 95 % interval.
+
+    `p` is two-sided: how often resampling the pairs turns the sign. NaN where a correlation is undefined.
+    """
+
+    first: float
+    second: float
+    low: float
+    high: float
+    p: float
+    pairs: int
+
+    @property
+    def difference(self) -> float:
+        return self.first - self.second
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two runs on the same scored pairs; `data` is what these are called."""
+
+    first: str
+    second: str
+    data: str
+    found: Bootstrap
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison with what speaks for a difference.
+
+    `welch` has a test for each number that both of two methods have over two seeds or more, the first minus the second.
+    """
+
+    comparison: Comparison
+    welch: Mapping[str, Welch] = field(default_factory=dict)
+    paired: Paired | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured: sentences per second of each round, ours and theirs; `ratio` of the medians."""
+
+    what: str
+    ours: tuple[float, ...]
+    theirs: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over theirs; None without theirs."""
+        return median(self.ours) / median(self.theirs) if self.theirs else None
