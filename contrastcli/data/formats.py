@@ -76,7 +76,9 @@ class Columnar(Protocol):
     """What is used of a `datasets.Dataset`."""
 
     @property
-    def features(self) -> Mapping[str, object]: ...
+    def features(self) -> Mapping[str, object]:
+        """The type of each column, by name."""
+
     def __len__(self) -> int: ...
     def __getitem__(self, rows: slice) -> dict[str, list[Cell]]: ...
 

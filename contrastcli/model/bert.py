@@ -74,6 +74,7 @@ class Layer(nn.Module):
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The next hidden states (B, T, d) of `x` (B, T, d) under an attention mask."""
         split = (*x.shape[:2], self.shape.heads, -1)
         q, k, v = (part.view(split).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))  # (B, H, T, d/H)
         mixed = attend(q, k, v, mask, self._rate(self.shape.attention_dropout))

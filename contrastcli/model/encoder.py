@@ -65,11 +65,12 @@ class SentenceEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
+        """Where its weights are."""
         return next(self.parameters()).device
 
     @property
     def width(self) -> int:
-        """d of the vectors that `encode` returns."""
+        """The width d of the vectors that `encode` returns."""
         return self.dense.linear.out_features if self.dense is not None else self.backbone.width
 
     def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:

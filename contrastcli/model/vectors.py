@@ -15,9 +15,10 @@ Blocks = Iterable[NDArray[np.float32]]
 
 
 class Writer(Protocol):
-    """Writes the vectors (N, d) of N texts, which come in blocks. Raises OSError."""
+    """One format of files of vectors."""
 
-    def __call__(self, path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None: ...
+    def __call__(self, path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
+        """Write the vectors (N, d) of N texts, which come in blocks. Raises OSError."""
 
 
 def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,7 +172,7 @@ def test_what_is_typed_takes_the_place_of_a_grid_s_values(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], Ends]]:
+def launched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Ends]:
     """What was launched, and how each is to end; the dev score of a cell is its seed's."""
     said: list[str] = []
     ends: Ends = {}
@@ -185,7 +185,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], Ends]
         return 0
 
     monkeypatch.setattr(control, "launch", launch)
-    yield said, ends
+    return said, ends
 
 
 def end(run: Run, status: str, code: int) -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -113,7 +112,7 @@ def test_an_unexpected_error_is_told_and_raised(tiny: Tiny, place: Path, monkeyp
 
 
 @pytest.fixture
-def explosive(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def explosive(monkeypatch: pytest.MonkeyPatch) -> None:
     """From step 7 on, the learning rate is enormous."""
     original = loop.set_rate
 
@@ -124,7 +123,6 @@ def explosive(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return lr
 
     monkeypatch.setattr(loop, "set_rate", set_rate)
-    yield
 
 
 def finite(file: Path) -> bool:

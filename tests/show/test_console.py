@@ -270,7 +270,7 @@ def test_training_outlives_its_terminal() -> None:
     shown = Forgiving(Lines(Hangup()))
     show(RUN, shown)
     shown.close()
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="Input/output error"):
         show(RUN, Lines(Hangup()))
 
 
