@@ -16,11 +16,12 @@ from typing import Literal
 import click
 
 from contrastcli import __version__, options
-from contrastcli.commands import evaluate as measure
+from contrastcli.commands.evaluate import Measuring, check_folder, check_whole, measure, save
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config
-from contrastcli.show import console
-from contrastcli.show import results as render
+from contrastcli.show import console, results, settings
+from contrastcli.show.format import size
+from contrastcli.show.runs import run_details, run_list
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -81,7 +82,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     run = None if job.resume is None else runs.find(job.resume, directory)
     chosen = start.changed(run, job.typed) if run else start.with_backbone_of(options.resolve(job), directory)
     if job.dry_run:
-        return _print(render.dry_run(start.preview(chosen), job.json))
+        return _print(settings.dry_run(start.preview(chosen), job.json))
     plain = no_ui or detach or job.json or not options.on_a_terminal()
     show = None if plain else partial(_show, directory)
     raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, json=job.json, detach=detach, show=show))
@@ -105,18 +106,18 @@ def sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
 def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
     from contrastcli.commands import sweep as sweeping
     from contrastcli.runs import sweeps as grid
-    from contrastcli.show import comparison as tables
+    from contrastcli.show import comparison
 
     found = options.sweep(job, axes, directory)
     if job.resume is None:
         grid.check_free(found, directory)
     sweeping.check(found, directory)
     if job.dry_run:
-        return _print(tables.cells(sweeping.results(found, directory), job.json))
+        return _print(comparison.cells(sweeping.results(found, directory), job.json))
     if job.resume is None:
         grid.save(found, directory)
     code = sweeping.start(found, directory)
-    _print(tables.sweep(found, sweeping.results(found, directory), job.json))
+    _print(comparison.sweep(found, sweeping.results(found, directory), job.json))
     raise click.exceptions.Exit(code)
 
 
@@ -141,7 +142,7 @@ def list_(directory: Path, json: bool) -> None:
     contrast runs list
     contrast runs list --json
     """
-    _print(render.run_list(runs.list_runs(directory), directory, json))
+    _print(run_list(runs.list_runs(directory), directory, json))
 
 
 @runs_group.command()
@@ -155,7 +156,7 @@ def show(directory: Path, run: str, json: bool) -> None:
     contrast runs show last
     contrast runs show simace --json
     """
-    _print(render.run_details(runs.find(run, directory), json))
+    _print(run_details(runs.find(run, directory), json))
 
 
 @runs_group.command()
@@ -201,7 +202,7 @@ def prune(directory: Path, names: Sequence[str]) -> None:
     contrast runs prune last
     """
     chosen = [runs.find(name, directory) for name in names] or runs.list_runs(directory)
-    click.echo(f"freed {render.size(runs.prune(chosen))}", err=True)
+    click.echo(f"freed {size(runs.prune(chosen))}", err=True)
 
 
 @cli.command()
@@ -262,18 +263,18 @@ def compare(
     contrast compare simcse simace --plot --out pictures
     """
     from contrastcli.commands import compare as comparing
-    from contrastcli.show import comparison as tables
+    from contrastcli.show import comparison
 
     chosen = comparing.check([runs.find(name, directory) for name in names], bootstrap, dev)
-    measure.check_folder(folder, pictures=True)
-    _print(tables.comparison(comparing.compare(chosen, bootstrap, dev), json))
+    check_folder(folder, pictures=True)
+    _print(comparison.comparison(comparing.compare(chosen, bootstrap, dev), json))
     if plot or folder:
         from contrastcli.commands import gallery
 
         drawn = gallery.of_runs(chosen)
         if plot and not json:
-            _print(render.drawings(drawn))
-        measure.save(drawn, folder)
+            _print(results.drawings(drawn))
+        save(drawn, folder)
 
 
 @cli.command("eval")
@@ -281,7 +282,7 @@ def compare(
 @options.measuring
 @options.as_json
 @click.pass_obj
-def evaluate(directory: Path, asked: measure.Measuring, models: Sequence[str], json: bool) -> None:
+def evaluate(directory: Path, asked: Measuring, models: Sequence[str], json: bool) -> None:
     """Measure runs, models or files of word vectors.
 
     \b
@@ -289,12 +290,12 @@ def evaluate(directory: Path, asked: measure.Measuring, models: Sequence[str], j
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
-    scores, drawn = measure.measure(asked, models, directory)
-    _print(render.scores(scores, json))
+    scores, drawn = measure(asked, models, directory)
+    _print(results.scores(scores, json))
     if not json:
-        _print(render.drawings(drawn))
-    measure.save(drawn, asked.folder)
-    measure.check_whole(scores)
+        _print(results.drawings(drawn))
+    save(drawn, asked.folder)
+    check_whole(scores)
 
 
 @cli.command()
@@ -352,10 +353,10 @@ def query(
         with console.progress() as advance:
             index = asking.Index(encoder, corpus, partial(advance, "encoding"))
         for questions in asking.read_questions(options.stdin()) if piped else [texts]:
-            _print(render.neighbours([(text, index.nearest(text, count)) for text in questions], name, json))
+            _print(results.neighbours([(text, index.nearest(text, count)) for text in questions], name, json))
     else:
         for pairs in asking.read_pairs(options.stdin()) if piped else [[(texts[0], texts[1])]]:
-            _print(render.similarities(asking.similarity(encoder, pairs), name, json))
+            _print(results.similarities(asking.similarity(encoder, pairs), name, json))
 
 
 @cli.command()
@@ -403,7 +404,7 @@ def list_presets(json: bool) -> None:
     from contrastcli.runs import sweeps as grid
 
     names = [*config.preset_names(), *grid.preset_names()]
-    _print(render.presets({name: grid.preset_path(name) for name in names}, json))
+    _print(settings.presets({name: grid.preset_path(name) for name in names}, json))
 
 
 @presets.command("show")
@@ -441,7 +442,7 @@ def show_config(directory: Path, job: options.Job) -> None:
     contrast config show --json
     """
     found = options.resolve(job)
-    _print(render.settings_json(found) if job.json else render.settings(found))
+    _print(settings.settings_json(found) if job.json else settings.settings(found))
 
 
 @config_group.command("path")
@@ -475,7 +476,7 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
     name = asking.resolve_model(model, directory, {})
     with console.progress() as advance:
         found = benching.bench(name, rounds, advance)
-    _print(render.benchmark(found, json))
+    _print(results.benchmark(found, json))
 
 
 @cli.command()
@@ -490,7 +491,7 @@ def doctor(directory: Path, json: bool) -> None:
     """
     from contrastcli.commands.doctor import examine
 
-    _print(render.facts(examine(directory), json))
+    _print(results.facts(examine(directory), json))
 
 
 def main() -> int:

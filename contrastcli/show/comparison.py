@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from contrastcli.runs import sweeps as grid
+from contrastcli.runs import sweeps
+from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
 from contrastcli.runs.results import Compared, Paired
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.setting import Value
-from contrastcli.show import results as render
+from contrastcli.show.format import MISSING, as_json, fixed, score, table
+from contrastcli.show.runs import status_json
+from contrastcli.show.settings import value_text
 
 
 def comparison(found: Compared, to_json: bool) -> str:
     """Runs side by side, or methods where some differ only in their seed; below, the tests."""
     if to_json:
-        return render.as_json(_comparison(found))
+        return as_json(_json(found))
     groups = found.comparison.groups
     grouped = any(len(group.members) > 1 for group in groups)
-    shown = _methods(groups) if grouped else render.comparison(found.comparison, to_json=False)
+    shown = _methods(groups) if grouped else side_by_side(found.comparison)
     return "\n\n".join([shown, *_tests(found)])
 
 
-def _comparison(found: Compared) -> dict[str, Any]:
-    sides: dict[str, Any] = json.loads(render.comparison(found.comparison, to_json=True))
-    sides["groups"] = [_group(group) for group in found.comparison.groups]
-    sides["welch"] = {name: _finite(asdict(test)) for name, test in found.welch.items()}
-    if found.paired:
-        sides["bootstrap"] = _paired(found.paired)
-    return sides
+def _json(found: Compared) -> dict[str, Any]:
+    groups = [_group(group) for group in found.comparison.groups]
+    welch = {name: _finite(asdict(test)) for name, test in found.welch.items()}
+    paired = {"bootstrap": _paired(found.paired)} if found.paired else {}
+    return {**_runs(found.comparison), "groups": groups, "welch": welch, **paired}
+
+
+def _runs(found: Comparison) -> dict[str, Any]:
+    results = [
+        {
+            "name": r.name,
+            **status_json(r.status),
+            "dev": r.dev.spearman if r.dev else None,
+            "alignment": r.dev.alignment if r.dev else None,
+            "uniformity": r.dev.uniformity if r.dev else None,
+            "angles": {n: getattr(r.angles, n) for n in ("positive", "negative", "hardest")} if r.angles else None,
+            "scores": r.scores,
+        }
+        for r in found.results
+    ]
+    return {"settings": found.settings, "results": results}
 
 
 def _paired(paired: Paired) -> dict[str, Any]:
@@ -71,6 +87,24 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def side_by_side(found: Comparison) -> str:
+    """The settings that differ, and the results, one column a run."""
+    header = ("", *(result.name for result in found.results))
+    rows: list[tuple[object, ...]] = [(key, *map(_value, column)) for key, column in found.settings.items()]
+    rows += [
+        ("state", *(r.status.state for r in found.results)),
+        ("step", *(r.status.step for r in found.results)),
+        ("best dev", *(score(r.status.best) for r in found.results)),
+        ("last dev", *(score(r.dev.spearman) if r.dev else None for r in found.results)),
+        ("alignment", *(fixed(r.dev.alignment, 2) if r.dev else None for r in found.results)),
+        ("uniformity", *(fixed(r.dev.uniformity, 2) if r.dev else None for r in found.results)),
+        ("positive angle", *(fixed(r.angles.positive, 2) if r.angles else None for r in found.results)),
+        ("negative angle", *(fixed(r.angles.negative, 2) if r.angles else None for r in found.results)),
+        ("hardest angle", *(fixed(r.angles.hardest, 2) if r.angles else None for r in found.results)),
+    ]
+    return table(header, rows)
+
+
 def _methods(groups: Sequence[Group]) -> str:
     """A column a method, headed by its first run."""
     header = ("", *(group.members[0].name for group in groups))
@@ -79,24 +113,24 @@ def _methods(groups: Sequence[Group]) -> str:
     ]
     rows.append(("seeds finished", *(_seeds(group) for group in groups)))
     rows += [(_title(name), *(_mean(group.spreads.get(name)) for group in groups)) for name in _columns(groups)]
-    return render.table(header, rows)
+    return table(header, rows)
 
 
 def _tests(found: Compared) -> list[str]:
     tests = [
-        (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", _fixed(t.t, 2), _fixed(t.df, 1), _p(t.p))
+        (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
         for n, t in found.welch.items()
         if n in _columns(found.comparison.groups)
     ]
-    blocks = [render.table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests)] if tests else []
+    blocks = [table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests)] if tests else []
     return [*blocks, _sentence(found.paired)] if found.paired else blocks
 
 
 def _sentence(paired: Paired) -> str:
     one = paired.found
     return (
-        f"paired bootstrap over the {one.pairs:,} pairs of {paired.data}: {paired.first} {_fixed(100 * one.first, 2)}, "
-        f"{paired.second} {_fixed(100 * one.second, 2)}; difference {100 * one.difference:+.2f}, "
+        f"paired bootstrap over the {one.pairs:,} pairs of {paired.data}: {paired.first} {fixed(100 * one.first, 2)}, "
+        f"{paired.second} {fixed(100 * one.second, 2)}; difference {100 * one.difference:+.2f}, "
         f"95 % {100 * one.low:+.2f} … {100 * one.high:+.2f}, p {_p(one.p)}"
     )
 
@@ -106,7 +140,7 @@ def sweep(found: Sweep, groups: Sequence[Group], to_json: bool) -> str:
     if to_json:
         kept = {key: list(values) for key, values in found.grid.items()}
         cells = [_group(group) for group in groups]
-        return render.as_json({"name": found.name, "grid": kept, "seeds": found.seeds, "cells": cells})
+        return as_json({"name": found.name, "grid": kept, "seeds": found.seeds, "cells": cells})
     columns = _columns(groups)
     rows = [
         (
@@ -117,16 +151,16 @@ def sweep(found: Sweep, groups: Sequence[Group], to_json: bool) -> str:
         )
         for group in groups
     ]
-    header = (*map(grid.short, found.varied), "seeds", *map(_title, columns), "")
-    return render.table(header, rows)
+    header = (*map(sweeps.short, found.varied), "seeds", *map(_title, columns), "")
+    return table(header, rows)
 
 
 def cells(groups: Sequence[Group], to_json: bool) -> str:
     """The cells of a sweep, each with the run that it is and how that stands."""
     members = [(member.name, member.state) for group in groups for member in group.members]
     if to_json:
-        return render.as_json([{"name": name, "state": state} for name, state in members])
-    return render.table(("cell", "state"), members)
+        return as_json([{"name": name, "state": state} for name, state in members])
+    return table(("cell", "state"), members)
 
 
 def _columns(groups: Sequence[Group]) -> list[str]:
@@ -151,7 +185,7 @@ def _seeds(group: Group) -> str:
 
 def _mean(spread: Spread | None) -> str:
     if spread is None:
-        return "–"
+        return MISSING
     return f"{spread.mean:.2f}" + ("" if spread.deviation is None else f" ± {spread.deviation:.2f}")
 
 
@@ -160,14 +194,10 @@ def _unfinished(group: Group) -> str:
 
 
 def _value(value: Value | None) -> str:
-    return "–" if value is None else grid.as_text(value)
-
-
-def _fixed(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
+    return MISSING if value is None else value_text(value)
 
 
 def _p(value: float) -> str:
     if not math.isfinite(value):
-        return "–"
+        return MISSING
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

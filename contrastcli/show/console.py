@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
 from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step, encode
+from contrastcli.show.format import duration, fixed, score
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -198,8 +199,8 @@ class Bars:
         self._display.update(self._tasks[what], completed=done, total=total, words=words)
 
     def _words(self) -> str:
-        loss = [f"loss {_fixed(self._loss.loss, 3)}"] if self._loss else []
-        dev = [f"dev {_score(self._dev.spearman)}"] if self._dev else []
+        loss = [f"loss {fixed(self._loss.loss, 3)}"] if self._loss else []
+        dev = [f"dev {score(self._dev.spearman)}"] if self._dev else []
         pace = reversed(_pace(self._loss)) if self._loss else ()  # a narrow terminal cuts the rate first
         return "  ".join([*loss, *dev, *pace])
 
@@ -239,14 +240,6 @@ def fitting(text: str, encoding: str) -> str:
         return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
 
 
-def duration(seconds: float) -> str:
-    """`45s`, `2m 10s`, `1h 05m`."""
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest}s"
-    return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
-
-
 def printable(text: str) -> str:
     """The text on one line; what came from data or a path cannot move the cursor."""
     return "".join(c if c.isprintable() else " " for c in text)
@@ -272,9 +265,9 @@ def _started(event: Started) -> tuple[str, str]:
 
 def _step(event: Step, steps: int) -> str:
     of = f"{steps:,}"
-    loss = f"loss {_fixed(event.loss, 3)}"
+    loss = f"loss {fixed(event.loss, 3)}"
     if len(event.parts) > 1:
-        loss += f" ({', '.join(f'{name} {_fixed(value, 3)}' for name, value in event.parts.items())})"
+        loss += f" ({', '.join(f'{name} {fixed(value, 3)}' for name, value in event.parts.items())})"
     return "  ".join([f"{event.step:>{len(of)},}/{of}", loss, f"lr {event.lr:.1e}", *_pace(event)])
 
 
@@ -285,21 +278,12 @@ def _pace(event: Step) -> list[str]:
 
 def _angles(event: Angles) -> str:
     degrees = {"positive": event.positive, "negative": event.negative, "hardest": event.hardest}
-    words = [f"{name} {_fixed(value, 1)}°" for name, value in degrees.items()]
+    words = [f"{name} {fixed(value, 1)}°" for name, value in degrees.items()]
     share = "–" if event.satisfied is None else f"{100 * event.satisfied:.0f} %"
     return "  ".join([f"step {event.step:,}", *words, f"satisfied {share}"])
 
 
 def _evaluated(event: Evaluated) -> str:
-    score = f"Spearman {_score(event.spearman)}{' (best)' if event.best else ''}"
-    plane = f"alignment {_fixed(event.alignment, 2)}  uniformity {_fixed(event.uniformity, 2)}"
-    return f"step {event.step:,}  {score}  {plane}"
-
-
-def _score(spearman: float | None) -> str:
-    return _fixed(None if spearman is None else 100 * spearman, 2)
-
-
-def _fixed(value: float | None, digits: int) -> str:
-    """Fixed decimals; a dash for what was not a finite number."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    spearman = f"Spearman {score(event.spearman)}{' (best)' if event.best else ''}"
+    plane = f"alignment {fixed(event.alignment, 2)}  uniformity {fixed(event.uniformity, 2)}"
+    return f"step {event.step:,}  {spearman}  {plane}"

@@ -8,7 +8,7 @@ import pytest
 
 from contrastcli.commands import bench
 from contrastcli.commands.bench import Measured
-from contrastcli.show import results as render
+from contrastcli.show import results
 from support.command import Contrast
 from support.tiny import Tiny
 
@@ -35,7 +35,7 @@ def test_a_ratio_is_that_of_the_medians() -> None:
 
 
 def test_the_table_has_both_sides_and_their_ratio() -> None:
-    lines = render.benchmark([Measured("encode fp32", (3000.0,), (1500.0,)), Measured("train", (90.0,), ())], False)
+    lines = results.benchmark([Measured("encode fp32", (3000.0,), (1500.0,)), Measured("train", (90.0,), ())], False)
     assert [line.split() for line in lines.splitlines()[1:]] == [
         ["encode", "fp32", "3,000", "1,500", "2.00"],
         ["train", "90", "–", "–"],

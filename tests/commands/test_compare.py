@@ -16,7 +16,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, EventWriter, Started
 from contrastcli.runs.methods import Spread, numbers
 from contrastcli.settings import config as configs
-from contrastcli.show import comparison as tables
+from contrastcli.show import comparison
 from support.tiny import Tiny
 
 SIMCSE = {40: 0.71, 41: 0.73, 42: 0.72}
@@ -83,7 +83,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
     (group,) = runs.compare(chosen).groups
     assert [m.name for m in group.counted] == ["one", "two"]
     assert group.spreads["dev"].values == pytest.approx((70, 72))
-    assert "2 of 4" in tables.comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
+    assert "2 of 4" in comparison.comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
 
 
 def test_a_single_value_has_no_deviation() -> None:
@@ -122,7 +122,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
 
 def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     found = compare(six, bootstrap=False, dev=None)
-    text = tables.comparison(found, to_json=False)
+    text = comparison.comparison(found, to_json=False)
     rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
@@ -131,7 +131,7 @@ def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(
         found.welch["dev"].p, abs=6e-4
     )
-    sides = json.loads(tables.comparison(found, to_json=True))
+    sides = json.loads(comparison.comparison(found, to_json=True))
     assert sides["welch"]["dev"]["p"] == found.welch["dev"].p
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
 
@@ -150,12 +150,12 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
         for seed in (1, 2)
     ]
     found = compare(chosen, bootstrap=False, dev=None)
-    assert tables.comparison(found, to_json=False).splitlines()[-1].split()[-1] == "–"
-    assert json.loads(tables.comparison(found, to_json=True))["welch"]["dev"]["p"] is None
+    assert comparison.comparison(found, to_json=False).splitlines()[-1].split()[-1] == "–"
+    assert json.loads(comparison.comparison(found, to_json=True))["welch"]["dev"]["p"] is None
 
 
 def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
-    text = tables.comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
+    text = comparison.comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
     assert text.splitlines()[0].split() == ["simcse-40", "simace-40"] and "uniformity" in text
 
 
@@ -166,9 +166,9 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     found = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
     assert found.paired is not None and found.paired.data == str(tiny.dev)
     assert (found.paired.found.difference, found.paired.found.p) == (0.0, 1.0)
-    text = tables.comparison(found, to_json=False)
+    text = comparison.comparison(found, to_json=False)
     assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
-    sides = json.loads(tables.comparison(found, to_json=True))["bootstrap"]
+    sides = json.loads(comparison.comparison(found, to_json=True))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
     assert sides["spearman"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
 

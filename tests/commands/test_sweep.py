@@ -23,7 +23,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, EventWriter, Started
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings import config as configs
-from contrastcli.show import comparison as tables
+from contrastcli.show import comparison
 from support.tiny import Tiny
 
 Ends = dict[str, tuple[str, int]]
@@ -226,10 +226,10 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     assert sweep.start(found, tmp_path) == 0
     assert launched[0] == names(found) == [run.name for run in reversed(runs.list_runs(tmp_path))]
     groups = sweep.results(found, tmp_path)
-    rows = [line.split() for line in tables.sweep(found, groups, to_json=False).splitlines()]
+    rows = [line.split() for line in comparison.sweep(found, groups, to_json=False).splitlines()]
     assert rows[0] == ["tau", "seeds", "best", "dev"]
     assert rows[1:] == [["0.05", "3", "30.00", "±", "10.00"], ["0.06", "3", "80.00", "±", "10.00"]]
-    spread = json.loads(tables.sweep(found, groups, to_json=True))["cells"][1]["scores"]["dev"]
+    spread = json.loads(comparison.sweep(found, groups, to_json=True))["cells"][1]["scores"]["dev"]
     assert spread["values"] == pytest.approx([70, 80, 90]) and spread["sd"] == pytest.approx(10)
     told = capsys.readouterr().err
     assert "cell 4 of 6: tau=0.06 seed=42\n" in told
@@ -246,7 +246,7 @@ def test_scores_stand_in_the_table_where_all_finished_runs_of_a_point_have_them(
         suites = {"sts": {"STS12": task, "average": None}}
         if cell.seed < 44 or cell.point["objective.tau"] == 0.05:
             (tmp_path / cell.name / "scores.json").write_text(json.dumps({"suites": suites}))
-    first, second = tables.sweep(found, sweep.results(found, tmp_path), to_json=False).splitlines()[1:]
+    first, second = comparison.sweep(found, sweep.results(found, tmp_path), to_json=False).splitlines()[1:]
     assert first.endswith("113.00 ± 1.00") and second.endswith("–")
 
 
@@ -258,7 +258,7 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     found = small()
     assert sweep.start(found, tmp_path) == 4
     assert said == names(found)
-    table = tables.sweep(found, sweep.results(found, tmp_path), to_json=False)
+    table = comparison.sweep(found, sweep.results(found, tmp_path), to_json=False)
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
     ends.clear()
@@ -277,7 +277,7 @@ def test_a_cell_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(
     shutil.rmtree(tmp_path / "s-tau=0.06-seed=44")
     kept = (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes()
     ends.clear()
-    cells = tables.cells(sweep.results(found, tmp_path), to_json=False)
+    cells = comparison.cells(sweep.results(found, tmp_path), to_json=False)
     assert "s-tau=0.05-seed=44  stopped" in cells and "s-tau=0.06-seed=44  waiting" in cells
     assert sweep.start(found, tmp_path) == 0
     assert said[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]

@@ -16,7 +16,7 @@ from contrastcli.evaluation.result import Encode, Options, Subject
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import cache_dir
-from contrastcli.show import results as render
+from contrastcli.show import results
 from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_stsb, write_year
 from support.tiny import Tiny
 from support.transfer_files import write_one_file
@@ -201,12 +201,12 @@ def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
     found = suites.evaluate(str(tiny.backbone), ("sts", "transfer", "clustering"), Options(data_dir=tmp_path))
-    text = render.scores([found], False)
+    text = results.scores([found], False)
     for task in ("STS12", "STS-B", "AgNews", "GoogleNews-T"):
         assert [line.split()[0] for line in text.splitlines() if line.startswith(f"{task} ")] == [task]
     assert "sts: test splits as SentEval's" in text and "clustering: KMeans" in text
     assert "transfer" not in text  # nothing of it was there
-    assert json.loads(render.scores([found], True))["suites"]["transfer"]["missing"].keys() == {
+    assert json.loads(results.scores([found], True))["suites"]["transfer"]["missing"].keys() == {
         *suites.suite("transfer").TASKS
     }
 

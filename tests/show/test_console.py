@@ -26,7 +26,8 @@ from contrastcli.runs.events import (
     follow,
 )
 from contrastcli.show import console as consoles
-from contrastcli.show.console import Bars, Console, Forgiving, Json, Lines, console, duration
+from contrastcli.show.console import Bars, Console, Forgiving, Json, Lines, console
+from contrastcli.show.format import duration
 
 STARTED = Started(
     step=0,

@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 
 from contrastcli.settings import catalogue, config
-from contrastcli.show import results as render
+from contrastcli.show import settings
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
 def cells() -> dict[str, list[str]]:
     """The cells of each objective's line."""
-    lines = [line.strip("| ").split(" | ") for line in render.objectives_table().splitlines()[2:]]
+    lines = [line.strip("| ").split(" | ") for line in settings.objectives_table().splitlines()[2:]]
     return {name.strip("`"): rest for name, *rest in lines}
 
 
 def test_the_readme_has_the_table_of_today() -> None:
-    remedy = "print it: python -c 'from contrastcli.show import results as render; print(render.objectives_table())'"
-    assert render.objectives_table() in README, remedy
+    remedy = "print it: python -c 'from contrastcli.show import settings; print(settings.objectives_table())'"
+    assert settings.objectives_table() in README, remedy
 
 
 def test_every_built_in_objective_has_a_line_of_six_cells() -> None:
@@ -53,4 +53,4 @@ def test_a_published_score_is_that_of_a_preset_with_the_objective() -> None:
 def test_measured_scores_are_shown_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = catalogue.Spec("new", catalogue.Softmax, ("pairs",), "a:b", "Someone", measured=(56.13, 70.79))
     monkeypatch.setattr(catalogue, "BUILT_IN", (spec,))
-    assert render.objectives_table().splitlines()[2] == "| `new` | pairs | – | Someone | – | 56.1 → 70.8 |"
+    assert settings.objectives_table().splitlines()[2] == "| `new` | pairs | – | Someone | – | 56.1 → 70.8 |"

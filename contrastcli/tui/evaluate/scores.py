@@ -9,8 +9,8 @@ from typing import Any
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.settings.published import Row
-from contrastcli.show import results as render
 from contrastcli.show.chart import Chart, Line, staircase
+from contrastcli.show.format import table
 from contrastcli.tui.widgets import NEGATIVE, POSITIVE
 
 SUITES = {
@@ -54,7 +54,7 @@ class SuiteTable:
     @property
     def text(self) -> str:
         """As text."""
-        return render.table(self.header, self.rows)
+        return table(self.header, self.rows)
 
 
 def tables(scores: Mapping[str, Any], config: Config | None) -> list[SuiteTable]:

@@ -12,8 +12,7 @@ from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
-from contrastcli.show import results as render
-from contrastcli.show.console import duration
+from contrastcli.show.format import MISSING, duration, score, size
 from contrastcli.tui.live.header import SHAPES
 
 BROKEN = "▣ broken"
@@ -96,14 +95,14 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "best dev",
         8,
-        lambda e: (render.score(e.status.best) if e.status else None) or "–",
+        lambda e: score(e.status.best) if e.status else MISSING,
         lambda e: _number(e.status.best if e.status else None),
         right=True,
     ),
     Column("objective", 11, lambda e: e.objective, lambda e: e.objective or "~", wide=True),
     Column("backbone", 18, lambda e: shortened(e.backbone, 18), lambda e: e.backbone or "~", wide=True),
     Column("updated", 8, _ago, lambda e: _number(e.status.updated if e.status else None), right=True),
-    Column("size", 8, lambda e: render.size(e.size), lambda e: -e.size, right=True),
+    Column("size", 8, lambda e: size(e.size), lambda e: -e.size, right=True),
 )
 """The columns; the name takes the room that the others leave."""
 

@@ -17,8 +17,10 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs import methods as groups
 from contrastcli.runs.directory import Comparison, Run
 from contrastcli.settings.setting import Value
-from contrastcli.show import results as render
 from contrastcli.show.chart import Chart, Line
+from contrastcli.show.comparison import side_by_side
+from contrastcli.show.format import fixed, table
+from contrastcli.show.runs import run_details
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.history import History, Points, Table
 from contrastcli.tui.runs.listing import shortened
@@ -157,7 +159,7 @@ def described(chosen: Sequence[Run]) -> str:
     """The details of one run, or what sets several apart: their settings, how they went, their scores."""
     try:
         if len(chosen) < 2:
-            return render.run_details(chosen[0], to_json=False) if chosen else ""
+            return run_details(chosen[0], to_json=False) if chosen else ""
         return _compared(runs.compare(chosen))
     except ContrastError as error:
         return f"{error.what}\n{error.hint}"
@@ -170,19 +172,15 @@ def _compared(found: Comparison) -> str:
     names = "\n".join(f"{letter}  {result.name}" for letter, result in zip(letters, found.results, strict=True))
     settings = {key: tuple(map(_short, column)) for key, column in found.settings.items()}
     results = tuple(replace(result, name=letter) for letter, result in zip(letters, found.results, strict=True))
-    parts = [names, render.comparison(replace(found, settings=settings, results=results), to_json=False)]
+    parts = [names, side_by_side(replace(found, settings=settings, results=results))]
     scores = [groups.numbers(None, result.scores) for result in results]
     measured = list(dict.fromkeys(name for score in scores for name in score))
     if measured:
-        rows = [(name, *(_two(score.get(name)) for score in scores)) for name in measured]
-        parts.append(render.table(("scores × 100", *letters), rows))
+        rows = [(name, *(fixed(score.get(name), 2) for score in scores)) for name in measured]
+        parts.append(table(("scores × 100", *letters), rows))
     return "\n\n".join(parts)
 
 
 def _short(value: Value | None) -> Value | None:
     """A path as far as it tells."""
     return shortened(value, _TEXT) if isinstance(value, str) else value
-
-
-def _two(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"

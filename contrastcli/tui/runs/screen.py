@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Input, Static
 
 from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
-from contrastcli.show import results as render
+from contrastcli.show.format import size
 from contrastcli.tui.children import contrast
 from contrastcli.tui.dialogs import Choice, Question
 from contrastcli.tui.live.header import RESUMABLE
@@ -273,7 +273,7 @@ class RunsScreen(ModeScreen):
             self.contrast.fail(f"{here.name} is in progress: open it and stop it first")
             return
         choices = (
-            Choice("d", f"delete {render.size(here.size)}, models and all", "delete"),
+            Choice("d", f"delete {size(here.size)}, models and all", "delete"),
             Choice("k", "keep it", ""),
         )
         if await self.app.push_screen_wait(Question(f"Delete {here.name}?", choices)):

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from contrastcli.show.results import size
+from contrastcli.show.format import size
 
 
 class Facts(msgspec.Struct, frozen=True):

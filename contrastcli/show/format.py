@@ -1,0 +1,77 @@
+"""How values, tables and JSON read, wherever they are shown."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterable, Sequence
+
+MISSING = "–"
+"""Stands for a value that there is not."""
+
+
+def as_json(value: object) -> str:
+    """A result as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns padded to their widest cell; numbers to the right."""
+    cells = [list(header), *([cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    right = [all(_is_number(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))]
+    lines = [
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)
+
+
+def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
+    """A line a fact, the values below each other."""
+    lines = [(name, cell(value)) for name, value in facts]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def cell(value: object) -> str:
+    """A value in a table."""
+    return MISSING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text == MISSING or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+
+
+def fixed(value: float | None, digits: int) -> str:
+    """Fixed decimals; a dash for what is not a finite number."""
+    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def score(spearman: float | None) -> str:
+    """A correlation × 100."""
+    return fixed(None if spearman is None else 100 * spearman, 2)
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that suits them."""
+    number = float(count)
+    units = ["B", "KB", "MB", "GB", "TB"]
+    while number >= 1000 and len(units) > 1:
+        number /= 1000
+        units.pop(0)
+    return f"{number:.0f} B" if units[0] == "B" else f"{number:.1f} {units[0]}"
+
+
+def duration(seconds: float) -> str:
+    """`45s`, `2m 10s`, `1h 05m`."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest}s"
+    return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
+
+
+def terminal_width() -> int:
+    """Columns of the terminal."""
+    return shutil.get_terminal_size().columns
