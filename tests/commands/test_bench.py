@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from contrastcli.commands import bench
 from contrastcli.commands.bench import Measured
+from contrastcli.data.examples import Examples
 from contrastcli.show import results
 from support.command import Contrast
 from support.tiny import Tiny
@@ -51,3 +58,23 @@ def test_the_command_prints_what_was_measured_as_json(contrast: Contrast) -> Non
 def test_a_model_that_is_not_there_is_named(contrast: Contrast) -> None:
     answer = contrast("bench", "--model", "no/such-model")
     assert answer.code == 3 and "no/such-model" in answer.err and answer.out == ""
+
+
+def test_the_peer_of_a_benchmark_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Talkative:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.encode([])
+
+        def encode(self, texts: list[str], **_: object) -> np.ndarray:
+            print("loading")
+            print("50 %", file=sys.stderr)
+            logging.getLogger("transformers").warning("report")
+            warnings.warn("be careful", stacklevel=1)
+            return np.zeros((len(texts), 2))
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(Dataset=SimpleNamespace(from_dict=dict)))
+    bench._Peer(tmp_path, ["a"], Examples("pairs", {"anchor": ["a"], "positive": ["b"]}, None, "here")).encode()
+    assert tuple(capsys.readouterr()) == ("", "")

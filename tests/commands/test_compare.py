@@ -13,10 +13,11 @@ from contrastcli.commands.compare import compare
 from contrastcli.errors import UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Evaluated, EventWriter, Started
 from contrastcli.runs.methods import Spread, numbers
-from contrastcli.settings import config as configs
 from contrastcli.show import comparison
+from support.command import Contrast, refused
+from support.recorded import end
+from support.settings import config
 from support.tiny import Tiny
 
 SIMCSE = {40: 0.71, 41: 0.73, 42: 0.72}
@@ -25,18 +26,8 @@ SIMACE = {40: 0.75, 41: 0.78, 42: 0.76}
 
 def finished(folder: Path, name: str, score: float, status: str = "finished", **settings: object) -> Run:
     """A run that says what came of it, without having been trained; `settings` as train__seed=1."""
-    values = {key.replace("__", "."): value for key, value in settings.items()}
-    run = runs.create(configs.resolve([configs.Layer(values, dict.fromkeys(values, "test"))]), folder, name)
-    begun = Started(
-        **{"step": 0, "host": "elsewhere", "pid": 1, "process_start": 0.0, "steps": 4, "steps_per_epoch": 4},
-        **{"batch_size": 8, "sentences_per_step": 8, "negatives_per_anchor": 1, "objective": "", "backbone": ""},
-        **{"device": "cpu", "precision": "fp32"},
-    )
-    dev = Evaluated(step=4, spearman=score, alignment=0.1, uniformity=-1.0, pairs=9, best=True)
-    writer = EventWriter(run.events_path)
-    for event in (begun, dev, Done(step=4, status=status, code=0)):
-        writer(event)
-    writer.close()
+    run = runs.create(config(**settings), folder, name)
+    end(run, score, status)
     return run
 
 
@@ -183,3 +174,30 @@ def test_three_methods_are_too_many_for_a_bootstrap(tmp_path: Path) -> None:
     chosen = [finished(tmp_path, f"{lr}", 0.7, train__lr=lr) for lr in (1e-5, 2e-5, 3e-5)]
     with pytest.raises(UsageError, match="compares two methods, and these are 3"):
         compare(chosen, bootstrap=True, dev=None)
+
+
+@pytest.fixture
+def other(run: Run) -> Run:
+    """A second run, the same as the first."""
+    return Run(Path(shutil.copytree(run.path, run.path.with_name("other"))))
+
+
+def test_a_run_named_twice_is_one_run(contrast: Contrast, run: Run) -> None:
+    refused(contrast("compare", "simple", "simple"), 2, "only one run to compare")
+
+
+def test_pairs_for_a_test_that_is_not_asked_for_are_refused(contrast: Contrast, other: Run) -> None:
+    refused(contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl"), 2, "--dev", "--bootstrap")
+
+
+@pytest.mark.parametrize("words", [("compare", "simple", "other", "--plot"), ("eval", "simple", "--suite", "geometry")])
+def test_a_folder_for_pictures_that_cannot_be_is_refused_before_all_else(
+    contrast: Contrast, other: Run, words: tuple[str, ...]
+) -> None:
+    pytest.importorskip("matplotlib")
+    Path("file").touch()
+    refused(contrast(*words, "--out", "file"), 1, "cannot write file: File exists")
+
+
+def test_one_run_cannot_be_compared(contrast: Contrast, run: Run) -> None:
+    refused(contrast("compare", "simple"), 2, "only one run")

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+import contrastcli
 from contrastcli.commands import export
 from contrastcli.commands.export import export_model
 from contrastcli.errors import DataError, RunError, UsageError
@@ -20,7 +21,8 @@ from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Pooling
-from support.tiny import Tiny
+from support.command import Contrast, refused, sentences
+from support.tiny import Tiny, train
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
 POOLINGS = get_args(Pooling)
@@ -237,3 +239,47 @@ def test_onnx_without_its_packages_says_how_to_get_them(
         export_model(str(tiny.backbone), tmp_path / "dest", "onnx")
     assert error.value.hint == 'pip install "contrastcli[onnx]"'
     assert not (tmp_path / "dest").exists()
+
+
+A, B = "bada boo", "foum den gir"
+
+
+def test_an_export_is_a_model_that_answers_alike(contrast: Contrast, run: Run) -> None:
+    answer = contrast("export", "simple", "out/mine")
+    assert (answer.code, answer.out) == (0, "out/mine\n")
+    assert "contrast query" in answer.err and "--model out/mine" in answer.err
+    before, after = (contrastcli.load(place).encode(sentences()) for place in ("runs/simple", "out/mine"))
+    assert np.array_equal(before, after)
+    assert not list(Path("out/mine").rglob("training"))
+    card = Path("out/mine/README.md").read_text()
+    assert "pairsupcon" in card and "train.lr" in card
+    assert contrast("export", "simple", "out/mine").code == 2
+    assert contrast("export", "simple", "out/mine", "--overwrite").code == 0
+
+
+def test_an_export_keeps_the_pooling_of_the_run(contrast: Contrast, tiny: Tiny) -> None:
+    run = tiny.run(Path("runs") / "cls", train__max_steps=1, model__pooling="cls", model__head="keep")
+    train(run)
+    assert contrast("export", "cls", "out").code == 0
+    encoder = contrastcli.load("out")
+    assert encoder.pooling == "cls" and encoder.dense is not None
+    assert np.array_equal(encoder.encode([A, B]), contrastcli.load("runs/cls").encode([A, B]))
+
+
+def test_an_export_keeps_what_is_there(contrast: Contrast, run: Run) -> None:
+    Path("taken").mkdir()
+    Path("taken/diary.txt").write_text("dear diary")
+    refused(contrast("export", "simple", "taken"), 2, "taken exists", "--overwrite")
+    refused(contrast("export", "simple", "taken", "--overwrite"), 2, "taken holds no model", "another folder")
+    refused(contrast("export", "simple", ".", "--overwrite"), 2, ". holds no model", "another folder")
+    assert Path("taken/diary.txt").read_text() == "dear diary"
+
+
+def test_an_onnx_export_without_its_packages_says_how_to_get_them(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    refused(
+        contrast("export", "simple", "out", "--format", "onnx"), 2, "packages that are missing", "contrastcli[onnx]"
+    )
+    assert not Path("out").exists()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
+
+COMMAND = (sys.executable, "-m", "contrastcli")
+"""The command as another process."""
 
 LABELLED = ("--data", "tiny/labelled.jsonl")
 SENTENCES = ("--objective", "simcse", "--data", "tiny/sentences.jsonl")
+MODEL = ("--model", "tiny/backbone")
 
 
 class Answer(NamedTuple):
@@ -25,6 +32,11 @@ def train(*words: str) -> tuple[str, ...]:
     """A command that trains for two steps, but for what `words` change; it has no data yet."""
     usual = "--objective pairsupcon --backbone tiny/backbone --dev tiny/dev.jsonl --batch-size 8 --max-steps 2"
     return ("train", *usual.split(), "--device", "cpu", "--precision", "fp32", *words)
+
+
+def sentences() -> list[str]:
+    """The texts of tiny/sentences.jsonl."""
+    return [json.loads(line)["sentence"] for line in Path("tiny/sentences.jsonl").read_text().splitlines()]
 
 
 def refused(answer: Answer, code: int, what: str, hint: str = "") -> None:

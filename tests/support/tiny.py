@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import AnyEvent, Done, Step
-from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
+from support.settings import config
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [first + second for first in "bdfgklmnprst" for second in ("a", "en", "ir", "o", "um")]
@@ -68,7 +68,7 @@ class Tiny:
 
     def config(self, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> Config:
         values = self.settings(objective, form, **changes)
-        return configs.resolve([configs.Layer(values, dict.fromkeys(values, "test"))])
+        return config(values)
 
     def run(self, folder: Path, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> Run:
         """A new run, not yet trained."""

@@ -1,4 +1,4 @@
-"""Runs, models and questions that are no good are told in two lines on stderr, and the right exit code."""
+"""Runs that are damaged, missing, locked or ambiguous are told in two lines on stderr, and the right exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -191,85 +190,6 @@ def test_a_part_of_two_names_is_ambiguous(contrast: Contrast, run: Run) -> None:
     refused(contrast("runs", "show", "impl"), 3, "'impl' means 2 runs", "simple")
     refused(contrast("query", "a", "b", "--model", "impl"), 3, "'impl' means 2 runs")
     assert contrast("runs", "path", "simple").out == "runs/simple\n"
-
-
-def test_one_run_cannot_be_compared(contrast: Contrast, run: Run) -> None:
-    refused(contrast("compare", "simple"), 2, "only one run")
-
-
-def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:
-    Path("texts.txt").write_text("one\ntwo\n")
-    for words in [("query", "a", "b"), ("encode", "texts.txt", "-o", "x.npy"), ("eval",)]:
-        refused(contrast(*words), 3, "there is no model", "contrast train --preset starter --no-ui")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("a", " ")],
-)
-def test_a_question_of_no_known_kind_is_refused_before_a_model_is_sought(
-    contrast: Contrast, words: tuple[str, ...]
-) -> None:
-    refused(contrast("query", *words), 2, "")
-
-
-@pytest.mark.parametrize(("line", "what"), [(b"a", "TAB"), (b"a\t", "TAB"), (b"a\tb\tc", "TAB"), (b"\xff\tb", "UTF-8")])
-def test_a_bad_line_of_stdin_is_named(contrast: Contrast, line: bytes, what: str) -> None:
-    refused(contrast("query", "-", "--model", "tiny/backbone", stdin=b"a\tb\n" + line + b"\n"), 3, "stdin, line 2", "")
-    assert what in contrast("query", "-", "--model", "tiny/backbone", stdin=line).err
-
-
-@pytest.mark.parametrize(
-    ("stdin", "what"),
-    [(b"", "stdin is empty"), (b"a\n\nb\n", "stdin, line 2: blank"), (b"\xe9", "stdin, line 1: not UTF-8")],
-)
-def test_sentences_of_stdin_that_are_no_good_are_named(contrast: Contrast, stdin: bytes, what: str) -> None:
-    refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what)
-
-
-def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast) -> None:
-    Path("texts.txt").write_text("one\ntwo\n")
-    refused(contrast("encode", "texts.txt", "-o", "x.csv"), 2, "vectors cannot be written as 'x.csv'", ".npy")
-    refused(contrast("encode", "texts.txt", "-o", "no/x.npy"), 1, "there is no folder no")
-    Path("vectors.npy").mkdir()
-    refused(contrast("encode", "texts.txt", "-o", "vectors.npy"), 1, "vectors.npy is a folder")
-    Path("vectors.npy").rmdir()
-    refused(
-        contrast("encode", "nothing.txt", "-o", "x.npy", "--model", "tiny/backbone"),
-        3,
-        "there is no file or folder nothing.txt",
-    )
-    refused(contrast("encode", "tiny/pairs.jsonl", "-o", "x.npy", "--model", "tiny/backbone"), 3, "holds pairs")
-    assert not list(Path().glob("*.npy"))
-
-
-def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
-    refused(
-        contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone"), 3, "there is no file or folder no.txt"
-    )
-
-
-def test_an_export_keeps_what_is_there(contrast: Contrast, run: Run) -> None:
-    Path("taken").mkdir()
-    Path("taken/diary.txt").write_text("dear diary")
-    refused(contrast("export", "simple", "taken"), 2, "taken exists", "--overwrite")
-    refused(contrast("export", "simple", "taken", "--overwrite"), 2, "taken holds no model", "another folder")
-    refused(contrast("export", "simple", ".", "--overwrite"), 2, ". holds no model", "another folder")
-    assert Path("taken/diary.txt").read_text() == "dear diary"
-
-
-def test_an_onnx_export_without_its_packages_says_how_to_get_them(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    refused(
-        contrast("export", "simple", "out", "--format", "onnx"), 2, "packages that are missing", "contrastcli[onnx]"
-    )
-    assert not Path("out").exists()
-
-
-def test_evaluation_without_its_data_says_how_to_get_it(contrast: Contrast) -> None:
-    refused(contrast("eval", "tiny/backbone", "--data-dir", "nowhere"), 3, "not measured: STS12", "--data-dir")
 
 
 def test_a_failed_run_gives_its_words_to_those_who_watch(contrast: Contrast, run: Run) -> None:

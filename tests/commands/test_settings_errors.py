@@ -1,76 +1,13 @@
-"""Bad settings and bad data are told in two lines on stderr, nothing on stdout, and the right exit code."""
+"""Bad settings are told in two lines on stderr, nothing on stdout, and before there is a run."""
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 
 import pytest
 
-from contrastcli.runs import directory as runs
 from support.command import LABELLED, SENTENCES, Contrast, refused, train
-
-TRAINING_FILES: dict[str, tuple[str, bytes, str]] = {
-    "empty": ("rows.txt", b"", "rows.txt is empty"),
-    "no rows below the header": ("rows.csv", b"sentence\n", "rows.csv has no rows"),
-    "not UTF-8": ("rows.txt", b"one\ncaf\xe9\n", "rows.txt, line 2: not UTF-8"),
-    "a NUL byte": ("rows.txt", b"one\nt\0o\n", "rows.txt, line 2: holds a NUL"),
-    "ragged": ("rows.csv", b"anchor,positive\na,b\nc\n", "rows.csv, line 3: 1 fields"),
-    "an unclosed quote": ("rows.csv", b'anchor,positive\na,"b\nc,d\n', "rows.csv, line 2: a quote opens"),
-    "missing columns": ("rows.csv", b"foo,bar\na,b\nc,d\n", "'foo', 'bar' make neither"),
-    "ambiguous columns": ("rows.csv", b"anchor,premise,positive\na,b,c\n", "'anchor' and 'premise' could both be"),
-    "a column twice": ("rows.csv", b"anchor,anchor\na,b\n", "'anchor' occurs twice"),
-    "a blank sentence": ("rows.txt", b"one\n   \nthree\n", "rows.txt, line 2: the sentence"),
-    "a missing sentence": ("rows.jsonl", b'{"text": "a"}\n{"text": null}\n', "rows.jsonl, line 2: the sentence"),
-    "a number for a sentence": ("rows.jsonl", b'{"text": "a"}\n{"text": 3}\n', "rows.jsonl, line 2"),
-    "one sentence": ("rows.txt", b"one\n", "one sentence only"),
-    "one sentence again and again": ("rows.txt", b"one\none\none\n", "one sentence only"),
-    "not JSON": ("rows.jsonl", b'{"text": "a"}\n{"text"\n', "rows.jsonl, line 2: not JSON"),
-    "other keys": ("rows.jsonl", b'{"text": "a"}\n{"txet": "b"}\n', "rows.jsonl, line 2: has the keys txet"),
-    "half a gzip file": ("rows.txt.gz", gzip.compress(b"one\ntwo\n" * 99)[:20], "not a whole gzip file"),
-    "not a gzip file": ("rows.txt.gz", b"one\ntwo\n", "not a whole gzip file"),
-    "not parquet": ("rows.parquet", b"PAR1", "cannot be read as parquet"),
-    "an unknown format": ("rows.docx", b"one\ntwo\n", "no format that is known"),
-    "scored pairs": ("rows.csv", b"sentence1,sentence2,score\na,b,1\nc,d,2\n", "holds scored pairs"),
-    "STS-B as published": ("rows.csv", b"g\tf\t2012\t1\t2.5\ta\tb\n" * 2, "holds scored pairs"),
-    "SICK as published": (
-        "rows.txt",
-        b"pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t3\tNEUTRAL\n",
-        "holds scored pairs",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", TRAINING_FILES)
-def test_training_data_that_is_no_good_is_named_by_file_and_line(contrast: Contrast, case: str) -> None:
-    name, content, what = TRAINING_FILES[case]
-    Path(name).write_bytes(content)
-    refused(contrast(*train("--objective", "simcse", "--data", name)), 3, what)
-    assert not Path("runs").exists()
-
-
-DEV_FILES: dict[str, tuple[bytes, str]] = {
-    "a score that is text": (b"sentence1,sentence2,score\na,b,1\nc,d,high\n", "dev.csv, line 3: the score"),
-    "a score that is no number": (b"sentence1,sentence2,score\na,b,nan\nc,d,1\n", "dev.csv, line 2: the score"),
-    "scores all the same": (b"sentence1,sentence2,score\na,b,1\nc,d,1\n", "all 2 scores are 1"),
-    "no scores": (b"sentence1,sentence2\na,b\nc,d\n", "holds pairs (anchor, positive), not scored pairs"),
-}
-
-
-@pytest.mark.parametrize("case", DEV_FILES)
-def test_dev_data_that_is_no_good_is_named_by_file_and_line(contrast: Contrast, case: str) -> None:
-    content, what = DEV_FILES[case]
-    Path("dev.csv").write_bytes(content)
-    refused(contrast(*train(*LABELLED, "--dev", "dev.csv")), 3, what)
-
-
-def test_labels_that_are_numbers_need_their_names(contrast: Contrast) -> None:
-    Path("nli.csv").write_text("premise,hypothesis,label\na,b,0\na,c,2\n")
-    refused(
-        contrast(*train("--data", "nli.csv")), 3, "nli.csv, line 2: the label", "0=entailment,1=neutral,2=contradiction"
-    )
-
 
 BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a batch larger than the data": ((*LABELLED, "--batch-size", "161"), 2, "batch_size is 161, but the data has 160"),
@@ -183,27 +120,3 @@ def test_an_unknown_backbone_without_network_is_told_from_a_folder(
     refused(
         contrast(*train(*LABELLED, "--backbone", "nobody/nothing")), 3, "hub cannot be reached", "the model 'starter'"
     )
-
-
-def test_an_unexpected_error_has_a_traceback_only_on_request(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("boom\nand more")
-
-    monkeypatch.setattr(runs, "list_runs", fail)
-    refused(contrast("runs", "list"), 1, "ValueError: boom", "--debug")
-    assert "Traceback" in contrast("--debug", "runs", "list").err
-
-
-def test_an_interrupt_ends_with_130(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runs, "list_runs", interrupt)
-    refused(contrast("runs", "list"), 130, "interrupted")
-
-
-def test_the_two_lines_stay_two_whatever_a_name_holds(contrast: Contrast) -> None:
-    refused(contrast("runs", "show", "a\nb\x1b[31m"), 3, "there is no run")
-    refused(contrast(*train("--data", "a\nb.txt")), 3, "there is no file or folder a b.txt")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,21 +14,12 @@ from contrastcli import options
 from contrastcli.commands import train as start
 from contrastcli.runs import process as control
 from contrastcli.runs.directory import Run
-from contrastcli.settings import config as configs
 from contrastcli.tui import app
-from support.command import LABELLED, SENTENCES, Contrast, train
-
-CONTRAST = (sys.executable, "-m", "contrastcli")
+from support.command import COMMAND, LABELLED, SENTENCES, Contrast, train
 
 
 def weights(run: str) -> str:
     return hashlib.sha256((Run(Path(run)).checkpoint("last") / "model.safetensors").read_bytes()).hexdigest()
-
-
-def sources(contrast: Contrast, *words: str) -> dict[str, tuple[object, str]]:
-    """Value and source of every setting, as `config show` has them."""
-    settings = json.loads(contrast("config", "show", "--json", *words).out)["settings"]
-    return {key: (found["value"], found["source"]) for key, found in settings.items()}
 
 
 def test_training_prints_its_run_on_stdout_and_tells_the_rest_on_stderr(contrast: Contrast) -> None:
@@ -147,34 +136,6 @@ def test_paths_may_have_blanks_and_any_letters(contrast: Contrast) -> None:
     assert contrast("query", "a", "b", "--model", answer.out.strip()).code == 0
 
 
-def test_a_value_comes_from_the_highest_place_that_names_it(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key, preset = "train.lr", ("--preset", "simace-bert-base")
-    assert sources(contrast)[key] == (3e-5, "default")
-    configs.user_file().parent.mkdir(parents=True)
-    configs.user_file().write_text("[train]\nlr = 1e-3\n")
-    assert sources(contrast)[key] == (1e-3, str(configs.user_file()))
-    Path("contrast.toml").write_text("[train]\nlr = 2e-3\n")
-    assert sources(contrast)[key] == (2e-3, "contrast.toml")
-    assert sources(contrast, *preset)[key][1] == "preset simace-bert-base"
-    Path("mine.toml").write_text("[train]\nlr = 3e-3\n")
-    assert sources(contrast, "--config", "mine.toml")[key] == (3e-3, "mine.toml")
-    monkeypatch.setenv("CONTRAST_TRAIN_LR", "4e-3")
-    assert sources(contrast, *preset)[key] == (4e-3, "CONTRAST_TRAIN_LR")
-    assert sources(contrast, *preset, "--lr", "5e-3")[key] == (5e-3, "--lr")
-    assert sources(contrast, *preset, "--set", "train.lr=6e-3")[key] == (6e-3, "--set train.lr")
-    assert sources(contrast, *preset, "--seed", "1")[key] == (4e-3, "CONTRAST_TRAIN_LR")
-
-
-def test_data_and_dev_have_short_options(contrast: Contrast) -> None:
-    found = sources(contrast, "--data", "a.txt", "--dev", "none", "--objective", "simace", "--backbone", "b")
-    assert found["data.train"] == ("a.txt", "--data")
-    assert found["dev.data"] == ("none", "--dev")
-    assert found["objective.name"] == ("simace", "--objective")
-    assert found["model.backbone"] == ("b", "--backbone")
-
-
 def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast) -> None:
     words = train(*LABELLED, "--max-steps", "0", "--epochs", "100000", "--set", "dev.every=1000000", "--name", "long")
     answer = contrast(*words, "--detach")
@@ -182,7 +143,7 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
     run = Run(Path("runs/long"))
     try:
         watching = subprocess.Popen(
-            [*CONTRAST, "watch", "long"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*COMMAND, "watch", "long"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert watching.stderr is not None
         seen = [next(watching.stderr) for _ in range(2)]
@@ -199,67 +160,6 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
     events = contrast("watch", "long", "--json")
     assert events.out.encode() == Path("runs/long/events.jsonl").read_bytes()
     assert contrast("query", "a", "b", "--model", "long").code == 0
-
-
-@pytest.mark.parametrize("words", [("train", "--lr", "nan"), ("runs", "show", "nothing"), ("query", "a"), ("trian",)])
-def test_the_installed_command_gives_the_same_two_lines(contrast: Contrast, words: tuple[str, ...]) -> None:
-    done = subprocess.run([*CONTRAST, *words], capture_output=True, text=True, timeout=60)
-    here = contrast(*words)
-    assert (done.returncode, done.stdout, done.stderr) == (here.code, "", here.err)
-    assert len(done.stderr.splitlines()) == 2 and here.code in (2, 3)
-
-
-def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) -> None:
-    asking = subprocess.Popen(
-        [*CONTRAST, "query", "-", "--model", "tiny/backbone"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    )
-    assert asking.stdin is not None and asking.stdout is not None
-    asking.stdin.write("a\tb\n" * 1000)
-    asking.stdin.flush()
-    assert asking.stdout.readline()  # it is up and has answered
-    asking.send_signal(signal.SIGINT)
-    _, err = asking.communicate(timeout=60)
-    assert (asking.returncode, err.splitlines()) == (130, ["contrast: error: interrupted", "hint: nothing was changed"])
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_a_full_disk_behind_stdout_is_two_lines() -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([*CONTRAST, "presets"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr and len(done.stderr.splitlines()) == 2
-
-
-@pytest.mark.parametrize("words", [("presets",), ("config", "show"), ("train", "--help")])
-def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run([*CONTRAST, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
-    finally:
-        os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_a_terminal_that_knows_ascii_only_gets_words_for_symbols() -> None:
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = subprocess.run([*CONTRAST, "config", "show"], capture_output=True, env=environment, timeout=60)
-    assert done.returncode == 0 and b"tau" in done.stdout
-
-
-def test_training_goes_on_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write) as stdout:
-        command = [*CONTRAST, *train(*LABELLED, "--name", "mine", "--no-ui")]
-        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 0, done.stderr
-    assert Run(Path("runs/mine")).status().state == "finished"
 
 
 @pytest.mark.parametrize(

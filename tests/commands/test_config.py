@@ -1,0 +1,97 @@
+"""`contrast config`, `presets` and `doctor`: every setting with its source, every preset, the machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs import sweeps as grid
+from contrastcli.settings import config as configs
+from support.command import Contrast
+
+
+def sources(contrast: Contrast, *words: str) -> dict[str, tuple[object, str]]:
+    """Value and source of every setting, as `config show` has them."""
+    settings = json.loads(contrast("config", "show", "--json", *words).out)["settings"]
+    return {key: (found["value"], found["source"]) for key, found in settings.items()}
+
+
+def test_a_value_comes_from_the_highest_place_that_names_it(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, preset = "train.lr", ("--preset", "simace-bert-base")
+    assert sources(contrast)[key] == (3e-5, "default")
+    configs.user_file().parent.mkdir(parents=True)
+    configs.user_file().write_text("[train]\nlr = 1e-3\n")
+    assert sources(contrast)[key] == (1e-3, str(configs.user_file()))
+    Path("contrast.toml").write_text("[train]\nlr = 2e-3\n")
+    assert sources(contrast)[key] == (2e-3, "contrast.toml")
+    assert sources(contrast, *preset)[key][1] == "preset simace-bert-base"
+    Path("mine.toml").write_text("[train]\nlr = 3e-3\n")
+    assert sources(contrast, "--config", "mine.toml")[key] == (3e-3, "mine.toml")
+    monkeypatch.setenv("CONTRAST_TRAIN_LR", "4e-3")
+    assert sources(contrast, *preset)[key] == (4e-3, "CONTRAST_TRAIN_LR")
+    assert sources(contrast, *preset, "--lr", "5e-3")[key] == (5e-3, "--lr")
+    assert sources(contrast, *preset, "--set", "train.lr=6e-3")[key] == (6e-3, "--set train.lr")
+    assert sources(contrast, *preset, "--seed", "1")[key] == (4e-3, "CONTRAST_TRAIN_LR")
+
+
+def test_data_and_dev_have_short_options(contrast: Contrast) -> None:
+    found = sources(contrast, "--data", "a.txt", "--dev", "none", "--objective", "simace", "--backbone", "b")
+    assert found["data.train"] == ("a.txt", "--data")
+    assert found["dev.data"] == ("none", "--dev")
+    assert found["objective.name"] == ("simace", "--objective")
+    assert found["model.backbone"] == ("b", "--backbone")
+
+
+def test_settings_are_shown_with_their_places_and_symbols(contrast: Contrast) -> None:
+    lines = {line.split()[0]: line.split()[1:] for line in contrast("config", "show", "--tau", "0.1").out.splitlines()}
+    assert lines["objective.tau"] == ["0.1", "--tau", "τ"]
+    assert lines["train.seed"] == ["42", "default"]
+    shown = contrast("config", "show", "--objective", "mat", "--margin", "20").out
+    assert re.search(r"^objective.margin +20 +--margin +m degrees$", shown, re.MULTILINE)
+    assert contrast("config").out == contrast("config", "show").out
+
+
+def test_the_users_file_has_a_path_before_it_exists(contrast: Contrast) -> None:
+    path = Path(contrast("config", "path").out.strip())
+    assert path == configs.user_file() and not path.exists()
+
+
+def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = contrast("presets").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [*configs.preset_names(), *grid.preset_names()]
+    assert max(map(len, lines)) <= 80
+    assert contrast("presets", "list").out.splitlines() == lines
+    whole = json.loads(contrast("presets", "list", "--json").out)
+    assert list(whole) == [*configs.preset_names(), *grid.preset_names()] and all(whole.values())
+
+
+def test_a_preset_is_shown_as_its_file(contrast: Contrast) -> None:
+    for name in configs.preset_names():
+        shown = contrast("presets", "show", name).out
+        Path("copy.toml").write_text(shown, encoding="utf-8")
+        assert shown == configs.preset_path(name).read_text(encoding="utf-8")
+        answers = (contrast("config", "show", "--json", *at) for at in (("--preset", name), ("--config", "copy.toml")))
+        shown_settings = [json.loads(answer.out)["settings"] for answer in answers]
+        first, second = ({key: found["value"] for key, found in some.items()} for some in shown_settings)
+        assert first == second
+
+
+def test_every_setting_of_training_has_an_option(contrast: Contrast) -> None:
+    text = contrast("train", "--help").out
+    for setting in configs.all_settings().values():
+        if setting.section in ("objective", "model", "train"):
+            assert re.search(rf"^  {setting.flag}\b", text, re.MULTILINE), setting.key
+
+
+def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> None:
+    found = json.loads(contrast("doctor", "--json").out)
+    assert {"contrast", "python", "torch", "device", "precision", "runs", "cache", "hub"} <= found.keys()
+    assert found["runs"] == "runs (writable)" and found["hub"].startswith("offline")
+    text = contrast("doctor").out
+    assert all(str(value) in text for value in found.values())

@@ -1,0 +1,124 @@
+"""`contrast eval`: the scores as JSON, what is missing, and what is refused before anything is measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from contrastcli.commands import gallery
+from contrastcli.evaluation import sts
+from contrastcli.evaluation.sts import EXPECTED, TASKS
+from contrastcli.evaluation.suites import Scores
+from contrastcli.runs.directory import Run
+from support import sts_files
+from support.command import Contrast, failed, refused
+from support.sts_files import write_all
+from support.tiny import WORDS
+
+
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite that nothing may come to."""
+
+    def measure(*_: object) -> None:
+        raise AssertionError("it was measured")
+
+    monkeypatch.setattr(sts, "measure", measure)
+
+
+def test_scores_have_the_shape_that_scripts_rely_on(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [(WORDS[i % 37], WORDS[i % 23], str(i * 7 % 5)) for i in range(max(EXPECTED.values()))]
+    monkeypatch.setattr(sts_files, "few_sentences", lambda count: known[:count])
+    sts_files.write_published_counts(Path("data"))
+    answer = contrast("eval", "simple", "--data-dir", "data", "--json", "--out", "out")
+    assert answer.code == 0
+    found = json.loads(answer.out)
+    assert list(found) == ["model", "suites"] and found["model"] == "runs/simple"
+    sts = found["suites"]["sts"]
+    for task in TASKS:
+        assert sts[task]["pairs"] == EXPECTED[task]
+        for kind in ("all", "mean", "wmean"):
+            assert sts[task][kind].keys() == {"spearman", "pearson"}
+            assert all(0 < abs(value) <= 100 for value in sts[task][kind].values())
+    assert sts["average"] == pytest.approx(sum(sts[task]["all"]["spearman"] for task in TASKS) / len(TASKS))
+    assert json.loads(Path("out/scores.json").read_text()) == found == run.scores()
+    assert "STS12" in contrast("eval", "simple", "--data-dir", "data").out
+    assert f"STS average        {sts['average']:.2f}" in contrast("runs", "show", "simple").out
+
+
+def test_another_pooling_is_measured_without_overwriting_the_runs_scores(contrast: Contrast, run: Run) -> None:
+    write_all(Path("data"))
+    answer = contrast("eval", "simple", "--data-dir", "data", "--pooling", "cls")
+    assert answer.code == 0 and "pooling: cls" in answer.out
+    assert run.scores() == {}
+
+
+def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contrast: Contrast) -> None:
+    write_all(Path("data"))
+    shutil.rmtree("data/SICK")
+    answer = contrast("eval", "tiny/backbone", "--data-dir", "data", "--json")
+    found = json.loads(answer.out)["suites"]["sts"]
+    assert answer.code == 3 and found["average"] is None and "STS12" in found and "SICK-R" not in found
+    failed(answer._replace(out=""), 3, "not measured: SICK-R", "--data-dir")
+
+
+def test_evaluation_without_its_data_says_how_to_get_it(contrast: Contrast) -> None:
+    refused(contrast("eval", "tiny/backbone", "--data-dir", "nowhere"), 3, "not measured: STS12", "--data-dir")
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_folder_for_scores_that_cannot_be_is_refused_before_measuring(contrast: Contrast, run: Run) -> None:
+    Path("file").touch()
+    refused(contrast("eval", "simple", "--out", "file"), 1, "cannot write file: File exists")
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("word", ["no/such", "./nothing"])
+def test_a_model_that_is_not_there_is_named_before_another_is_measured(contrast: Contrast, run: Run, word: str) -> None:
+    refused(contrast("eval", "simple", word), 3, f"'{word}'")
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_no_task_is_not_all_tasks(contrast: Contrast, run: Run) -> None:
+    refused(contrast("eval", "simple", "--task", ""), 2, "there is no task ''")
+
+
+def test_an_interrupted_evaluation_says_that_it_goes_on(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sts, "measure", interrupt)
+    refused(contrast("eval", "simple"), 130, "interrupted", "the same command goes on")
+
+
+def test_one_model_named_twice_is_measured_once(contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(models: Sequence[str], *_: object) -> list[Scores]:
+        measured.extend(models)
+        return []
+
+    measured: list[str] = []
+    monkeypatch.setattr(gallery, "evaluate_each", note)
+    contrast("eval", "simple", str(run.path), "simple")
+    assert measured == [str(run.path)]
+
+
+def test_an_unknown_task_of_mteb_gets_a_hint_in_plain_words(contrast: Contrast, run: Run) -> None:
+    pytest.importorskip("mteb")
+    refused(contrast("eval", "simple", "--suite", "mteb", "--task", "STS12x"), 2, "'STS12x'", "did you mean: 'STS12'?")
+    unknown = contrast("eval", "simple", "--suite", "mteb", "--task", "Nope")
+    refused(unknown, 2, "'Nope'", "mteb.get_tasks()")
+    assert "KeyError" not in unknown.err
+
+
+def test_names_in_a_legend_are_short_and_begin_with_a_letter_or_digit() -> None:
+    long = [f"runs/2026-11-20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
+    assert list(gallery.names(long).values()) == [f"20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
+    assert list(gallery.names(long, whole=True).values()) == [Path(path).name for path in long]

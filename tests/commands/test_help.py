@@ -1,0 +1,72 @@
+"""Help and version: every command has help that fits a terminal, with examples that parse."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from contrastcli.cli import cli
+from contrastcli.runs import sweeps as grid
+from contrastcli.settings import config as configs
+from support.command import Contrast
+
+
+def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with the words that lead to it."""
+    yield before, group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
+        else:
+            yield (*before, name), command
+
+
+COMMANDS = dict(commands(cli))
+
+
+def test_without_a_word_the_command_gives_its_help(contrast: Contrast) -> None:
+    assert contrast().out == contrast("--help").out
+    assert contrast().code == 0 and "Commands:" in contrast().out
+
+
+def test_the_version_is_that_of_the_package(contrast: Contrast) -> None:
+    from contrastcli import __version__
+
+    assert contrast("--version").out == f"contrast, version {__version__}\n"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_fits_a_terminal_and_is_whole(
+    contrast: Contrast, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    answer = contrast(*words, "--help")
+    assert answer.code == 0 and answer.err == ""
+    assert max(map(len, answer.out.splitlines())) <= 80
+    assert not re.search(r"^  .*\.\.\.$", answer.out, re.MULTILINE), "a summary was cut"
+
+
+def examples(words: tuple[str, ...]) -> list[list[str]]:
+    """The command lines in a help text, without what the shell does around them."""
+    lines = (COMMANDS[words].help or "").splitlines()
+    cut = (re.split(r" [|<>] ", line.strip())[0] for line in lines)
+    found = (re.search(r"^contrast .*|(?<=\$\()contrast [^)]*", line) for line in cut)
+    return [shlex.split(match[0])[1:] for match in found if match]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_examples_of_help_parse(
+    contrast: Contrast, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(click.Command, "invoke", lambda self, ctx: None)  # parsed, and not done
+    found = examples(words)
+    assert 2 <= len(found) <= 3
+    for example in found:
+        assert tuple(example[: len(words)]) == words
+        assert contrast(*example) == (0, "", "")
+        if "--preset" in example:
+            assert example[example.index("--preset") + 1] in {*configs.preset_names(), *grid.preset_names()}

@@ -1,0 +1,133 @@
+"""`contrast query`: pairs, stdin and a corpus, which model answers, and questions that are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import contrastcli
+from contrastcli.runs.directory import Run
+from support.command import MODEL, Contrast, refused, sentences
+
+A, B = "bada boo", "foum den gir"
+
+
+def cosine(a: str, b: str, model: str = "tiny/backbone") -> float:
+    u, v = contrastcli.load(model).encode([a, b]).astype(np.float64)
+    return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+
+
+def test_two_sentences_have_a_cosine_and_an_angle(contrast: Contrast) -> None:
+    first, second = sentences()[:2]
+    expected = cosine(first, second)
+    shown = contrast("query", first, second, *MODEL)
+    degrees = math.degrees(math.acos(expected))
+    assert shown.out.split()[:2] == [f"{expected:.4f}", f"{degrees:.1f}°"]
+    found = json.loads(contrast("query", first, second, *MODEL, "--json").out)
+    assert list(found) == ["a", "b", "cosine", "angle_deg", "model"]
+    assert (found["a"], found["b"], found["model"]) == (first, second, "tiny/backbone")
+    assert found["cosine"] == pytest.approx(expected, abs=1e-12)
+    assert found["angle_deg"] == pytest.approx(degrees, abs=1e-6)
+    assert found["cosine"] != round(found["cosine"], 6)
+
+
+def test_a_sentence_is_at_no_angle_to_itself(contrast: Contrast) -> None:
+    found = json.loads(contrast("query", A, A, *MODEL, "--json").out)
+    assert (found["cosine"], found["angle_deg"]) == (1.0, 0.0)
+    assert contrast("query", A, A, *MODEL).out.split()[:2] == ["1.0000", "0.0°"]
+
+
+def test_pairs_of_stdin_are_answered_in_their_order(contrast: Contrast) -> None:
+    some = sentences()
+    pairs = [(some[i * 7 % 150], some[i * 11 % 150]) for i in range(1203)]  # more than are read at once
+    stdin = "".join(f"{a}\t{b}\n" for a, b in pairs).encode()
+    answer = contrast("query", "-", *MODEL, "--json", stdin=stdin)
+    found = [json.loads(line) for line in answer.out.splitlines()]
+    assert [(line["a"], line["b"]) for line in found] == pairs
+    for line in found[:: len(found) // 5]:
+        assert line["cosine"] == pytest.approx(cosine(line["a"], line["b"]), abs=1e-5)
+    assert len(contrast("query", "-", *MODEL, stdin=stdin).out.splitlines()) == len(pairs)
+
+
+def test_stdin_may_have_the_line_ends_of_windows_and_no_last_one(contrast: Contrast) -> None:
+    answer = contrast("query", "-", *MODEL, "--json", stdin="\ufeffé\tb\r\nc\td".encode())
+    assert [(x["a"], x["b"]) for x in map(json.loads, answer.out.splitlines())] == [("é", "b"), ("c", "d")]
+
+
+def test_the_nearest_of_a_corpus_are_found_and_its_vectors_kept(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = sentences()
+    Path("corpus.txt").write_text("\n".join(some) + "\n")
+    first = contrast("query", some[3], "--corpus", "corpus.txt", "-k", "4", *MODEL, "--json")
+    found = json.loads(first.out)["neighbours"]
+    by_hand = sorted(((cosine(some[3], text), -row, text) for row, text in enumerate(some, 1)), reverse=True)[:4]
+    assert [(line["row"], line["text"]) for line in found] == [(-row, text) for _, row, text in by_hand]
+    assert [line["cosine"] for line in found] == pytest.approx([c for c, _, _ in by_hand], abs=1e-5)
+    assert found[0]["angle_deg"] == pytest.approx(0, abs=0.1) and "encoding" in first.err
+    again = contrast("query", some[3], "--corpus", "corpus.txt", "-k", "4", *MODEL, "--json")
+    assert (again.out, again.err) == (first.out, "")  # from the cache: nothing was encoded
+    Path("corpus.txt").write_text("\n".join(some[:-1]) + "\n")
+    assert "encoding" in contrast("query", some[3], "--corpus", "corpus.txt", *MODEL).err
+
+
+def test_a_corpus_smaller_than_k_is_given_whole(contrast: Contrast) -> None:
+    Path("corpus.txt").write_text("one\ntwo\nthree\n")
+    assert len(contrast("query", "two", "--corpus", "corpus.txt", "-k", "99", *MODEL).out.splitlines()) == 3
+
+
+def test_a_model_is_the_option_else_the_variable_else_the_newest_run(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*words: str) -> str:
+        return str(json.loads(contrast("query", A, B, "--json", *words).out)["model"])
+
+    assert asked() == "runs/simple"
+    monkeypatch.setenv("CONTRAST_MODEL", "tiny/backbone")
+    assert asked() == "tiny/backbone"
+    assert asked("--model", "simp") == "runs/simple"
+    assert asked("--model", "last") == "runs/simple"
+    assert asked("--model", str(run.checkpoint())) == str(run.checkpoint())
+
+
+def test_a_run_answers_with_its_best_checkpoint_else_its_last(contrast: Contrast, run: Run) -> None:
+    shutil.copytree("tiny/backbone", run.checkpoints_dir / "000009")
+    run.checkpoints_path.write_text(json.dumps({"last": "000004", "best": "000009"}))
+    best = json.loads(contrast("query", *sentences()[:2], "--json").out)["cosine"]
+    run.checkpoints_path.write_text(json.dumps({"last": "000004"}))
+    last = json.loads(contrast("query", *sentences()[:2], "--json").out)["cosine"]
+    assert best == pytest.approx(cosine(*sentences()[:2]), abs=1e-6)
+    assert last == pytest.approx(cosine(*sentences()[:2], str(run.checkpoint("last"))), abs=1e-6) != best
+
+
+def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:
+    Path("texts.txt").write_text("one\ntwo\n")
+    for words in [("query", "a", "b"), ("encode", "texts.txt", "-o", "x.npy"), ("eval",)]:
+        refused(contrast(*words), 3, "there is no model", "contrast train --preset starter --no-ui")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("a", " ")],
+)
+def test_a_question_of_no_known_kind_is_refused_before_a_model_is_sought(
+    contrast: Contrast, words: tuple[str, ...]
+) -> None:
+    refused(contrast("query", *words), 2, "")
+
+
+@pytest.mark.parametrize(("line", "what"), [(b"a", "TAB"), (b"a\t", "TAB"), (b"a\tb\tc", "TAB"), (b"\xff\tb", "UTF-8")])
+def test_a_bad_line_of_stdin_is_named(contrast: Contrast, line: bytes, what: str) -> None:
+    refused(contrast("query", "-", "--model", "tiny/backbone", stdin=b"a\tb\n" + line + b"\n"), 3, "stdin, line 2", "")
+    assert what in contrast("query", "-", "--model", "tiny/backbone", stdin=line).err
+
+
+def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
+    refused(
+        contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone"), 3, "there is no file or folder no.txt"
+    )

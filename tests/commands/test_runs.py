@@ -1,0 +1,104 @@
+"""`contrast runs`, `watch` and `stop`: what they show of runs, and what they change."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs.directory import Run
+from support.command import Contrast
+from support.tiny import Tiny
+
+
+@pytest.fixture
+def runs_of_two(run: Run, tiny: Tiny) -> list[Run]:
+    """runs/simple, and runs/other that was made after it with another rate."""
+    shutil.copytree(run.path, "runs/other")
+    other = Run(Path("runs/other"))
+    other.config_path.write_text(tiny.config(train__max_steps=4, train__lr=2e-3).to_toml())
+    events = other.events_path.read_text().splitlines()
+    later = [json.dumps(json.loads(line) | {"time": json.loads(line)["time"] + 60}) for line in events]
+    other.events_path.write_text("\n".join(later) + "\n")
+    os.utime(other.config_path, (time.time() + 60,) * 2)
+    return [run, other]
+
+
+def test_runs_are_listed_the_newest_first(contrast: Contrast, runs_of_two: list[Run]) -> None:
+    text = contrast("runs")
+    assert text.code == 0 and text.out == contrast("runs", "list").out
+    header, first, second = text.out.splitlines()
+    assert header.split() == ["run", "state", "step", "best", "dev", "updated", "size"]
+    assert [line.split()[:3] for line in (first, second)] == [
+        ["other", "finished", "4/4"],
+        ["simple", "finished", "4/4"],
+    ]
+    found = json.loads(contrast("runs", "list", "--json").out)
+    assert [run["name"] for run in found] == ["other", "simple"]
+    assert found[1]["best"] == runs_of_two[0].status().best and found[1]["path"] == "runs/simple"
+
+
+def test_without_runs_the_list_says_how_to_make_one(contrast: Contrast) -> None:
+    assert "contrast train --preset starter" in contrast("runs").out
+    assert json.loads(contrast("runs", "list", "--json").out) == []
+
+
+def test_a_run_shows_its_status_checkpoints_and_settings(contrast: Contrast, run: Run) -> None:
+    text = contrast("runs", "show", "sim").out
+    for word in ("finished", "4 of 4", "best checkpoint", "last checkpoint", "train.lr", "0.001"):
+        assert word in text
+    found = json.loads(contrast("runs", "show", "--json").out)
+    assert found["state"] == "finished" and found["settings"]["train.lr"] == 1e-3
+    assert found["checkpoints"] == {which: str(run.checkpoint(which)) for which in ("last", "best")}
+
+
+def test_the_path_of_a_run_is_all_that_path_prints(contrast: Contrast, run: Run) -> None:
+    assert contrast("runs", "path", "last").out == "runs/simple\n"
+    assert contrast("--runs-dir", "elsewhere", "runs", "path", "runs/simple").out == "runs/simple\n"
+
+
+def test_a_run_is_removed_once_it_was_agreed_to(contrast: Contrast, runs_of_two: list[Run]) -> None:
+    kept = contrast("runs", "rm", "simple", stdin=b"n\n")
+    assert (kept.code, kept.out) == (0, "") and "Delete runs/simple?" in kept.err
+    assert runs_of_two[0].path.is_dir()
+    assert contrast("runs", "rm", "simple", stdin=b"y\n").code == 0
+    assert contrast("runs", "rm", "other", "--yes").code == 0
+    assert not list(Path("runs").glob("*/config.toml"))
+
+
+def test_asking_nobody_removes_nothing(contrast: Contrast, run: Run) -> None:
+    assert contrast("runs", "rm", "simple", stdin=b"").code == 130
+    assert run.path.is_dir()
+
+
+def test_pruning_frees_room_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
+    before = run.size_bytes()
+    answer = contrast("runs", "prune", "simple")
+    assert answer.code == 0 and "freed" in answer.err and "B" in answer.err
+    assert run.size_bytes() < before
+    assert contrast("query", "a", "b").code == 0
+
+
+def test_runs_are_compared_by_what_differs_and_what_came_of_it(contrast: Contrast, runs_of_two: list[Run]) -> None:
+    lines = {line.split()[0]: line.split()[1:] for line in contrast("compare", "simple", "other").out.splitlines()}
+    assert lines["train.lr"] == ["0.001", "0.002"] and "train.seed" not in lines
+    found = json.loads(contrast("compare", "simple", "other", "--json").out)
+    assert found["settings"] == {"train.lr": [1e-3, 2e-3]}
+    assert [r["name"] for r in found["results"]] == ["simple", "other"]
+    assert found["results"][0]["dev"] == found["results"][1]["dev"] is not None
+
+
+def test_watching_an_ended_run_tells_it_and_ends_with_its_code(contrast: Contrast, run: Run) -> None:
+    told = contrast("watch", "simple")
+    assert (told.code, told.out) == (0, "") and "finished" in told.err
+    assert contrast("watch", "simple", "--json").out.encode() == run.events_path.read_bytes()
+
+
+def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run) -> None:
+    answer = contrast("stop", "simple")
+    assert (answer.code, answer.out, answer.err) == (0, "", "simple: finished at step 4\n")
+    assert not run.stop_path.exists()

@@ -1,0 +1,203 @@
+"""Training a sweep's cells: the table, cells that fail or stop, signals. Cells end at once in place of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from contrastcli.commands.sweep import check, results, start
+from contrastcli.errors import ContrastError, RunError, UsageError
+from contrastcli.runs import directory as runs
+from contrastcli.runs import process as control
+from contrastcli.runs import status, sweeps
+from contrastcli.runs.directory import Run
+from contrastcli.runs.sweeps import Sweep
+from contrastcli.show import comparison
+from support.recorded import end
+from support.sweeps import make_sweep, names
+from support.tiny import Tiny
+
+Ends = dict[str, tuple[str, int]]
+"""How cells end, by a part of their name: status and exit code; the others finish."""
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], Ends]]:
+    """What was launched, and how each is to end; the dev score of a cell is its seed's."""
+    said: list[str] = []
+    ends: Ends = {}
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        said.append(run.name)
+        assert arguments == ["train", "--resume", str(run.path.resolve()), "--no-ui"]
+        status, code = next((how for part, how in ends.items() if part in run.name), ("finished", 0))
+        end_cell(run, status, code)
+        return 0
+
+    monkeypatch.setattr(control, "launch", launch)
+    yield said, ends
+
+
+def end_cell(run: Run, status: str = "finished", code: int = 0) -> None:
+    """End a cell with a dev score by its seed and temperature."""
+    score = (run.config().train.seed - 40) / 10 + 0.5 * (run.config().flat()["objective.tau"] == 0.06)
+    end(run, score, status, code, "it broke" if code else "")
+
+
+Small = Callable[..., Sweep]
+
+
+@pytest.fixture
+def small(tiny: Tiny, tmp_path: Path) -> Small:
+    """A sweep over two temperatures and three seeds, written down in an empty folder."""
+    below = tiny.settings("simcse", "sentences", train__max_steps=4)
+
+    def new() -> Sweep:
+        sweep = make_sweep(tmp_path, below, "objective.tau=0.05,0.06", seeds=3)
+        sweeps.save(sweep, tmp_path)
+        return sweep
+
+    return new
+
+
+def test_the_table_has_mean_and_deviation_of_each_point(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = small()
+    assert start(sweep, tmp_path) == 0
+    assert launched[0] == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
+    groups = results(sweep, tmp_path)
+    rows = [line.split() for line in comparison.sweep(sweep, groups, to_json=False).splitlines()]
+    assert rows[0] == ["tau", "seeds", "best", "dev"]
+    assert rows[1:] == [["0.05", "3", "30.00", "±", "10.00"], ["0.06", "3", "80.00", "±", "10.00"]]
+    spread = json.loads(comparison.sweep(sweep, groups, to_json=True))["cells"][1]["scores"]["dev"]
+    assert spread["values"] == pytest.approx([70, 80, 90]) and spread["sd"] == pytest.approx(10)
+    told = capsys.readouterr().err
+    assert "cell 4 of 6: tau=0.06 seed=42\n" in told
+    assert "cell 4 of 6: tau=0.06 seed=42: finished, best dev 70.00 (step 4)\n" in told
+
+
+def test_scores_stand_in_the_table_where_all_finished_runs_of_a_point_have_them(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
+) -> None:
+    sweep = small()
+    start(sweep, tmp_path)
+    for cell in sweep.cells():
+        task = {"pairs": 9, "all": {"spearman": 70.0 + cell.seed, "pearson": 1.0}, "partial": False}
+        suites = {"sts": {"STS12": task, "average": None}}
+        if cell.seed < 44 or cell.point["objective.tau"] == 0.05:
+            (tmp_path / cell.name / "scores.json").write_text(json.dumps({"suites": suites}))
+    first, second = comparison.sweep(sweep, results(sweep, tmp_path), to_json=False).splitlines()[1:]
+    assert first.endswith("113.00 ± 1.00") and second.endswith("–")
+
+
+def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, ends = launched
+    ends |= {"tau=0.05-seed=43": ("diverged", 4), "tau=0.06-seed=42": ("failed", 1)}
+    sweep = small()
+    assert start(sweep, tmp_path) == 4
+    assert said == names(sweep)
+    table = comparison.sweep(sweep, results(sweep, tmp_path), to_json=False)
+    assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
+    assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
+    ends.clear()
+    assert start(sweeps.find("s", tmp_path), tmp_path) == 4  # diverging again would help no one
+    assert said[6:] == ["s-tau=0.06-seed=42"]
+    assert start(sweep, tmp_path) == 4 and len(said) == 7  # nothing is trained twice
+
+
+def test_a_cell_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
+) -> None:
+    said, ends = launched
+    ends |= {"tau=0.05-seed=44": ("stopped", 0)}
+    sweep = small()
+    assert start(sweep, tmp_path) == 0
+    shutil.rmtree(tmp_path / "s-tau=0.06-seed=44")
+    kept = (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes()
+    ends.clear()
+    cells = comparison.cells(results(sweep, tmp_path), to_json=False)
+    assert "s-tau=0.05-seed=44  stopped" in cells and "s-tau=0.06-seed=44  waiting" in cells
+    assert start(sweep, tmp_path) == 0
+    assert said[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]
+    assert (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes() == kept
+
+
+def test_a_cell_that_a_killed_sweep_never_launched_is_waited_for_and_then_trained(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
+) -> None:
+    sweep = small()
+    first = runs.create(sweep.cells()[0].config, tmp_path, names(sweep)[0])
+    almost = time.time() - status.STARTING_GRACE + 0.5
+    os.utime(first.config_path, (almost, almost))
+    assert first.status().state == "starting"  # a process may be yet to come
+    assert start(sweep, tmp_path) == 0
+    assert launched[0] == names(sweep)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_sweep_after_the_running_cell(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    asked: list[str] = []
+    before = signal.getsignal(number)
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        signal.raise_signal(signal.SIGHUP)  # a lost terminal ends nothing
+        if "seed=43" in run.name:
+            signal.raise_signal(number)
+        end_cell(run, "stopped" if "seed=43" in run.name else "finished")
+        return 0
+
+    monkeypatch.setattr(control, "launch", launch)
+    monkeypatch.setattr(control, "request_stop", lambda run: asked.append(run.name))
+    sweep = small()
+    assert start(sweep, tmp_path) == 0
+    assert [run.name for run in reversed(runs.list_runs(tmp_path))] == names(sweep)[:2]
+    assert asked == ["s-tau=0.05-seed=43"] and signal.getsignal(number) is before
+
+
+def test_data_backbone_and_batch_are_looked_at_before_anything_is_trained(tiny: Tiny, tmp_path: Path) -> None:
+    below = tiny.settings("simcse", "sentences")
+    for words, what in (
+        ("train.batch_size=8,4096", "train.batch_size is 4096"),
+        (f"data.train={tiny.data['pairs']},nothing.txt", "nothing.txt"),
+        (f"model.backbone={tiny.backbone},no/such/folder", "no/such/folder"),
+        ("train.device=cpu,quantum", "quantum"),
+    ):
+        with pytest.raises(ContrastError, match=what):
+            check(make_sweep(tmp_path, below, words), tmp_path)
+    check(make_sweep(tmp_path, below, "train.batch_size=8,16"), tmp_path)
+
+
+def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, tmp_path: Path) -> None:
+    sweep = small()
+    changed = Sweep("s", {"objective.tau": (0.05, 0.08)}, sweep.seeds, sweep.settings)
+    other = changed.cells()[-1]
+    runs.create(other.config, tmp_path, "s-tau=0.06-seed=44")
+    with pytest.raises(UsageError, match=r"another objective\.tau"):
+        check(sweep, tmp_path)
+
+
+def test_two_processes_do_not_train_one_sweep(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = small()
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        with pytest.raises(RunError, match="training sweep s already"):
+            start(sweep, tmp_path)
+        end_cell(run)
+        return 0
+
+    monkeypatch.setattr(control, "launch", launch)
+    assert start(sweep, tmp_path) == 0

@@ -1,0 +1,134 @@
+"""A sweep's cells: every combination of a grid for every seed, each with the settings that the same words give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.runs import directory as runs
+from contrastcli.runs import sweeps
+from contrastcli.settings import config as configs
+from support.sweeps import flags, make_sweep, names
+
+
+def test_a_grid_is_every_combination_for_every_seed(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, {"train.seed": 7}, "objective.tau=0.05,0.06", "train.lr=1e-5,3e-5", seeds=2)
+    assert len(sweep.cells()) == 8 and len(set(names(sweep))) == 8
+    assert names(sweep)[:3] == [
+        "s-tau=0.05-lr=1e-05-seed=7",
+        "s-tau=0.05-lr=1e-05-seed=8",
+        "s-tau=0.05-lr=3e-05-seed=7",
+    ]
+    chosen = {(c.config.flat()["objective.tau"], c.config.train.lr, c.seed) for c in sweep.cells()}
+    assert chosen == {(tau, lr, seed) for tau in (0.05, 0.06) for lr in (1e-5, 3e-5) for seed in (7, 8)}
+
+
+def test_a_cell_has_the_name_of_a_run(tmp_path: Path) -> None:
+    words = ("model.backbone=/models/one,nobody/two", "objective.margin=-10,0", "objective.name=simace,simcse")
+    sweep = make_sweep(tmp_path, {}, *words[:1], words[2], seeds=2)
+    assert all(runs.checked_name(name) == name for name in names(sweep))
+    assert "s-backbone=two-objective=simace-seed=42" in names(sweep)
+
+
+@pytest.mark.parametrize("preset", ["starter", "simace-bert-base", "supcon-medium", "pairsupcon-base"])
+def test_a_cell_is_the_run_that_the_same_words_train(tmp_path: Path, preset: str) -> None:
+    below, given = sweeps.layers(sweeps.published(preset), None), flags("train.lr=2e-4", "dev.every=9")
+    sweep = sweeps.make(below, given, sweeps.parse(["objective.tau=0.5,0.7"], given), 2, "s", tmp_path)
+    first = sweep.seeds[0]
+    words = flags("train.lr=2e-4", "dev.every=9", "objective.tau=0.7", f"train.seed={first + 1}")
+    assert sweep.cells()[-1].config == configs.resolve([*below, words])
+
+
+def test_each_objective_of_a_grid_has_its_own_defaults_and_what_was_typed(tmp_path: Path) -> None:
+    below = {"objective.name": "simace", "objective.margin": 7.0, "train.lr": 2e-5}
+    sweep = make_sweep(tmp_path, below, "objective.name=simcse,simace", set_=("objective.mlm_weight=0.5",))
+    simcse, simace = (cell.config.flat() for cell in sweep.cells())
+    assert (simcse["objective.similarity"], simcse["objective.tau"], simcse["objective.margin"]) == (
+        "cosine",
+        0.05,
+        0.0,
+    )
+    assert (simace["objective.similarity"], simace["objective.tau"], simace["objective.margin"]) == ("angle", 0.06, 7.0)
+    assert simcse["objective.mlm_weight"] == simace["objective.mlm_weight"] == 0.5
+    assert simcse["train.lr"] == simace["train.lr"] == 2e-5
+
+
+@pytest.mark.parametrize(
+    ("grid", "set_", "what"),
+    [
+        (("objective.tau=0.05,-1",), (), "objective.tau is -1.0"),
+        (("objective.tau=0.05,cold",), (), "objective.tau is 'cold'"),
+        (("objective.tua=1,2",), (), "no setting 'objective.tua'"),
+        (("objective.tau=",), (), "has no values"),
+        (("objective.tau",), (), "has no values"),
+        (("train.seed=1,2",), (), "no seeds"),
+        (("objective.tau=0.05,0.06",), ("objective.tau=0.07",), "given for all cells"),
+        (("objective.tau=0.05,0.050",), (), "two cells would be named s-tau=0.05"),
+        (("objective.name=simcse,simase",), (), "no objective 'simase'"),
+        (("objective.name=simcse,softmax",), ("objective.tau=0.1",), "'softmax' has no setting 'objective.tau'"),
+        (("objective.margin=10,20",), (), "objective.margin is 10"),  # of a cosine
+        ((), (), "one cell only"),
+    ],
+)
+def test_a_bad_grid_is_an_error_before_anything_is_written(
+    tmp_path: Path, grid: tuple[str, ...], set_: tuple[str, ...], what: str
+) -> None:
+    with pytest.raises(UsageError, match=what):
+        make_sweep(tmp_path, {}, *grid, set_=set_)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_is_read_as_it_was_written(tmp_path: Path) -> None:
+    sweep = make_sweep(
+        tmp_path, {"objective.name": "supcon"}, "objective.lambda=0.1,0.3", "data.mask_duplicates=on,off", seeds=2
+    )
+    sweeps.save(sweep, tmp_path)
+    for word in ("s", "last"):
+        again = sweeps.find(word, tmp_path)
+        assert again == sweep
+        assert [c.config for c in again.cells()] == [c.config for c in sweep.cells()]
+    assert runs.list_runs(tmp_path) == []
+    with pytest.raises(RunError, match="exists"):
+        sweeps.save(sweep, tmp_path)
+    with pytest.raises(DataError, match="no sweep 'z'"):
+        sweeps.find("z", tmp_path)
+    (tmp_path / "s.sweep.toml").write_text("seeds = 3")
+    with pytest.raises(DataError, match="malformed"):
+        sweeps.find("s", tmp_path)
+
+
+def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, {}, "objective.tau=0.05,0.06")
+    runs.create(sweep.cells()[1].config, tmp_path, "s-tau=0.06")
+    with pytest.raises(RunError, match=r"s-tau=0\.06 exists"):
+        sweeps.save(sweep, tmp_path)
+    assert not sweeps.path_of(sweep, tmp_path).exists()
+
+
+@pytest.mark.parametrize("name", sweeps.preset_names())
+def test_a_published_grid_is_a_sweep_without_reservations(tmp_path: Path, name: str) -> None:
+    known = sweeps.published(name)
+    sweep = sweeps.make(sweeps.layers(known, None), flags(), known.grid, known.seeds, "s", tmp_path)
+    assert known.preset in configs.preset_names()
+    assert all(cell.config.notes == () for cell in sweep.cells())
+    header = " ".join(configs.preset_header(sweeps.presets_dir() / f"{name}.toml"))
+    assert "Paper:" in header
+
+
+def test_the_grid_of_simace_holds_what_its_table_chose(tmp_path: Path) -> None:
+    known = sweeps.published("simace-grid")
+    sweep = sweeps.make(sweeps.layers(known, None), flags(), known.grid, known.seeds, "s", tmp_path)
+    tried = {(c.config.train.lr, c.config.flat()["objective.tau"], c.config.train.batch_size) for c in sweep.cells()}
+    assert len(tried) == 18
+    for row in ("bert-base", "bert-large", "roberta-base", "roberta-large"):
+        best = configs.resolve([configs.file_layer(configs.preset_path(f"simace-{row}"))])
+        assert (best.train.lr, best.flat()["objective.tau"], best.train.batch_size) in tried
+
+
+def test_what_is_typed_takes_the_place_of_a_grid_s_values(tmp_path: Path) -> None:
+    known, given = sweeps.published("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
+    sweep = sweeps.make(sweeps.layers(known, None), given, known.grid, 1, "s", tmp_path)
+    assert names(sweep) == ["s-batch_size=32", "s-batch_size=64", "s-batch_size=128"]
+    assert {(c.config.train.lr, c.config.flat()["objective.tau"]) for c in sweep.cells()} == {(1e-4, 0.1)}
