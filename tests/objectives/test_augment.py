@@ -1,20 +1,24 @@
 """Augment against plain loops: which rows it adds, how they are labelled, and how they are drawn."""
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import combinations, product
 
 import pytest
 import torch
+from torch import Tensor
 
 from contrastcli.objectives import functional, supcon
 from contrastcli.objectives.augment import augment
 from contrastcli.objectives.functional import pair_features
 from contrastcli.objectives.rows import Rows
-from support.batches import batch, check, heavy, lists
-from support.by_loops import augmented_by_loops, augmented_rows, cross_entropy_by_loops
+from support.batches import batch, check, heavy, numbers, vectors
+from support.by_loops import Labelled, augmented_by_loops, augmented_rows, cross_entropy_by_loops
 
 PREMISES = (0, 0, 0, 1, 1, 2)  # premise 0 entails two hypotheses, premise 1 one, premise 2 none
 CLASSES = (0, 0, 2, 0, 1, 1)
-ALL = {"positives": 0, "negatives": 0}
+Draw = tuple[Sequence[Labelled], Sequence[Labelled]]
+WHOLE = partial(augment, positives=0, negatives=0)
 
 
 def rows_of(
@@ -26,16 +30,15 @@ def rows_of(
 
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize("hypotheses", [(10, 11, 12, 13, 14, 15), (10, 11, 11, 0, 10, 15)])
-def test_augment_is_its_formula_in_value_and_gradient(mask, hypotheses) -> None:
+def test_augment_is_its_formula_in_value_and_gradient(mask: bool, hypotheses: tuple[int, ...]) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     rows = rows_of(hypotheses, mask=mask)
-    loss, parts = augment(views, rows, heads, **ALL)
-    layers = list(heads["classifier"])
-    check(
-        loss,
-        lambda: augmented_by_loops(lists(views), lists(rows.ids), CLASSES, layers, mask),
-        [*views.values(), *heads.parameters()],
-    )
+    loss, parts = WHOLE(views, rows, heads)
+
+    def by_loops() -> float:
+        return augmented_by_loops(vectors(views), numbers(rows.ids), CLASSES, heads["classifier"], mask)
+
+    check(loss, by_loops, [*views.values(), *heads.parameters()])
     assert parts.keys() == {"classification"} and parts["classification"] == loss
 
 
@@ -48,37 +51,39 @@ def test_hypotheses_of_the_premise_keep_their_label_and_foreign_ones_contradict(
     of_premise_1 = [(3, 0), (4, 1), (0, 2), (1, 2), (2, 2), (5, 2)]
     logits = heads["classifier"](pair_features(views["anchor"], views["positive"])).log_softmax(dim=1)  # (6, 3)
     costs = [-logits[j, y].item() for j, y in own + 2 * of_premise_0 + of_premise_1]
-    loss, _ = augment(views, rows_of(), heads, **ALL)
+    loss, _ = WHOLE(views, rows_of(), heads)
     assert loss.item() == pytest.approx(sum(costs) / len(costs))
 
 
 def test_augment_passes_gradcheck() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
 
-    def loss(anchor, positive, *weights):
-        return augment({"anchor": anchor, "positive": positive}, rows_of(), heads, **ALL)[0]
+    def loss(anchor: Tensor, positive: Tensor, *weights: Tensor) -> Tensor:
+        return WHOLE({"anchor": anchor, "positive": positive}, rows_of(), heads)[0]
 
     assert torch.autograd.gradcheck(loss, (*views.values(), *heads.parameters()))
 
 
 @pytest.mark.parametrize("classes", [(1, 2, 2, 1, 2, 1), (2, 2, 2, 2, 2, 2)])
-def test_without_an_entailment_it_is_plain_classification(classes) -> None:
+def test_without_an_entailment_it_is_plain_classification(classes: tuple[int, ...]) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
-    loss, _ = augment(views, rows_of(classes=classes), heads, **ALL)
-    assert loss.item() == pytest.approx(cross_entropy_by_loops(lists(views), list(heads["classifier"]), classes))
+    loss, _ = WHOLE(views, rows_of(classes=classes), heads)
+    assert loss.item() == pytest.approx(cross_entropy_by_loops(vectors(views), heads["classifier"], classes))
 
 
 def test_caps_draw_that_many_of_each_anchor_without_replacement() -> None:
     """Two anchors with one positive of two and two negatives of four each, one with its positive and two of five."""
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
-    found = lists(rows_of().ids)
-    layers = list(heads["classifier"])
-    choices = [list(product(combinations(o, 1), combinations(n, 2))) for _, o, n in augmented_rows(found, CLASSES)]
-    possible = set()
-    for chosen in product(*choices):
-        left = iter(chosen)
-        value = augmented_by_loops(lists(views), found, CLASSES, layers, choose=lambda o, n, left=left: next(left))
-        possible.add(round(value, 8))
+    ids = numbers(rows_of().ids)
+
+    def drawn_by_loops(draws: Sequence[Draw]) -> float:
+        left = iter(draws)
+        return augmented_by_loops(
+            vectors(views), ids, CLASSES, heads["classifier"], choose=lambda positives, negatives: next(left)
+        )
+
+    choices = [product(combinations(p, 1), combinations(n, 2)) for _, p, n in augmented_rows(ids, CLASSES)]
+    possible = {round(drawn_by_loops(draws), 8) for draws in product(*choices)}
     seen = set()
     for seed in range(25):
         torch.manual_seed(seed)
@@ -92,7 +97,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> No
     for _ in range(2):
         torch.manual_seed(5)
         losses.append(augment(views, rows_of(), heads, positives=1, negatives=2)[0].item())
-    everyone, _ = augment(views, rows_of(), heads, **ALL)
+    everyone, _ = WHOLE(views, rows_of(), heads)
     capped, _ = augment(views, rows_of(), heads, positives=50, negatives=50)
     assert losses[0] == losses[1] and capped == everyone
 
@@ -102,7 +107,7 @@ def test_its_heads_learn_whatever_the_number_of_blocks(monkeypatch: pytest.Monke
     gradients = []
     for block in (256, 1):
         monkeypatch.setattr(functional, "BLOCK", block)
-        loss, _ = augment(views, rows_of(), heads, **ALL)
+        loss, _ = WHOLE(views, rows_of(), heads)
         gradients.append(torch.autograd.grad(loss, list(heads.parameters())))
     assert len(gradients[0]) == 4 and all(g.norm() > 1e-3 for g in gradients[0])
-    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(gradients[0], gradients[1])

@@ -12,7 +12,7 @@ from contrastcli.objectives.augment import augment
 from contrastcli.objectives.dcl import dcl
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.pcl import pcl
-from contrastcli.objectives.rankcse import rankcse
+from contrastcli.objectives.rankcse import Distillation, rankcse
 from contrastcli.objectives.rows import Rows
 
 WIDTH = 6
@@ -33,7 +33,7 @@ def among_peers(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -
 
 
 def with_teacher(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: str
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: Distillation
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """RankCSE with a teacher that sees other features of the same embeddings."""
     teacher = {"teacher": views["anchor"].detach()[:, 1:], "teacher_positive": views["positive"].detach()[:, 1:]}
@@ -91,7 +91,7 @@ def measure(
     leaves = {view: x.detach().to(dtype).requires_grad_() for view, x in views.items()}
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
         loss, _ = loss_of(leaves, rows, heads)
-    loss.backward()
+    torch.autograd.backward(loss)
     return loss.detach(), [x.grad for x in (*leaves.values(), *heads.parameters()) if x.grad is not None]
 
 
@@ -118,7 +118,7 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
 @every_objective
 @pytest.mark.parametrize("which", degenerate())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, which, dtype) -> None:
+def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, which: str, dtype: torch.dtype) -> None:
     loss, gradients = measure(name, *degenerate()[which], dtype)
     assert loss.isfinite() and (loss >= 0 or name.startswith("dcl"))  # which has no lower bound
     assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients)
@@ -128,13 +128,13 @@ def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, wh
     "name", ["simcse", "simace", "arccon", "rbf", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat"]
 )
 @pytest.mark.parametrize("which", ["one row", "no negative"])
-def test_without_negatives_a_contrast_is_zero_and_pulls_nothing(name: str, which) -> None:
+def test_without_negatives_a_contrast_is_zero_and_pulls_nothing(name: str, which: str) -> None:
     loss, gradients = measure(name, *degenerate()[which])
     assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("which", ["one row without a positive", "no positive"])
-def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_graph(which) -> None:
+def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_graph(which: str) -> None:
     loss, gradients = measure("instancedisc", *degenerate()[which])
     assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
 
@@ -157,8 +157,8 @@ def test_float32_gives_the_loss_and_gradient_of_float64(name: str) -> None:
     loss, gradients = measure(name, views, rows)
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
-    for found, expected in zip(gradients, exact_gradients, strict=True):
-        torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
+    for gradient, expected in zip(gradients, exact_gradients, strict=True):
+        torch.testing.assert_close(gradient.double(), expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
 
 
 @every_objective

@@ -1,6 +1,8 @@
 """PCL against plain loops over its lists, its identities, and the slips of its released code."""
 
 import math
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
 import torch
@@ -9,11 +11,14 @@ from torch import Tensor
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.pcl import divergence, pcl
 from contrastcli.objectives.rows import Rows
-from support.batches import MARGINS, NO_HEADS, batch, check
-from support.by_loops import infonce_by_loops, similarity_of
+from support.batches import KINDS, MARGINS, NO_HEADS, Kind, batch, check, numbers, vectors
+from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 
 NAMES = ("anchor", "positive", "shuffle_1", "delete_1")
-COSINE = {"similarity": "cosine", "margin": 0.0, "tau": 0.3}
+COSINE = partial(pcl, similarity="cosine", margin=0.0, tau=0.3)
+
+List = Mapping[str | int, float]
+"""The probabilities of a row's own views by name, and of the other rows' positives by number."""
 
 
 def peers(*names: str, rows: int = 4, width: int = 2) -> dict[str, Tensor]:
@@ -26,24 +31,24 @@ def ids_of(rows: int) -> dict[str, Tensor]:
     return {name: torch.arange(rows) for name in ("anchor", "positive")}
 
 
-def of_net(views):
+def of_net(views: Views) -> Views:
     return {name: view for name, view in views.items() if not name.startswith("peer_")}
 
 
-def of_peer(views):
+def of_peer(views: Views) -> Views:
     return {name.removeprefix("peer_"): view for name, view in views.items() if name.startswith("peer_")}
 
 
 # ---- the formulas, by loops -----------------------------------------------------------------------------------------
 
 
-def list_of(i, asking, answering, ids, kind, tau, mask) -> dict[object, float]:
-    """SimACE Eq. 12: a row's own views by name, the other rows' positives by number."""
-    own = {
+def list_of(i: int, asking: Views, answering: Views, ids: Ids, kind: Kind, tau: float, mask: bool) -> List:
+    """SimACE Eq. 12."""
+    own: dict[str | int, float] = {
         name: similarity_of(asking["anchor"][i], view[i], kind) for name, view in answering.items() if name != "anchor"
     }
     taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
-    others = {
+    others: dict[str | int, float] = {
         j: similarity_of(asking["anchor"][i], other, kind)
         for j, other in enumerate(answering["positive"])
         if j != i and ids["positive"][j] not in taken
@@ -52,33 +57,35 @@ def list_of(i, asking, answering, ids, kind, tau, mask) -> dict[object, float]:
     return {key: weight / sum(weights.values()) for key, weight in weights.items()}
 
 
-def group_by_loops(views, ids, kind, tau, mask=False) -> float:
+def group_by_loops(views: Views, ids: Ids, kind: Kind, tau: float, mask: bool = False) -> float:
     total, rows = 0.0, len(views["anchor"])
     for asking, answering in [(of_net(views), of_peer(views)), (of_peer(views), of_net(views))]:
         for i in range(rows):
-            found = list_of(i, asking, answering, ids, kind, tau, mask)
-            own = [name for name in found if isinstance(name, str)]
-            total -= sum(math.log(found[name]) for name in own) / len(own)
+            probabilities = list_of(i, asking, answering, ids, kind, tau, mask)
+            own = [name for name in probabilities if isinstance(name, str)]
+            total -= sum(math.log(probabilities[name]) for name in own) / len(own)
     return total / rows
 
 
-def kl_by_loops(p, q) -> float:
+def kl_by_loops(p: List, q: List) -> float:
     return sum(p[key] * math.log(p[key] / q[key]) for key in p)
 
 
-def across_by_loops(views, ids, kind, tau, mask=False) -> float:
+def across_by_loops(views: Views, ids: Ids, kind: Kind, tau: float, mask: bool = False) -> float:
     net, peer, rows = of_net(views), of_peer(views), len(views["anchor"])
     lists = [[list_of(i, a, b, ids, kind, tau, mask) for i in range(rows)] for a, b in [(peer, net), (net, peer)]]
     return sum(map(kl_by_loops, *lists)) / rows
 
 
-def within_by_loops(views, ids, kind, tau, mask=False) -> float:
+def within_by_loops(views: Views, ids: Ids, kind: Kind, tau: float, mask: bool = False) -> float:
     net, peer, rows = of_net(views), of_peer(views), len(views["anchor"])
     lists = [[list_of(i, a, a, ids, kind, tau, mask) for i in range(rows)] for a in (peer, net)]
     return sum(map(kl_by_loops, *lists)) / rows
 
 
-def parts_by_loops(views, ids, kind, margin, tau, mask=False) -> dict[str, float]:
+def parts_by_loops(
+    views: Views, ids: Ids, kind: Kind, margin: float, tau: float, mask: bool = False
+) -> dict[str, float]:
     return {
         "contrast": infonce_by_loops(of_net(views), ids, kind, margin, tau, mask=mask),
         "peer": infonce_by_loops(of_peer(views), ids, kind, margin, tau, mask=mask),
@@ -88,32 +95,32 @@ def parts_by_loops(views, ids, kind, margin, tau, mask=False) -> dict[str, float
     }
 
 
-def lists(tensors: dict[str, Tensor]) -> dict[str, list]:
-    return {name: tensor.tolist() for name, tensor in tensors.items()}
-
-
 @pytest.mark.parametrize("names", [NAMES[:2], NAMES[:3]])
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
+def test_pcl_is_its_formula_in_value_and_gradient(kind: Kind, margin: float, names: tuple[str, ...]) -> None:
     views, ids = peers(*names, rows=3), ids_of(3)
     loss, parts = pcl(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
-    expected = parts_by_loops(lists(views), lists(ids), kind, margin, 0.3)
+    expected = parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
     assert not any(part.requires_grad for part in parts.values())
-    check(loss, lambda: sum(parts_by_loops(lists(views), lists(ids), kind, margin, 0.3).values()), list(views.values()))
+
+    def by_loops() -> float:
+        return sum(parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3).values())
+
+    check(loss, by_loops, list(views.values()))
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask) -> None:
+def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask: bool) -> None:
     views = peers(*NAMES[:3], rows=5)
     ids = {name: torch.tensor([0, 1, 2, 2, 1]) for name in ("anchor", "positive")}
-    _, parts = pcl(views, Rows(ids, mask_duplicates=mask), NO_HEADS, **COSINE)
-    expected = parts_by_loops(lists(views), lists(ids), "cosine", 0.0, 0.3, mask)
+    _, parts = COSINE(views, Rows(ids, mask_duplicates=mask), NO_HEADS)
+    expected = parts_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, mask)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
-def test_pcl_passes_gradcheck(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_pcl_passes_gradcheck(kind: Kind) -> None:
     views = peers(*NAMES[:3], rows=3, width=3)
 
     def loss(*tensors: Tensor) -> Tensor:
@@ -129,25 +136,28 @@ def test_pcl_passes_gradcheck(kind: str) -> None:
 def test_identical_peers_have_nothing_to_tell_each_other() -> None:
     net = batch(*NAMES, rows=4)
     views = net | {f"peer_{name}": view for name, view in net.items()}
-    _, parts = pcl(views, Rows(ids_of(4)), NO_HEADS, **COSINE)
+    _, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS)
     assert parts["across"] == parts["within"] == 0
     assert parts["contrast"] == parts["peer"] > 0
 
 
 def test_with_the_dropout_copy_alone_the_group_is_infonce_across_the_encoders() -> None:
     views = peers("anchor", "positive")
-    _, parts = pcl(views, Rows(ids_of(4)), NO_HEADS, **COSINE)
+    _, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS)
     there = {"anchor": views["anchor"], "positive": views["peer_positive"]}
     back = {"anchor": views["peer_anchor"], "positive": views["positive"]}
-    both = [infonce(now, Rows(ids_of(4)), NO_HEADS, **COSINE)[0].item() for now in (there, back)]
+    both = [
+        infonce(now, Rows(ids_of(4)), NO_HEADS, similarity="cosine", margin=0.0, tau=0.3)[0].item()
+        for now in (there, back)
+    ]
     assert parts["group"].item() == pytest.approx(sum(both))
 
 
 def test_a_margin_is_the_contrasts_alone() -> None:
     views = peers(*NAMES)
-    found = [pcl(views, Rows(ids_of(4)), NO_HEADS, similarity="angle", margin=m, tau=0.3)[1] for m in (0.0, 10.0)]
-    assert all(found[0][name] < found[1][name] for name in ("contrast", "peer"))
-    assert all(found[0][name] == found[1][name] for name in ("group", "across", "within"))
+    parts = [pcl(views, Rows(ids_of(4)), NO_HEADS, similarity="angle", margin=m, tau=0.3)[1] for m in (0.0, 10.0)]
+    assert all(parts[0][name] < parts[1][name] for name in ("contrast", "peer"))
+    assert all(parts[0][name] == parts[1][name] for name in ("group", "across", "within"))
 
 
 def test_the_peer_is_the_first_of_both_divergences() -> None:
@@ -158,7 +168,7 @@ def test_the_peer_is_the_first_of_both_divergences() -> None:
     swapped = {
         ("peer_" + name if not name.startswith("peer_") else name.removeprefix("peer_")): v for name, v in views.items()
     }
-    parts, other = (pcl(now, Rows(ids_of(4)), NO_HEADS, **COSINE)[1] for now in (views, swapped))
+    parts, other = (COSINE(now, Rows(ids_of(4)), NO_HEADS)[1] for now in (views, swapped))
     assert parts["group"].item() == pytest.approx(other["group"].item())
     assert abs(parts["across"] - other["across"]) > 1e-3 and abs(parts["within"] - other["within"]) > 1e-3
 
@@ -171,7 +181,7 @@ def test_the_group_contrast_is_the_log_of_the_softmax() -> None:
     between 0 and 1, would instead be −log σ(1/K), and go on pulling."""
     apart = torch.eye(4, 6, dtype=torch.float64).requires_grad_()
     views = dict.fromkeys([*NAMES, *(f"peer_{name}" for name in NAMES)], apart)
-    loss, parts = pcl(views, Rows(ids_of(4)), NO_HEADS, similarity="cosine", margin=0.0, tau=0.01)
+    loss, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS, tau=0.01)
     assert parts["group"].item() == pytest.approx(2 * math.log(3))
     assert torch.autograd.grad(loss, apart)[0].abs().max() < 1e-9
 

@@ -1,19 +1,22 @@
 """RankCSE against plain loops over lists, and the slips that its lists invite."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
 from contrastcli.objectives.infonce import infonce
-from contrastcli.objectives.rankcse import jensen_shannon, listmle, listnet, rankcse
+from contrastcli.objectives.rankcse import Distillation, jensen_shannon, listmle, listnet, rankcse
 from contrastcli.objectives.rows import Rows
-from support.batches import MARGINS, NO_HEADS, batch, check, distinct, lists
-from support.by_loops import infonce_by_loops, similarity_of
+from support.batches import KINDS, MARGINS, NO_HEADS, Kind, batch, check, distinct, numbers, vectors
+from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 
-COSINE = {"similarity": "cosine", "margin": 0.0, "tau": 0.3}
-TAUGHT = {"beta": 0.7, "gamma": 1.3, "distillation": "listmle", "teacher_tau": 0.1}
+TAU, TEACHER_TAU = 0.3, 0.1
+LOSS = partial(rankcse, tau=TAU, beta=0.7, gamma=1.3, distillation="listmle", teacher_tau=TEACHER_TAU)
+COSINE = partial(LOSS, similarity="cosine", margin=0.0)
+DISTANCES: tuple[Distillation, ...] = ("listnet", "listmle")
 DUPLICATES = {  # row 1's positive is row 0's anchor; row 3 is row 2 again
     "anchor": torch.tensor([0, 1, 2, 2, 8]),
     "positive": torch.tensor([4, 0, 6, 6, 9]),
@@ -34,34 +37,34 @@ def softmax_of(logits: dict[int, float]) -> dict[int, float]:
     return {j: math.exp(x) / total for j, x in logits.items()}
 
 
-def candidates(ids, i, mask) -> list[int]:
+def candidates(ids: Ids, i: int, mask: bool) -> list[int]:
     own = {ids["anchor"][i], ids["positive"][i]} if mask else set()
     rest = range(len(ids["anchor"]))
     return [j for j in rest if j == i or not {ids["anchor"][j], ids["positive"][j]} & own]
 
 
-def consistency_by_loops(views, ids, kind, tau, mask=False) -> float:
+def consistency_by_loops(views: Views, ids: Ids, kind: Kind, mask: bool = False) -> float:
     total = 0.0
     for i in range(len(views["anchor"])):
         columns = candidates(ids, i, mask)
-        p = softmax_of({j: similarity_of(views["anchor"][i], views["positive"][j], kind) / tau for j in columns})
-        q = softmax_of({j: similarity_of(views["positive"][i], views["anchor"][j], kind) / tau for j in columns})
+        p = softmax_of({j: similarity_of(views["anchor"][i], views["positive"][j], kind) / TAU for j in columns})
+        q = softmax_of({j: similarity_of(views["positive"][i], views["anchor"][j], kind) / TAU for j in columns})
         for j in columns:
             m = (p[j] + q[j]) / 2
             total += (p[j] * math.log(p[j] / m) + q[j] * math.log(q[j] / m)) / 2
     return total / len(views["anchor"])
 
 
-def distillation_by_loops(views, ids, kind, tau, how, teacher_tau, mask=False) -> float:
+def distillation_by_loops(views: Views, ids: Ids, kind: Kind, how: Distillation, mask: bool = False) -> float:
     total = 0.0
     for i in range(len(views["anchor"])):
         columns = candidates(ids, i, mask)
-        student = {j: similarity_of(views["anchor"][i], views["positive"][j], kind) / tau for j in columns}
+        student = {j: similarity_of(views["anchor"][i], views["positive"][j], kind) / TAU for j in columns}
         teacher = {j: similarity_of(views["teacher"][i], views["teacher_positive"][j], "cosine") for j in columns}
         if how == "listnet":
             del student[i], teacher[i]
-            wanted, found = softmax_of({j: t / teacher_tau for j, t in teacher.items()}), softmax_of(student)
-            total -= sum(wanted[j] * math.log(found[j]) for j in wanted)
+            wanted, actual = softmax_of({j: t / TEACHER_TAU for j, t in teacher.items()}), softmax_of(student)
+            total -= sum(wanted[j] * math.log(actual[j]) for j in wanted)
         else:
             order = sorted(columns, key=lambda j: -teacher[j])
             places = [softmax_of({j: student[j] for j in order[k:]})[order[k]] for k in range(len(order))]
@@ -69,53 +72,50 @@ def distillation_by_loops(views, ids, kind, tau, how, teacher_tau, mask=False) -
     return total / len(views["anchor"])
 
 
-@pytest.mark.parametrize("how", ["listnet", "listmle"])
+@pytest.mark.parametrize("how", DISTANCES)
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, how) -> None:
+def test_rankcse_is_its_formula_in_value_and_gradient(kind: Kind, margin: float, how: Distillation) -> None:
     views = taught()
-    ids, settings = distinct(views), {**TAUGHT, "distillation": how}
-    loss, parts = rankcse(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3, **settings)
+    ids = distinct(views)
+    loss, parts = LOSS(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, distillation=how)
 
     def by_loops() -> float:
-        now, then = lists(views), lists(ids)
-        contrast = infonce_by_loops(now, then, kind, margin, 0.3)
-        distance = distillation_by_loops(now, then, kind, 0.3, how, 0.1)
-        return contrast + 0.7 * consistency_by_loops(now, then, kind, 0.3) + 1.3 * distance
+        now, texts = vectors(views), numbers(ids)
+        contrast = infonce_by_loops(now, texts, kind, margin, 0.3)
+        distance = distillation_by_loops(now, texts, kind, how)
+        return contrast + 0.7 * consistency_by_loops(now, texts, kind) + 1.3 * distance
 
     check(loss, by_loops, [views["anchor"], views["positive"]])
-    expected = distillation_by_loops(lists(views), lists(ids), kind, 0.3, how, 0.1)
+    expected = distillation_by_loops(vectors(views), numbers(ids), kind, how)
     assert parts.keys() == {"contrast", "consistency", "distillation"}
     assert parts["distillation"].item() == pytest.approx(expected)
     assert not any(part.requires_grad for part in parts.values())
 
 
-@pytest.mark.parametrize("how", ["listnet", "listmle"])
+@pytest.mark.parametrize("how", DISTANCES)
 @pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask, how) -> None:
+def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask: bool, how: Distillation) -> None:
     views = taught()
     rows = Rows(DUPLICATES, mask_duplicates=mask)
-    loss, _ = rankcse(views, rows, NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})
+    loss, _ = COSINE(views, rows, NO_HEADS, distillation=how)
 
     def by_loops() -> float:
-        now, ids = lists(views), lists(DUPLICATES)
+        now, ids = vectors(views), numbers(DUPLICATES)
         contrast = infonce_by_loops(now, ids, "cosine", 0.0, 0.3, mask=mask)
-        distance = distillation_by_loops(now, ids, "cosine", 0.3, how, 0.1, mask)
-        return contrast + 0.7 * consistency_by_loops(now, ids, "cosine", 0.3, mask) + 1.3 * distance
+        distance = distillation_by_loops(now, ids, "cosine", how, mask)
+        return contrast + 0.7 * consistency_by_loops(now, ids, "cosine", mask) + 1.3 * distance
 
     check(loss, by_loops, [views["anchor"], views["positive"]])
 
 
-@pytest.mark.parametrize("kind", ["cosine", "angle", "arc", "rbf"])
-def test_rankcse_passes_gradcheck(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_rankcse_passes_gradcheck(kind: Kind) -> None:
     views = taught(width=4)
 
     def losses(anchor: Tensor, positive: Tensor) -> tuple[Tensor, ...]:
         now = {**views, "anchor": anchor, "positive": positive}
-        compared = {"similarity": kind, "margin": 0.0, "tau": 0.3}
-        return tuple(
-            rankcse(now, Rows(distinct(now)), NO_HEADS, **compared, **{**TAUGHT, "distillation": how})[0]
-            for how in ("listnet", "listmle")
-        )
+        rows = Rows(distinct(now))
+        return tuple(COSINE(now, rows, NO_HEADS, similarity=kind, distillation=how)[0] for how in DISTANCES)
 
     assert torch.autograd.gradcheck(losses, (views["anchor"], views["positive"]))
 
@@ -124,49 +124,42 @@ def test_rankcse_passes_gradcheck(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_without_consistency_and_distillation_it_is_simcse(kind: str, margin: float) -> None:
-    views, compared = batch("anchor", "positive", rows=5), {"similarity": kind, "margin": margin, "tau": 0.3}
-    loss, parts = rankcse(views, Rows(distinct(views)), NO_HEADS, **compared, **{**TAUGHT, "beta": 0.0, "gamma": 0.0})
+def test_without_consistency_and_distillation_it_is_simcse(kind: Kind, margin: float) -> None:
+    views = batch("anchor", "positive", rows=5)
+    rows = Rows(distinct(views))
+    loss, parts = LOSS(views, rows, NO_HEADS, similarity=kind, margin=margin, beta=0.0, gamma=0.0)
     gradients = torch.autograd.grad(loss, list(views.values()))
-    plain, _ = infonce(views, Rows(distinct(views)), NO_HEADS, **compared)
+    plain, _ = infonce(views, rows, NO_HEADS, similarity=kind, margin=margin, tau=0.3)
     assert loss == plain and parts.keys() == {"contrast", "consistency"}
     assert all(map(torch.equal, gradients, torch.autograd.grad(plain, list(views.values()))))
 
 
 def test_a_margin_is_the_contrasts_alone() -> None:
     views = taught()
-    found = [
-        rankcse(views, Rows(distinct(views)), NO_HEADS, similarity="angle", margin=m, tau=0.3, **TAUGHT)[1]
-        for m in (0.0, 10.0)
-    ]
-    assert found[0]["contrast"] < found[1]["contrast"]
-    assert all(found[0][name] == found[1][name] for name in ("consistency", "distillation"))
+    rows = Rows(distinct(views))
+    without, parts = (LOSS(views, rows, NO_HEADS, similarity="angle", margin=m)[1] for m in (0.0, 10.0))
+    assert without["contrast"] < parts["contrast"]
+    assert all(without[name] == parts[name] for name in ("consistency", "distillation"))
 
 
 def test_a_teachers_list_is_of_cosines_whatever_the_students_is() -> None:
     """At τ2 = τ a student that is its own teacher agrees with it best under the cosine, not under the angle."""
     views = batch("anchor", "positive", rows=4, width=3)
     own = {f"teacher{end}": views[name].detach() for name, end in (("anchor", ""), ("positive", "_positive"))}
-    settings = {**TAUGHT, "distillation": "listnet", "teacher_tau": 0.3}
-    pulls = {}
-    for kind in ("cosine", "angle"):
-        compared = {"similarity": kind, "margin": 0.0, "tau": 0.3}
-        both = [
-            rankcse(views | own, Rows(distinct(views)), NO_HEADS, **compared, **{**settings, "gamma": gamma})[0]
-            for gamma in (1.0, 0.0)
-        ]
-        pulls[kind] = torch.autograd.grad(both[0] - both[1], views["anchor"])[0].abs().max()
-    assert pulls["cosine"] < 1e-12 < 1e-3 < pulls["angle"]
+    loss = partial(COSINE, views | own, Rows(distinct(views)), NO_HEADS, distillation="listnet", teacher_tau=0.3)
+
+    def pull(kind: Kind) -> float:
+        distance = loss(similarity=kind, gamma=1.0)[0] - loss(similarity=kind, gamma=0.0)[0]
+        return torch.autograd.grad(distance, views["anchor"])[0].abs().max().item()
+
+    assert pull("cosine") < 1e-12 < 1e-3 < pull("angle")
 
 
 def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter() -> None:
     views = taught()
     longer = views | {name: 7 * views[name] for name in ("teacher", "teacher_positive")}
     for how in ("listnet", "listmle"):
-        losses = [
-            rankcse(now, Rows(distinct(now)), NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})[0].item()
-            for now in (views, longer)
-        ]
+        losses = [COSINE(now, Rows(distinct(now)), NO_HEADS, distillation=how)[0].item() for now in (views, longer)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-12)
     assert views["teacher"].grad is None
 
@@ -184,24 +177,22 @@ def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart() -> None:
 
 def test_identical_views_are_consistent() -> None:
     views, ids = batch("anchor", rows=4, width=3), {name: torch.arange(4) for name in ("anchor", "positive")}
-    settings = {**TAUGHT, "gamma": 0.0}
-    _, parts = rankcse(views | {"positive": views["anchor"]}, Rows(ids), NO_HEADS, **COSINE, **settings)
+    _, parts = COSINE(views | {"positive": views["anchor"]}, Rows(ids), NO_HEADS, gamma=0.0)
     assert parts["consistency"].item() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_listmle_is_a_mean_over_places() -> None:
     """Alike logits draw each place from 4, 3, 2, 1 columns: not the sum of their logs, which is four times as much."""
     keep = torch.ones(1, 4, dtype=torch.bool)
-    found = listmle(torch.zeros(1, 4), torch.tensor([[0.3, 0.1, 0.9, 0.2]]), keep)
-    assert found.item() == pytest.approx(math.log(24) / 4)
+    loss = listmle(torch.zeros(1, 4), torch.tensor([[0.3, 0.1, 0.9, 0.2]]), keep)
+    assert loss.item() == pytest.approx(math.log(24) / 4)
 
 
 def test_the_diagonal_is_a_place_of_listmle_and_not_of_listnet() -> None:
     """Of two rows each has one other: nothing for listnet to tell apart, two places for listmle."""
     views = taught(rows=2)
     distances = {
-        how: rankcse(views, Rows(distinct(views)), NO_HEADS, **COSINE, **{**TAUGHT, "distillation": how})[1]
-        for how in ("listnet", "listmle")
+        how: COSINE(views, Rows(distinct(views)), NO_HEADS, distillation=how)[1] for how in ("listnet", "listmle")
     }
     assert distances["listnet"]["distillation"] == 0 < 0.01 < distances["listmle"]["distillation"]
 

@@ -9,9 +9,10 @@ from torch import Tensor
 from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.triplets import mat, met, mpt
-from contrastcli.settings import catalogue, config
-from support.batches import NO_HEADS, batch, check, distinct, lists, on_the_circle
+from contrastcli.settings import catalogue
+from support.batches import NO_HEADS, batch, check, distinct, numbers, on_the_circle, vectors
 from support.by_loops import triplet_by_loops
+from support.settings import config
 
 LOSSES = {"mpt": mpt, "met": met, "mat": mat}
 every_loss = pytest.mark.parametrize("name", LOSSES)
@@ -23,28 +24,29 @@ def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tu
     """The loss, and its gradients in anchors and positives."""
     views = {"anchor": anchors.requires_grad_(), "positive": positives.requires_grad_()}
     loss, _ = LOSSES[name](views, Rows(distinct(views)), NO_HEADS, margin=margin)
-    return loss.detach(), *torch.autograd.grad(loss, (anchors, positives))
+    by_anchor, by_positive = torch.autograd.grad(loss, (anchors, positives))
+    return loss.detach(), by_anchor, by_positive
 
 
 @every_loss
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("width", "seed"), [(2, 0), (2, 1), (6, 2)])
-def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share, width, seed) -> None:
+def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share: float, width: int, seed: int) -> None:
     views = batch("anchor", "positive", rows=6, width=width, seed=seed)
     ids, margin = distinct(views), share * WIDE[name]
     loss, parts = LOSSES[name](views, Rows(ids), NO_HEADS, margin=margin)
     assert loss > 0
-    check(loss, lambda: triplet_by_loops(lists(views), lists(ids), name, margin), list(views.values()))
+    check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, margin), list(views.values()))
     assert parts.keys() == {"triplet"} and parts["triplet"] == loss and not parts["triplet"].requires_grad
 
 
 @every_loss
 @pytest.mark.parametrize("mask", [True, False])
-def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str, mask) -> None:
+def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str, mask: bool) -> None:
     views = batch("anchor", "positive", rows=5)
     ids = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
     loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), NO_HEADS, margin=WIDE[name])
-    check(loss, lambda: triplet_by_loops(lists(views), lists(ids), name, WIDE[name], mask), list(views.values()))
+    check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, WIDE[name], mask), list(views.values()))
 
 
 def test_masking_duplicates_changes_the_hardest() -> None:
@@ -74,27 +76,27 @@ def test_a_triplet_loss_passes_gradcheck(name: str) -> None:
         ("mat", math.radians(27 + 20 - 40)),
     ],
 )
-def test_the_published_margins_at_known_angles(name: str, expected) -> None:
+def test_the_published_margins_at_known_angles(name: str, expected: float) -> None:
     """The positive of row 0 stands at 20° from its own anchor and at 40° from the other; row 1's is far from both."""
-    settings = catalogue.find(name).settings()
-    loss, _, _ = measured(name, on_the_circle(0, 60), on_the_circle(20, 60), settings.margin)
+    margin = config(objective__name=name).flat()["objective.margin"]
+    assert isinstance(margin, float)
+    loss, _, _ = measured(name, on_the_circle(0, 60), on_the_circle(20, 60), margin)
     assert 2 * loss.item() == pytest.approx(max(0.0, expected))
 
 
 def test_each_margin_has_its_own_unit_limits_and_default() -> None:
-    found = {}
+    margins = {}
     for name in LOSSES:
-        settings = catalogue.find(name).settings()
-        found[name] = (settings.margin, settings.bounds()["margin"].unit)
-        assert "similarity" not in catalogue.find(name).describe()
-    assert found == {"mpt": (0.09, "cosine"), "met": (0.45, "distance"), "mat": (27.0, "degrees")}
+        flat = config(objective__name=name).flat()
+        margins[name] = (flat["objective.margin"], catalogue.find(name).settings().bounds()["margin"].unit)
+        assert "objective.similarity" not in flat
+    assert margins == {"mpt": (0.09, "cosine"), "met": (0.45, "distance"), "mat": (27.0, "degrees")}
 
 
 @pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
-def test_a_margin_in_anothers_unit_is_refused_by_name(name: str, margin: float, words) -> None:
-    values = {"objective.name": name, "objective.margin": margin}
+def test_a_margin_in_anothers_unit_is_refused_by_name(name: str, margin: float, words: str) -> None:
     with pytest.raises(UsageError) as raised:
-        config.resolve([config.Layer(values, dict.fromkeys(values, "here"))])
+        config(objective__name=name, objective__margin=margin)
     assert "objective.margin" in raised.value.what and words in raised.value.hint
 
 

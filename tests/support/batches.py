@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from support.by_loops import Vector
+
+Kind = Literal["cosine", "angle", "arc", "rbf"]
+KINDS: tuple[Kind, ...] = ("cosine", "angle", "arc", "rbf")
+MARGINS: list[tuple[Kind, float]] = [
+    ("cosine", 0.0), ("cosine", 0.1), ("angle", 10.0), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0),
+]  # fmt: skip
 NO_HEADS = nn.ModuleDict()
-MARGINS = [("cosine", 0.0), ("cosine", 0.1), ("angle", 10.0), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0)]
 
 
 def batch(*names: str, rows: int, width: int = 2, seed: int = 0) -> dict[str, Tensor]:
@@ -19,7 +26,7 @@ def batch(*names: str, rows: int, width: int = 2, seed: int = 0) -> dict[str, Te
     return {name: view.requires_grad_() for name, view in views.items()}
 
 
-def distinct(views: dict[str, Tensor]) -> dict[str, Tensor]:
+def distinct(views: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Ids that say all texts differ."""
     return {name: torch.arange(len(view)) + 100 * place for place, (name, view) in enumerate(views.items())}
 
@@ -33,30 +40,44 @@ def heavy(heads: nn.ModuleDict, seed: int = 0) -> nn.ModuleDict:
     return heads
 
 
-def lists(tensors: dict[str, Tensor]) -> dict[str, list]:
-    return {name: tensor.tolist() for name, tensor in tensors.items()}
+def vectors(views: Mapping[str, Tensor]) -> dict[str, list[Vector]]:
+    """Embeddings as lists, for the loops."""
+    return {name: view.tolist() for name, view in views.items()}
+
+
+def numbers(ids: Mapping[str, Tensor]) -> dict[str, list[int]]:
+    """Ids as lists, for the loops."""
+    return {name: texts.tolist() for name, texts in ids.items()}
+
+
+def gradient(x: Tensor) -> Tensor:
+    """What a backward pass left in `x`."""
+    assert x.grad is not None
+    return x.grad
 
 
 def differences(by_loops: Callable[[], float], x: Tensor, entries: int) -> Tensor:
     """The central differences of `by_loops` in the first entries of x."""
-    flat, step, found = x.detach().view(-1), 1e-6, []
+    flat, step, slopes = x.detach().view(-1), 1e-6, []
     for k in range(entries):
         value = flat[k].item()
         flat[k] = value + step
         above = by_loops()
         flat[k] = value - step
-        found.append((above - by_loops()) / (2 * step))
+        slopes.append((above - by_loops()) / (2 * step))
         flat[k] = value
-    return torch.tensor(found, dtype=torch.float64)
+    return torch.tensor(slopes, dtype=torch.float64)
 
 
-def check(loss: Tensor, by_loops: Callable[[], float], inputs: list[Tensor]) -> None:
+def check(loss: Tensor, by_loops: Callable[[], float], inputs: Sequence[Tensor]) -> None:
     """The loss and its gradient in each input (its first 12 entries) are those of the loops."""
     assert loss.item() == pytest.approx(by_loops(), rel=1e-9)
-    loss.backward()
+    torch.autograd.backward(loss)
     for x in inputs:
         entries = min(12, x.numel())
-        torch.testing.assert_close(x.grad.view(-1)[:entries], differences(by_loops, x, entries), rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(
+            gradient(x).view(-1)[:entries], differences(by_loops, x, entries), rtol=1e-5, atol=1e-8
+        )
 
 
 def on_the_circle(*degrees: float) -> Tensor:

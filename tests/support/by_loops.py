@@ -1,27 +1,39 @@
 """The objectives once more, written from the formulas: plain loops over lists in float64, no tensors, no log-sum-exp.
 
 Views and ids are lists by name, heads are read as lists of weights.
+Labels are 0 entailment, 1 neutral, 2 contradiction.
 """
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import nn
 
 Vector = list[float]
+Views = Mapping[str, Sequence[Vector]]
+Ids = Mapping[str, Sequence[int]]
+
+Choice = Callable[[list[int], list[int]], tuple[Sequence[int], Sequence[int]]]
+"""Thins out the positives and the negatives of an anchor, given by their rows."""
+
+Labelled = tuple[int, int]
+"""A hypothesis by its row, and its label."""
+
+LabelledChoice = Callable[[list[Labelled], list[Labelled]], tuple[Sequence[Labelled], Sequence[Labelled]]]
 
 
 def dot(a: Vector, b: Vector) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def directed(a: Vector) -> Vector:
+def unit(a: Vector) -> Vector:
     length = math.sqrt(dot(a, a))
     return [x / length for x in a]
 
 
 def similarity_of(a: Vector, b: Vector, kind: str, margin: float = 0.0) -> float:
     """objectives' table of similarities, as a positive where there is a margin."""
-    a, b = directed(a), directed(b)
+    a, b = unit(a), unit(b)
     theta = math.acos(dot(a, b))
     if kind == "cosine":
         return math.cos(theta) - margin
@@ -32,7 +44,10 @@ def similarity_of(a: Vector, b: Vector, kind: str, margin: float = 0.0) -> float
     return math.exp(-sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / 2)
 
 
-def infonce_by_loops(views, ids, kind, margin, tau, weight=0.0, mask=False) -> float:
+def infonce_by_loops(
+    views: Views, ids: Ids, kind: str, margin: float, tau: float, weight: float = 0.0, mask: bool = False
+) -> float:
+    """`weight` is added to the logit of a row's own hard negative."""
     anchors, positives, negatives = views["anchor"], views["positive"], views.get("negative", [])
     total = 0.0
     for i, anchor in enumerate(anchors):
@@ -49,16 +64,21 @@ def infonce_by_loops(views, ids, kind, margin, tau, weight=0.0, mask=False) -> f
     return total / len(anchors)
 
 
+def linears(module: nn.Module) -> list[nn.Linear]:
+    """The linear layers of a head, in their order."""
+    return [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+
+
 def linear(layer: nn.Linear, x: Vector) -> Vector:
     bias = [0.0] * layer.out_features if layer.bias is None else layer.bias.tolist()
     return [dot(row, x) + b for row, b in zip(layer.weight.tolist(), bias, strict=True)]
 
 
-def cross_entropy_by_loops(views, layers: list[nn.Linear], targets: list[int]) -> float:
+def cross_entropy_by_loops(views: Views, classifier: nn.Module, targets: Sequence[int]) -> float:
     total = 0.0
     for u, v, target in zip(views["anchor"], views["positive"], targets, strict=True):
         x = u + v + [abs(a - b) for a, b in zip(u, v, strict=True)]
-        for layer in layers:
+        for layer in linears(classifier):
             x = linear(layer, x)
         total -= math.log(math.exp(x[target]) / sum(math.exp(logit) for logit in x))
     return total / len(targets)
@@ -77,11 +97,21 @@ def weighed_by_loops(similarities: list[float], tau: float, hard_negatives: str)
     return sum(math.exp(s / tau) for s in similarities)
 
 
-def discrimination_by_loops(views, ids, label, heads, kind, margin, tau, hard_negatives, mask) -> float:
+def discrimination_by_loops(
+    views: Views,
+    ids: Ids,
+    label: Sequence[int],
+    projection: nn.Module,
+    kind: str,
+    margin: float,
+    tau: float,
+    hard_negatives: str,
+    mask: bool,
+) -> float:
     size = len(label)
-    texts = ids["anchor"] + ids["positive"]
-    first, _, second = heads["projection"]
-    z = [linear(second, [max(x, 0.0) for x in linear(first, u)]) for u in views["anchor"] + views["positive"]]
+    texts = [*ids["anchor"], *ids["positive"]]
+    first, second = linears(projection)
+    z = [linear(second, [max(x, 0.0) for x in linear(first, u)]) for u in [*views["anchor"], *views["positive"]]]
     losses = []
     for i in range(size):
         if label[i] != 0:
@@ -95,30 +125,38 @@ def discrimination_by_loops(views, ids, label, heads, kind, margin, tau, hard_ne
     return sum(losses) / len(losses)
 
 
-def supervised_contrast_by_loops(views, ids, label, tau, kind, margin, mask, choose=None) -> float:
-    """`choose` may thin out an anchor's (positives, negatives); kind None compares by dot products."""
+def supervised_contrast_by_loops(
+    views: Views,
+    ids: Ids,
+    label: Sequence[int],
+    tau: float,
+    kind: str | None,
+    margin: float,
+    mask: bool,
+    choose: Choice = lambda positives, negatives: (positives, negatives),
+) -> float:
+    """Kind None compares by dot products."""
     premises, hypotheses = views["anchor"], views["positive"]
     losses = []
     for i in range(len(label)):
         if label[i] != 0:
             continue
-        ours = [j for j in range(len(label)) if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
-        taken = {ids["anchor"][i], *(ids["positive"][j] for j in ours)} if mask else set()
-        others = [j for j in range(len(label)) if j not in ours and ids["positive"][j] not in taken]
-        if choose:
-            ours, others = choose(ours, others)
+        entailed = [j for j in range(len(label)) if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
+        taken = {ids["anchor"][i], *(ids["positive"][j] for j in entailed)} if mask else set()
+        rest = [j for j in range(len(label)) if j not in entailed and ids["positive"][j] not in taken]
+        positives, negatives = choose(entailed, rest)
         logit = {}
-        for j in ours + others:
+        for j in [*positives, *negatives]:
             if kind is None:
                 logit[j] = dot(premises[i], hypotheses[j]) / tau
             else:
-                logit[j] = similarity_of(premises[i], hypotheses[j], kind, margin if j in ours else 0.0) / tau
+                logit[j] = similarity_of(premises[i], hypotheses[j], kind, margin if j in positives else 0.0) / tau
         below = sum(math.exp(x) for x in logit.values())
-        losses.append(-sum(math.log(math.exp(logit[p]) / below) for p in ours) / len(ours))
+        losses.append(-sum(math.log(math.exp(logit[p]) / below) for p in positives) / len(positives))
     return sum(losses) / len(losses)
 
 
-def decoupled_by_loops(views, ids, kind, margin, tau, mask=False) -> float:
+def decoupled_by_loops(views: Views, ids: Ids, kind: str, margin: float, tau: float, mask: bool = False) -> float:
     anchors, positives, negatives = views["anchor"], views["positive"], views.get("negative", [])
     total = 0.0
     for i, anchor in enumerate(anchors):
@@ -131,9 +169,9 @@ def decoupled_by_loops(views, ids, kind, margin, tau, mask=False) -> float:
     return total / len(anchors)
 
 
-def farness(a, b, measure: str) -> float:
-    """What a triplet measures, larger for what is less alike: −cos, ‖a − b‖ of unit vectors, or the angle."""
-    a, b = directed(a), directed(b)
+def distance(a: Vector, b: Vector, measure: str) -> float:
+    """How far apart two embeddings of a triplet are: −cos, ‖a − b‖ of unit vectors, or the angle."""
+    a, b = unit(a), unit(b)
     if measure == "mpt":
         return -dot(a, b)
     if measure == "met":
@@ -141,8 +179,8 @@ def farness(a, b, measure: str) -> float:
     return math.acos(dot(a, b))
 
 
-def triplet_by_loops(views, ids, measure, margin, mask=False) -> float:
-    """`margin` in cosine units, in distance, or in degrees, as `measure` has it."""
+def triplet_by_loops(views: Views, ids: Ids, measure: str, margin: float, mask: bool = False) -> float:
+    """`margin` in the unit of `measure`: cosine, distance, or degrees."""
     anchors, positives = views["anchor"], views["positive"]
     shift = margin * math.pi / 180 if measure == "mat" else margin
     total = 0.0
@@ -150,15 +188,17 @@ def triplet_by_loops(views, ids, measure, margin, mask=False) -> float:
         taken = {ids["anchor"][j], ids["positive"][j]} if mask else set()
         others = [x for i, x in enumerate(anchors) if i != j and ids["anchor"][i] not in taken]
         if others:
-            nearest = min(farness(x, y, measure) for x in others)
-            total += max(0.0, shift + farness(anchors[j], y, measure) - nearest)
+            nearest = min(distance(x, y, measure) for x in others)
+            total += max(0.0, shift + distance(anchors[j], y, measure) - nearest)
     return total / len(positives)
 
 
-def augmented_rows(ids, label, mask=False) -> list[tuple[int, list[tuple[int, int]], list[tuple[int, int]]]]:
+def augmented_rows(
+    ids: Ids, label: Sequence[int], mask: bool = False
+) -> list[tuple[int, list[Labelled], list[Labelled]]]:
     """Each entailed row with the (hypothesis, label) of its positives, and those of its negatives."""
     rows = range(len(label))
-    found = []
+    anchors = []
     for i in rows:
         if label[i] != 0:
             continue
@@ -166,12 +206,18 @@ def augmented_rows(ids, label, mask=False) -> list[tuple[int, list[tuple[int, in
         taken = {ids["anchor"][i], *(ids["positive"][j] for j in ours)} if mask else set()
         others = [j for j in rows if j not in ours and ids["positive"][j] not in taken]
         labelled = [(j, label[j] if ids["anchor"][j] == ids["anchor"][i] else 2) for j in others]
-        found.append((i, [(j, 0) for j in ours], labelled))
-    return found
+        anchors.append((i, [(j, 0) for j in ours], labelled))
+    return anchors
 
 
-def augmented_by_loops(views, ids, label, layers, mask=False, choose=lambda ours, others: (ours, others)) -> float:
-    """`choose` may thin out an anchor's (positives, negatives)."""
+def augmented_by_loops(
+    views: Views,
+    ids: Ids,
+    label: Sequence[int],
+    classifier: nn.Module,
+    mask: bool = False,
+    choose: LabelledChoice = lambda positives, negatives: (positives, negatives),
+) -> float:
     pairs = [(i, i, label[i]) for i in range(len(label))]
     for i, ours, others in augmented_rows(ids, label, mask):
         kept, against = choose(ours, others)
@@ -180,4 +226,4 @@ def augmented_by_loops(views, ids, label, layers, mask=False, choose=lambda ours
         "anchor": [views["anchor"][i] for i, _, _ in pairs],
         "positive": [views["positive"][j] for _, j, _ in pairs],
     }
-    return cross_entropy_by_loops(rows, layers, [y for _, _, y in pairs])
+    return cross_entropy_by_loops(rows, classifier, [y for _, _, y in pairs])

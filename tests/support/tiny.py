@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -114,7 +114,7 @@ def _texts(draw: random.Random) -> Iterator[str]:
             yield text
 
 
-def _write_rows(path: Path, rows: list[dict[str, object]]) -> Path:
+def _write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -164,7 +164,7 @@ def told(run: Run, kind: type[E]) -> list[E]:
     return [event for event in run.events() if isinstance(event, kind)]
 
 
-def train(run: Run, watch: Callable[[AnyEvent], None] = lambda event: None) -> Done:
+def train(run: Run, watch: Callable[[AnyEvent], object] = lambda event: None) -> Done:
     """Train a run in this process, or go on with it; `watch` sees each event once it is written."""
     from contrastcli.training import process
     from contrastcli.training.distributed import world
@@ -173,9 +173,9 @@ def train(run: Run, watch: Callable[[AnyEvent], None] = lambda event: None) -> D
     return process.train(run, make_plan(run.config()), lambda event, line: watch(event), world())
 
 
-def on_step(number: int, act: Callable[[], object]) -> Callable[[AnyEvent], None]:
+def on_step(number: int, act: Callable[[], object]) -> Callable[[AnyEvent], object]:
     """Something to do as soon as that step is logged."""
-    return lambda event: act() if isinstance(event, Step) and event.step == number else None  # type: ignore[func-returns-value]
+    return lambda event: act() if isinstance(event, Step) and event.step == number else None
 
 
 if __name__ == "__main__":  # what a test runs in another process

@@ -1,0 +1,96 @@
+"""InfoNCE against plain loops, in value and gradient, and the identities that it must keep."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.rows import Rows
+from support.batches import KINDS, MARGINS, NO_HEADS, Kind, batch, check, distinct, numbers, vectors
+from support.by_loops import infonce_by_loops
+
+
+@pytest.mark.parametrize(("kind", "margin"), MARGINS)
+@pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
+def test_infonce_is_its_formula_in_value_and_gradient(kind: Kind, margin: float, names: tuple[str, ...]) -> None:
+    views = batch(*names, rows=5)
+    ids = distinct(views)
+    loss, parts = infonce(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
+    check(loss, lambda: infonce_by_loops(vectors(views), numbers(ids), kind, margin, 0.3), list(views.values()))
+    assert parts.keys() == {"contrast"} and parts["contrast"] == loss and not parts["contrast"].requires_grad
+
+
+def test_infonce_weighs_each_rows_own_hard_negative() -> None:
+    views = batch("anchor", "positive", "negative", rows=4)
+    ids = distinct(views)
+    loss, _ = infonce(views, Rows(ids), NO_HEADS, similarity="angle", margin=10.0, tau=0.2, hard_negative_weight=1.5)
+
+    def by_loops() -> float:
+        return infonce_by_loops(vectors(views), numbers(ids), "angle", 10.0, 0.2, weight=1.5)
+
+    check(loss, by_loops, list(views.values()))
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask: bool) -> None:
+    views = batch("anchor", "positive", "negative", rows=4)
+    ids = {  # row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive
+        "anchor": torch.tensor([0, 1, 2, 2]),
+        "positive": torch.tensor([4, 0, 6, 6]),
+        "negative": torch.tensor([4, 9, 10, 2]),
+    }
+    loss, _ = infonce(views, Rows(ids, mask_duplicates=mask), NO_HEADS, similarity="cosine", margin=0.0, tau=0.2)
+
+    def by_loops() -> float:
+        return infonce_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.2, mask=mask)
+
+    check(loss, by_loops, list(views.values()))
+
+
+def test_infonce_looks_from_anchors_to_columns_only() -> None:
+    views = batch("anchor", "positive", rows=4)
+    swapped = {"anchor": views["positive"], "positive": views["anchor"]}
+    there, back = (
+        infonce(now, Rows(distinct(now)), NO_HEADS, similarity="cosine", margin=0.0, tau=0.1)[0].item()
+        for now in (views, swapped)
+    )
+    assert abs(there - back) > 1e-3
+
+
+def test_a_margin_above_zero_makes_the_positive_harder() -> None:
+    views = batch("anchor", "positive", rows=4)
+    losses = [
+        infonce(views, Rows(distinct(views)), NO_HEADS, similarity="angle", margin=m, tau=0.1)[0].item()
+        for m in (-10.0, 0.0, 10.0)
+    ]
+    assert losses == sorted(losses) and losses[0] < losses[2]
+
+
+def test_simace_without_margin_approaches_simcse_as_all_cosines_go_to_zero() -> None:
+    """π/2 − arccos(c) is c + c³/6: at cosines around 1e-3 the losses and gradients agree to about 1e-9 / τ."""
+    generator = torch.Generator().manual_seed(0)
+    basis = torch.linalg.qr(torch.randn(16, 16, generator=generator, dtype=torch.float64))[0]
+    tilt = 1e-3 * torch.randn(8, 16, generator=generator, dtype=torch.float64)
+    kinds: tuple[Kind, Kind] = ("cosine", "angle")
+    losses, gradients = [], []
+    for kind in kinds:
+        views = {"anchor": basis[:8].clone().requires_grad_(), "positive": (basis[8:] + tilt).requires_grad_()}
+        loss, _ = infonce(views, Rows(distinct(views)), NO_HEADS, similarity=kind, margin=0.0, tau=0.05)
+        gradients.append(torch.autograd.grad(loss, views["anchor"])[0])
+        losses.append(loss.item())
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_infonce_passes_gradcheck(kind: Kind) -> None:
+    views = batch("anchor", "positive", rows=6, width=4)
+    margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
+
+    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
+        now = {"anchor": anchor, "positive": positive}
+        return infonce(now, Rows(distinct(now)), NO_HEADS, similarity=kind, margin=margin, tau=0.3)[0]
+
+    assert torch.autograd.gradcheck(loss, tuple(views.values()))

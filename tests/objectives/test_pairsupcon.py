@@ -1,0 +1,128 @@
+"""PairSupCon against plain loops, in value and gradient, and the identities that it must keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastcli.objectives.pairsupcon import HardNegatives, heads, negative_mass, pairsupcon
+from contrastcli.objectives.rows import Rows
+from support.batches import KINDS, MARGINS, Kind, batch, check, distinct, heavy, numbers, vectors
+from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
+
+WHOLE = partial(pairsupcon, similarity="cosine", margin=0.0, tau=0.2, hard_negatives="importance", classification=True)
+CONTRAST = partial(pairsupcon, similarity="cosine", margin=0.0, tau=0.2, beta=1.0, classification=False)
+LABEL = torch.tensor([0, 2, 0, 0, 2])
+every_weighing = pytest.mark.parametrize("hard_negatives", ["importance", "exponent", "uniform"])
+
+
+def contrast_by_loops(
+    views: Mapping[str, Tensor],
+    rows: Rows,
+    heads: nn.ModuleDict,
+    hard_negatives: HardNegatives = "importance",
+    kind: Kind = "cosine",
+    margin: float = 0.0,
+) -> Callable[[], float]:
+    """Instance discrimination at τ = 0.2."""
+    ids, label = numbers(rows.ids), rows.labels().tolist()
+    return lambda: discrimination_by_loops(
+        vectors(views), ids, label, heads["projection"], kind, margin, 0.2, hard_negatives, rows.mask_duplicates
+    )
+
+
+@every_weighing
+@pytest.mark.parametrize(("kind", "margin"), MARGINS)
+def test_instance_discrimination_is_its_formula_in_value_and_gradient(
+    kind: Kind, margin: float, hard_negatives: HardNegatives
+) -> None:
+    views, layers = batch("anchor", "positive", rows=5, width=6), heavy(heads(6))
+    rows = Rows(distinct(views), LABEL)
+    loss, parts = CONTRAST(views, rows, layers, similarity=kind, margin=margin, hard_negatives=hard_negatives)
+    by_loops = contrast_by_loops(views, rows, layers, hard_negatives, kind, margin)
+    check(loss, by_loops, [*views.values(), *layers["projection"].parameters()])
+    assert parts.keys() == {"contrast"}
+
+
+@every_weighing
+def test_masked_duplicates_leave_the_negatives_and_their_count(hard_negatives: HardNegatives) -> None:
+    views, layers = batch("anchor", "positive", rows=5, width=6), heavy(heads(6))
+    ids = {"anchor": torch.tensor([0, 0, 2, 3, 9]), "positive": torch.tensor([5, 6, 5, 8, 3])}
+    rows = Rows(ids, LABEL, mask_duplicates=True)
+    loss, _ = CONTRAST(views, rows, layers, hard_negatives=hard_negatives)
+    check(loss, contrast_by_loops(views, rows, layers, hard_negatives), list(views.values()))
+
+
+@every_weighing
+def test_an_anchor_without_negatives_counts_as_zero_and_leaves_the_others_alone(hard_negatives: HardNegatives) -> None:
+    views, layers = batch("anchor", "positive", rows=2, width=6), heavy(heads(6))
+    ids = {"anchor": torch.tensor([1, 1]), "positive": torch.tensor([2, 1])}  # row 1 only repeats row 0's anchor
+    rows = Rows(ids, torch.tensor([0, 0]), mask_duplicates=True)
+    loss, _ = CONTRAST(views, rows, layers, hard_negatives=hard_negatives)
+    assert loss > 0
+    check(loss, contrast_by_loops(views, rows, layers, hard_negatives), list(views.values()))
+
+
+def test_pairsupcon_adds_beta_times_contrast_to_the_classification() -> None:
+    views, layers = batch("anchor", "positive", rows=5, width=6), heavy(heads(6))
+    rows = Rows(distinct(views), LABEL)
+    loss, parts = WHOLE(views, rows, layers, beta=0.7)
+    contrast = contrast_by_loops(views, rows, layers)
+
+    def classification() -> float:
+        return cross_entropy_by_loops(vectors(views), layers["classifier"], [1, 0, 1, 1, 0])
+
+    inputs = [*views.values(), *layers["classifier"].parameters()]
+    check(loss, lambda: classification() + 0.7 * contrast(), inputs)
+    assert parts["classification"].item() == pytest.approx(classification())
+    assert parts["contrast"].item() == pytest.approx(contrast())
+
+
+def test_beta_zero_is_classification_alone_and_no_entailment_leaves_it_alone() -> None:
+    views, layers = batch("anchor", "positive", rows=5, width=6), heavy(heads(6))
+    none = Rows(distinct(views), torch.full((5,), 2))
+    without_beta, _ = WHOLE(views, Rows(distinct(views), LABEL), layers, beta=0.0)
+    without_entailment, parts = WHOLE(views, none, layers, beta=1.0)
+    for loss, targets in ((without_beta, [1, 0, 1, 1, 0]), (without_entailment, [0] * 5)):
+        assert loss.item() == pytest.approx(cross_entropy_by_loops(vectors(views), layers["classifier"], targets))
+    assert parts["contrast"].item() == 0.0
+
+
+def test_importance_in_logs_equals_the_plain_sum() -> None:
+    """At a temperature where the plain sum of exponentials still fits into float64."""
+    generator = torch.Generator().manual_seed(2)
+    cosine = torch.rand(3, 40, generator=generator, dtype=torch.float64) * 2 - 1
+    everyone = torch.ones_like(cosine, dtype=torch.bool)
+    in_logs = negative_mass(cosine / 0.05, everyone, "importance")
+    for row, mass in zip(cosine.tolist(), in_logs.tolist(), strict=True):
+        assert mass == pytest.approx(math.log(weighed_by_loops(row, 0.05, "importance")), rel=1e-12)
+
+
+def test_an_unknown_weighing_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'hardest'.*importance, exponent and uniform"):
+        negative_mass(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), cast(HardNegatives, "hardest"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairsupcon_passes_gradcheck(kind: Kind) -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    label = torch.tensor([0, 0, 2, 0, 1, 1])
+    compared = partial(WHOLE, similarity=kind, margin={"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0), tau=0.3)
+
+    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
+        now = {"anchor": anchor, "positive": positive}
+        return compared(now, Rows(distinct(now), label), layers, beta=2.0, hard_negatives="exponent")[0]
+
+    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+
+
+def test_fresh_heads_are_normal_with_deviation_002() -> None:
+    torch.manual_seed(0)
+    for parameter in heads(256).parameters():
+        assert parameter.std().item() == pytest.approx(0.02, rel=0.1)

@@ -1,0 +1,123 @@
+"""SupCon against plain loops, in value and gradient, and the identities that it must keep; SBERT's softmax."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives import softmax as sbert
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.softmax import softmax
+from contrastcli.objectives.supcon import heads, supcon
+from support.batches import KINDS, MARGINS, Kind, batch, check, distinct, heavy, numbers, vectors
+from support.by_loops import cross_entropy_by_loops, supervised_contrast_by_loops
+
+PREMISES = torch.tensor([0, 0, 0, 1, 1, 2])  # premise 0 entails two hypotheses, premise 2 none
+CLASSES = torch.tensor([0, 0, 2, 0, 1, 1])
+DRAWN = partial(supcon, lambda_=0.3, tau=0.7, normalize=False, similarity="cosine", margin=0.0)
+WHOLE = partial(DRAWN, positives=0, negatives=0)
+
+
+def rows_of(mask: bool = False, hypotheses: tuple[int, ...] = (10, 11, 12, 13, 14, 15)) -> Rows:
+    return Rows({"anchor": PREMISES, "positive": torch.tensor(hypotheses)}, CLASSES, mask_duplicates=mask)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize(("kind", "margin"), [(None, 0.0), *MARGINS])
+def test_supcon_is_its_formula_in_value_and_gradient(kind: Kind | None, margin: float, mask: bool) -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    rows = rows_of(mask, hypotheses=(10, 11, 11, 0, 10, 15))
+    loss, parts = WHOLE(views, rows, layers, normalize=kind is not None, similarity=kind or "cosine", margin=margin)
+
+    def classification() -> float:
+        return cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist())
+
+    def contrast() -> float:
+        ids = numbers(rows.ids)
+        return supervised_contrast_by_loops(vectors(views), ids, CLASSES.tolist(), 0.7, kind, margin, mask)
+
+    check(loss, lambda: 0.7 * classification() + 0.3 * contrast(), [*views.values(), *layers.parameters()])
+    assert parts["classification"].item() == pytest.approx(classification())
+    assert parts["contrast"].item() == pytest.approx(contrast())
+
+
+def test_lambda_zero_is_the_classification_baseline_and_one_the_contrast_alone() -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    baseline, parts = WHOLE(views, rows_of(), layers, lambda_=0.0)
+    contrast, _ = WHOLE(views, rows_of(), layers, lambda_=1.0)
+    assert baseline == parts["classification"] and contrast == parts["contrast"]
+
+
+def test_capped_positives_and_negatives_are_drawn_again_each_time_without_replacement() -> None:
+    """One anchor premise, three positives and three negatives: a draw of 2 and 1 is one of nine, each anchor's own."""
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    views["anchor"].data[:3] = views["anchor"].data[0].clone()
+    label = torch.tensor([0, 0, 0, 2, 1, 2])
+    ids = {"anchor": torch.tensor([0, 0, 0, 1, 1, 1]), "positive": torch.arange(10, 16)}
+
+    def drawn_by_loops(left_out: int, negative: int) -> float:
+        def choose(positives: list[int], negatives: list[int]) -> tuple[list[int], list[int]]:
+            return [j for j in positives if j != left_out], [negatives[negative]]
+
+        return supervised_contrast_by_loops(vectors(views), numbers(ids), label.tolist(), 0.7, None, 0.0, False, choose)
+
+    possible = [drawn_by_loops(left_out, negative) for left_out in range(3) for negative in range(3)]
+    means = {round((a + b + c) / 3, 9) for a in possible for b in possible for c in possible}
+    seen = set()
+    for seed in range(30):
+        torch.manual_seed(seed)
+        _, parts = DRAWN(views, Rows(ids, label), layers, positives=2, negatives=1)
+        seen.add(round(parts["contrast"].item(), 9))
+    assert seen <= means and len(seen) > 15
+
+
+def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    losses = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        losses.append(DRAWN(views, rows_of(), layers, positives=1, negatives=2)[0].item())
+    everyone, _ = WHOLE(views, rows_of(), layers)
+    capped, _ = DRAWN(views, rows_of(), layers, positives=50, negatives=50)
+    assert losses[0] == losses[1] and capped == everyone
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_supcon_passes_gradcheck(kind: Kind) -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
+    compared = partial(WHOLE, similarity=kind, margin=margin, tau=0.3, normalize=True, lambda_=0.5)
+
+    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
+        return compared({"anchor": anchor, "positive": positive}, rows_of(), layers)[0]
+
+    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+
+
+def test_fresh_heads_are_normal_with_deviation_002_and_zero_biases() -> None:
+    torch.manual_seed(0)
+    for name, parameter in heads(256).named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all()
+        else:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+def test_softmax_is_its_formula_in_value_and_gradient() -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(sbert.heads(4))
+    loss, parts = softmax(views, rows_of(), layers)
+
+    def by_loops() -> float:
+        return cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist())
+
+    check(loss, by_loops, [*views.values(), *layers.parameters()])
+    assert parts["classification"] == loss
+
+
+def test_a_loss_on_labels_says_so_where_there_are_none() -> None:
+    views = batch("anchor", "positive", rows=2)
+    with pytest.raises(ValueError, match="labelled pairs"):
+        softmax(views, Rows(distinct(views)), sbert.heads(2).double())
