@@ -1,5 +1,7 @@
 """The README says what is there."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 
@@ -14,14 +16,14 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def expanded(name):
+def expanded(name: str) -> list[str]:
     """`a-{b,c}` as a-b and a-c."""
     if match := re.search(r"\{([^}]*)\}", name):
         return [n for option in match[1].split(",") for n in expanded(name.replace(match[0], option, 1))]
     return [name]
 
 
-def section(title):
+def section(title: str) -> str:
     return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
@@ -46,7 +48,7 @@ def test_every_screen_is_named() -> None:
 
 def test_exit_codes_are_those_of_the_errors() -> None:
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section("Exit codes"), re.M)}
-    every = [errors.ContrastError, *errors.ContrastError.__subclasses__()]
+    every: list[type[errors.ContrastError]] = [errors.ContrastError, *errors.ContrastError.__subclasses__()]
     assert codes == {0} | {error.code for error in every}
 
 

@@ -97,12 +97,13 @@ def test_a_model_is_the_option_else_the_variable_else_the_newest_run(
 
 def test_a_run_answers_with_its_best_checkpoint_else_its_last(contrast: Contrast, run: Run) -> None:
     shutil.copytree("tiny/backbone", run.checkpoints_dir / "000009")
+    first, second = sentences()[:2]
     run.checkpoints_path.write_text(json.dumps({"last": "000004", "best": "000009"}))
-    best = json.loads(contrast("query", *sentences()[:2], "--json").out)["cosine"]
+    best = json.loads(contrast("query", first, second, "--json").out)["cosine"]
     run.checkpoints_path.write_text(json.dumps({"last": "000004"}))
-    last = json.loads(contrast("query", *sentences()[:2], "--json").out)["cosine"]
-    assert best == pytest.approx(cosine(*sentences()[:2]), abs=1e-6)
-    assert last == pytest.approx(cosine(*sentences()[:2], str(run.checkpoint("last"))), abs=1e-6) != best
+    last = json.loads(contrast("query", first, second, "--json").out)["cosine"]
+    assert best == pytest.approx(cosine(first, second), abs=1e-6)
+    assert last == pytest.approx(cosine(first, second, str(run.checkpoint("last"))), abs=1e-6) != best
 
 
 def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:

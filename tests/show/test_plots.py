@@ -58,7 +58,11 @@ def test_each_cloud_has_a_glyph_of_its_own_in_text() -> None:
 
 def test_where_clouds_mix_none_hides_the_others() -> None:
     draw = random.Random(0)
-    mixed = (Series(name, *(tuple(draw.random() for _ in range(2000)) for _ in "xy")) for name in "abc")
+
+    def points() -> tuple[float, ...]:
+        return tuple(draw.random() for _ in range(2000))
+
+    mixed = (Series(name, points(), points()) for name in "abc")
     plot = text(picture("points", *mixed), 40, 20)
     assert all(plot.count(glyph) > 100 for glyph in "●■▲")
 

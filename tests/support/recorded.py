@@ -31,7 +31,7 @@ from contrastcli.runs.events import (
     encode,
 )
 from contrastcli.runs.status import Writer
-from support.settings import config
+from support.settings import preset
 
 Kind = Literal[
     "finished", "running", "starting", "stopped", "resumed", "diverged", "failed", "killed", "silent", "empty"
@@ -51,7 +51,7 @@ def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) ->
 
     `running` and `starting` have this very process as the one that trains, `silent` one on another machine.
     """
-    run = runs.create(config(preset="starter", **settings), directory, name or f"starter-{kind}")
+    run = runs.create(preset("starter", **settings), directory, name or f"starter-{kind}")
     writer = _writer(kind)
     if kind != "empty":
         append(run, *_told(kind, run, writer))

@@ -8,13 +8,22 @@ from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config, Layer
 
 
+def dotted(values: Mapping[str, object], /, **changes: object) -> dict[str, object]:
+    """Settings by key, with changes."""
+    return {**values, **{name.replace("__", "."): value for name, value in changes.items()}}
+
+
 def layer(values: Mapping[str, object] | None = None, /, **changes: object) -> Layer:
     """Settings from a source called "test"."""
-    keys = dict(values or {}) | {name.replace("__", "."): value for name, value in changes.items()}
+    keys = dotted(values or {}, **changes)
     return Layer(keys, dict.fromkeys(keys, "test"))
 
 
-def config(values: Mapping[str, object] | None = None, /, *, preset: str = "", **changes: object) -> Config:
-    """The settings of a run: the defaults or a preset's, with changes."""
-    below = [configs.file_layer(configs.preset_path(preset))] if preset else []
-    return configs.resolve([*below, layer(values, **changes)])
+def config(values: Mapping[str, object] | None = None, /, **changes: object) -> Config:
+    """The defaults with changes."""
+    return configs.resolve([layer(values, **changes)])
+
+
+def preset(name: str, /, **changes: object) -> Config:
+    """A preset with changes."""
+    return configs.resolve([configs.file_layer(configs.preset_path(name)), layer(**changes)])

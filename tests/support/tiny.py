@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import AnyEvent, Done, Step
 from contrastcli.settings.config import Config
-from support.settings import config
+from support.settings import config, dotted
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [first + second for first in "bdfgklmnprst" for second in ("a", "en", "ir", "o", "um")]
@@ -47,30 +46,29 @@ class Tiny:
     data: dict[str, Path]
     dev: Path
 
-    def settings(self, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> dict[str, object]:
+    def settings(
+        self, objective: str = "pairsupcon", form: str = "labelled", /, **changes: object
+    ) -> dict[str, object]:
         """A run of 20 steps an epoch, in fp32 and logging every step; `changes` as train__lr=1e-3."""
-        teachers = {"objective.teachers": f"{self.backbone}:cls=2,{self.backbone}"} if objective == "rankcse" else {}
-        return (
-            teachers
-            | {
-                "objective.name": objective,
-                "model.backbone": str(self.backbone),
-                "data.train": str(self.data[form]),
-                "dev.data": str(self.dev),
-                "train.batch_size": 8,
-                "train.lr": 1e-3,
-                "train.log_every": 1,
-                "train.precision": "fp32",
-                "train.device": "cpu",
-            }
-            | {name.replace("__", "."): value for name, value in changes.items()}
-        )
+        values: dict[str, object] = {
+            "objective.name": objective,
+            "model.backbone": str(self.backbone),
+            "data.train": str(self.data[form]),
+            "dev.data": str(self.dev),
+            "train.batch_size": 8,
+            "train.lr": 1e-3,
+            "train.log_every": 1,
+            "train.precision": "fp32",
+            "train.device": "cpu",
+        }
+        if objective == "rankcse":
+            values["objective.teachers"] = f"{self.backbone}:cls=2,{self.backbone}"
+        return dotted(values, **changes)
 
-    def config(self, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> Config:
-        values = self.settings(objective, form, **changes)
-        return config(values)
+    def config(self, objective: str = "pairsupcon", form: str = "labelled", /, **changes: object) -> Config:
+        return config(self.settings(objective, form, **changes))
 
-    def run(self, folder: Path, objective: str = "pairsupcon", form: str = "labelled", **changes: object) -> Run:
+    def run(self, folder: Path, objective: str = "pairsupcon", form: str = "labelled", /, **changes: object) -> Run:
         """A new run, not yet trained."""
         return runs.create(self.config(objective, form, **changes), folder.parent, folder.name)
 
@@ -170,14 +168,12 @@ def train(run: Run, watch: Callable[[AnyEvent], object] = lambda event: None) ->
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
-    return process.train(run, make_plan(run.config()), lambda event, line: watch(event), world())
+    def deliver(event: AnyEvent, line: bytes) -> None:
+        watch(event)
+
+    return process.train(run, make_plan(run.config()), deliver, world())
 
 
 def on_step(number: int, act: Callable[[], object]) -> Callable[[AnyEvent], object]:
     """Something to do as soon as that step is logged."""
     return lambda event: act() if isinstance(event, Step) and event.step == number else None
-
-
-if __name__ == "__main__":  # what a test runs in another process
-    for place in sys.argv[1:]:
-        train(Run(Path(place)))

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated, Saved, Step
-from support import tiny as tiny_module
+from support import train_runs
 from support.tiny import Tiny, train
 
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
@@ -44,7 +44,7 @@ def start(runs: list[Run], rank: int, port: int) -> subprocess.Popen[str]:
     """One of two processes, as torchrun starts them."""
     there = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, tiny_module.__file__, *(str(run.path) for run in runs)]
+    command = [sys.executable, train_runs.__file__, *(str(run.path) for run in runs)]
     environment = os.environ | there | where
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 

@@ -9,25 +9,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
 from contrastcli.errors import DataError
+from contrastcli.files import flush_tree
 from contrastcli.model.folder import load_encoder
+from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import AnyEvent, Done, Started, Step, decode
 from contrastcli.training import checkpoint
-from support import tiny as tiny_module
+from support import train_runs
 from support.resuming import Killed, assert_same, state, story
+from support.settings import config
 from support.tiny import Tiny, train
 
 
 def start(run: Run) -> subprocess.Popen[bytes]:
     """Train a run, or go on with it, in another process."""
-    command = [sys.executable, tiny_module.__file__, str(run.path)]
+    command = [sys.executable, train_runs.__file__, str(run.path)]
     with open(run.log_path, "ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -44,9 +47,9 @@ def kill_after(run: Run, step: int) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def wait_for(process: subprocess.Popen[bytes], condition: object, seconds: float = 60) -> None:
+def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
-    while not condition() and process.poll() is None:  # type: ignore[operator]
+    while not condition() and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.002)
 
@@ -156,12 +159,11 @@ def test_a_checkpoint_that_cannot_be_finished_leaves_the_last_one(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tiny.run(tmp_path / "one", dev__every=5)
-    original = checkpoint.flush_tree
 
     def interrupted(folder: Path) -> None:
         if "000010" in folder.name:
             raise Killed
-        original(folder)
+        flush_tree(folder)
 
     monkeypatch.setattr(checkpoint, "flush_tree", interrupted)
     with pytest.raises(Killed):
@@ -175,9 +177,6 @@ def test_a_checkpoint_that_cannot_be_finished_leaves_the_last_one(
 
 def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
     """A run on real rows with the embedded backbone."""
-    from contrastcli.runs import directory as runs
-    from contrastcli.settings import config
-
     values: dict[str, object] = {
         "objective.name": objective,
         "model.backbone": "starter",
@@ -190,9 +189,8 @@ def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
         "train.device": "cpu",
         "train.log_every": 1,
         "train.save_every": 5,
-    } | {name.replace("__", "."): value for name, value in changes.items()}
-    settings = config.resolve([config.Layer(values, dict.fromkeys(values, "test"))])
-    return runs.create(settings, folder.parent, folder.name)
+    }
+    return runs.create(config(values, **changes), folder.parent, folder.name)
 
 
 @pytest.mark.slow
@@ -216,13 +214,7 @@ def test_twenty_kills_at_any_moment_lose_nothing(tiny: Tiny, tmp_path: Path) -> 
     train(undisturbed)
     draw = random.Random(20)
     for number in range(20):
-        begun = started(killed)
-        process = start(killed)
-        if number % 4:  # else while it starts
-            wait_for(process, lambda begun=begun: started(killed) > begun)
-        time.sleep(draw.uniform(0, 1.5))
-        process.kill()
-        assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+        kill_somewhere(killed, draw.uniform(0, 1.5), while_it_starts=number % 4 == 0)
         assert_whole(killed)
     assert start(killed).wait() == 0
     assert [line for line in lines(killed) if decode(line) is None] == []
@@ -230,7 +222,19 @@ def test_twenty_kills_at_any_moment_lose_nothing(tiny: Tiny, tmp_path: Path) -> 
     assert story(killed) == story(undisturbed)
 
 
-def started(run: Run) -> int:
+def kill_somewhere(run: Run, seconds: float, *, while_it_starts: bool) -> None:
+    """Start a run and kill it that long after it was started, or after it began to train."""
+    before = starts(run)
+    process = start(run)
+    if not while_it_starts:
+        wait_for(process, lambda: starts(run) > before)
+    time.sleep(seconds)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+
+
+def starts(run: Run) -> int:
+    """How often a run has begun to train."""
     return sum(b'"event":"started"' in line for line in lines(run))
 
 
@@ -242,8 +246,8 @@ def assert_whole(run: Run) -> None:
     """What checkpoints.json names loads, and no file of a checkpoint is torn; only an event's last line may be."""
     assert [line for line in lines(run)[:-1] if decode(line) is None] == []
     named = run.checkpoints()
-    for which in named:
-        folder = run.checkpoint(which)  # type: ignore[arg-type]
+    for name in named.values():
+        folder = run.checkpoints_dir / name
         load_encoder(folder)
         for path in folder.rglob("*.json"):
             json.loads(path.read_text())

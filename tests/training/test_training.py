@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Saved, Started, Step
-from contrastcli.settings.config import Train
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
 from support.tiny import Tiny, told, train
@@ -77,9 +76,8 @@ def test_the_logged_rate_is_the_one_that_the_optimiser_used(
     monkeypatch.setattr(torch.optim.AdamW, "step", step)
     run = tiny.run(place, train__max_steps=15, **changes)
     train(run)
-    settings = Train(**{key.removeprefix("train__"): value for key, value in changes.items()})  # type: ignore[arg-type]
     assert [event.lr for event in told(run, Step)] == used
-    assert used == pytest.approx([1e-3 * rate(settings, step, 15) for step in range(1, 16)])
+    assert used == pytest.approx([1e-3 * rate(run.config().train, step, 15) for step in range(1, 16)])
 
 
 def test_loss_is_the_sum_of_its_parts_and_epochs_are_counted(tiny: Tiny, place: Path) -> None:
@@ -245,8 +243,8 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
 
 def test_bf16_trains_finite_fp32_weights_and_repeats_itself(tiny: Tiny, place: Path) -> None:
     made = []
-    for name, changes in [("a", {}), ("b", {}), ("c", {"train__seed": 7}), ("d", {"train__precision": "fp32"})]:
-        run = tiny.run(place.with_name(name), **{"train__precision": "bf16", "train__max_steps": 8, **changes})
+    for name, seed, precision in [("a", 42, "bf16"), ("b", 42, "bf16"), ("c", 7, "bf16"), ("d", 42, "fp32")]:
+        run = tiny.run(place.with_name(name), train__max_steps=8, train__seed=seed, train__precision=precision)
         train(run)
         assert all(event.loss is not None for event in told(run, Step))
         made.append(weights(run))

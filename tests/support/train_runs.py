@@ -1,0 +1,16 @@
+"""What tests start as another process: trains or resumes the runs in the folders that are its arguments."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from contrastcli.runs.directory import Run
+from contrastcli.training.distributed import world
+from contrastcli.training.plan import make_plan
+from contrastcli.training.process import train
+
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        run = Run(Path(folder))
+        train(run, make_plan(run.config()), lambda event, line: None, world())
