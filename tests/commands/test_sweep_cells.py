@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ Ends = dict[str, tuple[str, int]]
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], Ends]]:
+def launched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Ends]:
     """What was launched, and how each is to end; the dev score of a cell is its seed's."""
     said: list[str] = []
     ends: Ends = {}
@@ -42,7 +42,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], Ends]
         return 0
 
     monkeypatch.setattr(control, "launch", launch)
-    yield said, ends
+    return said, ends
 
 
 def end_cell(run: Run, status: str = "finished", code: int = 0) -> None:
