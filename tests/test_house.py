@@ -81,7 +81,7 @@ def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]
 
 def imports(package: Path) -> list[Import]:
     """Every import of one file of the package by another, in functions and for the type checker too."""
-    known, found = files(package), []
+    known, listed = files(package), []
     for name, path in known.items():
         for node, inside in statements(path):
             for target in targets(node):
@@ -89,8 +89,8 @@ def imports(package: Path) -> list[Import]:
                 while own and own not in known:  # the name of something inside a file
                     own = own.rpartition(".")[0]
                 if own and target.startswith("contrastcli.") and own != name:
-                    found.append(Import(name, own, node.lineno, inside))
-    return found
+                    listed.append(Import(name, own, node.lineno, inside))
+    return listed
 
 
 def targets(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -113,8 +113,8 @@ def circles(package: Path) -> list[set[str]]:
     for one in imports(package):
         graph[one.file].add(one.target)
     reachable = {name: reach(graph, name) for name in graph}
-    found = {frozenset(n for n in reachable[name] if name in reachable[n]) for name in graph if name in reachable[name]}
-    return [set(circle) for circle in found]
+    sets = {frozenset(n for n in reachable[name] if name in reachable[n]) for name in graph if name in reachable[name]}
+    return [set(circle) for circle in sets]
 
 
 def reach(graph: Mapping[str, set[str]], start: str) -> set[str]:
@@ -158,8 +158,8 @@ def test_no_files_import_each_other_but_the_app_and_its_screens() -> None:
     ],
 )
 def test_an_import_up_or_aside_is_found(tmp_path: Path, file: str, line: str) -> None:
-    found = upward(planted(tmp_path, file, line))
-    assert len(found) == 1 and found[0].startswith(file.replace("/", ".").removesuffix(".py"))
+    refused = upward(planted(tmp_path, file, line))
+    assert len(refused) == 1 and refused[0].startswith(file.replace("/", ".").removesuffix(".py"))
 
 
 def test_a_circle_of_files_is_found(tmp_path: Path) -> None:
@@ -236,9 +236,9 @@ asyncio.run(look())
 
 
 def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
-    found = after("query", "a dog runs", "a puppy sprints", "--model", str(tiny.backbone))
-    assert "torch" in found and "tokenizers" in found
-    assert not {"transformers", "datasets", "scipy", "sklearn", "huggingface_hub", "psutil", "pyarrow", "rich"} & found
+    loaded = after("query", "a dog runs", "a puppy sprints", "--model", str(tiny.backbone))
+    assert "torch" in loaded and "tokenizers" in loaded
+    assert not {"transformers", "datasets", "scipy", "sklearn", "huggingface_hub", "psutil", "pyarrow", "rich"} & loaded
 
 
 def test_the_package_loads_nothing_until_a_model_is_asked_for() -> None:

@@ -79,11 +79,11 @@ def test_a_batch_larger_than_the_data_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("budget", [32, 100, 1000, 100_000])
 def test_chunks_hold_each_text_once_within_the_budget_longest_first(budget: int) -> None:
-    found = chunks(LENGTHS, budget)
-    assert sorted(rows_of(found)) == list(range(200))
-    assert all(len(chunk) * LENGTHS[chunk].max() <= budget for chunk in found)
-    assert LENGTHS[np.concatenate(found)].tolist() == sorted(LENGTHS, reverse=True)
-    assert len(found) <= 1 + 2 * LENGTHS.sum() // budget or budget == 32
+    batches = chunks(LENGTHS, budget)
+    assert sorted(rows_of(batches)) == list(range(200))
+    assert all(len(chunk) * LENGTHS[chunk].max() <= budget for chunk in batches)
+    assert LENGTHS[np.concatenate(batches)].tolist() == sorted(LENGTHS, reverse=True)
+    assert len(batches) <= 1 + 2 * LENGTHS.sum() // budget or budget == 32
 
 
 def test_a_text_longer_than_the_budget_is_a_chunk_of_its_own() -> None:

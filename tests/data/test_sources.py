@@ -74,9 +74,9 @@ def test_labelled_pairs_become_triplets_for_a_contrast(files: dict[str, str]) ->
 
 def test_labelled_pairs_without_contradictions_become_pairs(tmp_path: Path) -> None:
     rows = [("p", "e1", "e"), ("p", "n1", "n"), ("q", "e2", "e")]
-    found = load(write(tmp_path / "a.tsv", "premise hypothesis label", rows), "simcse")
-    assert found.form == "pairs"
-    assert found.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
+    examples = load(write(tmp_path / "a.tsv", "premise hypothesis label", rows), "simcse")
+    assert examples.form == "pairs"
+    assert examples.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
 
 
 def test_triplets_become_labelled_pairs_that_stand_together(files: dict[str, str]) -> None:

@@ -72,10 +72,10 @@ def test_a_pooling_is_what_its_name_says(tiny: Tiny, pooling: Pooling) -> None:
 
 def test_dense_layer_unit_length_prompt_and_longest_text_are_applied(tiny: Tiny) -> None:
     encoder = full(tiny)
-    found = encoder.encode(TEXTS)
-    assert found.shape == (len(TEXTS), 7) and found.dtype == np.float32
-    np.testing.assert_allclose(found, [by_hand(encoder, text) for text in TEXTS], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
+    vectors = encoder.encode(TEXTS)
+    assert vectors.shape == (len(TEXTS), 7) and vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, [by_hand(encoder, text) for text in TEXTS], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
 def test_a_vector_does_not_depend_on_the_texts_beside_it(tiny: Tiny) -> None:
@@ -92,9 +92,9 @@ def test_a_saved_model_comes_back_the_same(tiny: Tiny, tmp_path: Path, pooling: 
     save_encoder(encoder, tmp_path / "one")
     again = load_encoder(tmp_path / "one")
     save_encoder(again, tmp_path / "two")
-    for found in (again, load_encoder(tmp_path / "two")):
-        assert (found.pooling, found.normalize, found.prompt, found.max_length) == (pooling, True, "go ", 12)
-        assert np.array_equal(found.encode(TEXTS), encoder.encode(TEXTS))
+    for loaded in (again, load_encoder(tmp_path / "two")):
+        assert (loaded.pooling, loaded.normalize, loaded.prompt, loaded.max_length) == (pooling, True, "go ", 12)
+        assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_a_bare_backbone_is_pooled_by_the_mean(tiny: Tiny) -> None:
@@ -127,7 +127,7 @@ def edit(path: str, change: Callable[[Any], object]) -> Change:
 
 
 def settings(path: str, **values: object) -> Change:
-    return edit(path, lambda found: found.update(values))
+    return edit(path, lambda content: content.update(values))
 
 
 def chain(*kinds: str) -> Change:
@@ -276,8 +276,8 @@ def test_a_model_that_lowers_its_texts_reads_them_so_and_is_saved_so(folder: Pat
     settings("sentence_bert_config.json", do_lower_case=True)(folder)
     encoder = load_encoder(folder)
     save_encoder(encoder, tmp_path / "again")
-    for found in (encoder, load_encoder(tmp_path / "again")):
-        assert np.array_equal(found.encode(loud), found.encode(quiet))
+    for reader in (encoder, load_encoder(tmp_path / "again")):
+        assert np.array_equal(reader.encode(loud), reader.encode(quiet))
 
 
 def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_snapshot_of_links_is_a_model_and_is_saved_without_them(folder: Path, 
 
 def test_leaving_out_cls_needs_a_tokenizer_that_has_one(tiny: Tiny, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny.backbone, tmp_path / "model"))
-    edit("tokenizer_config.json", lambda found: {k: v for k, v in found.items() if k != "cls_token"})(folder)
+    edit("tokenizer_config.json", lambda content: {k: v for k, v in content.items() if k != "cls_token"})(folder)
     assert load_encoder(folder, "mean").tokenizer.cls_id < 0
     with pytest.raises(DataError, match="no CLS token"):
         load_encoder(folder, "mean-no-cls")
@@ -316,5 +316,5 @@ def test_a_backbone_in_a_folder_of_its_own_is_found(folder: Path) -> None:
     for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
         (folder / name).rename(home / name)
     (folder / "sentence_bert_config.json").rename(home / "sentence_roberta_config.json")
-    edit("modules.json", lambda found: found[0].update(path="0_Transformer"))(folder)
+    edit("modules.json", lambda modules: modules[0].update(path="0_Transformer"))(folder)
     assert np.array_equal(load_encoder(folder).encode(TEXTS), before)

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ import contrastcli
 from contrastcli.commands.encode import encode_to, read_sentences
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model import query
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.query import Index, load_model, read_pairs, read_questions, resolve_model, similarity
 from contrastcli.options import check_question
@@ -46,15 +46,21 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every text that a model is asked to embed, in order."""
-    found: list[str] = []
+    texts_asked: list[str] = []
     blocks = SentenceEncoder.blocks
 
-    def counted(self: SentenceEncoder, texts: Sequence[str], **options: object) -> object:
-        found.extend(texts)
-        return blocks(self, texts, **options)  # type: ignore[arg-type]
+    def counted(
+        self: SentenceEncoder,
+        texts: Sequence[str],
+        *,
+        precision: Precision = "fp32",
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Floats]:
+        texts_asked.extend(texts)
+        return blocks(self, texts, precision=precision, on_progress=on_progress)
 
     monkeypatch.setattr(SentenceEncoder, "blocks", counted)
-    return found
+    return texts_asked
 
 
 def two_runs(trained: Run, folder: Path) -> Path:
@@ -130,12 +136,12 @@ def test_a_model_may_be_pooled_otherwise(tiny: Tiny) -> None:
 
 def test_cosine_and_angle_are_those_of_the_vectors_in_full_precision(encoder: SentenceEncoder) -> None:
     pairs = [("ba den fir", "go lum"), ("go lum", "ten"), ("ba", "ba den")]
-    for (a, b), found in zip(pairs, similarity(encoder, pairs), strict=True):
+    for (a, b), answer in zip(pairs, similarity(encoder, pairs), strict=True):
         u, v = ([float(x) for x in encoder.encode([text])[0]] for text in (a, b))
         cosine = math.fsum(x * y for x, y in zip(u, v, strict=True)) / math.hypot(*u) / math.hypot(*v)
-        assert (found.a, found.b) == (a, b)
-        assert found.cosine == pytest.approx(cosine, abs=1e-6)
-        assert found.angle_deg == pytest.approx(math.degrees(math.acos(found.cosine)), abs=1e-6)
+        assert (answer.a, answer.b) == (a, b)
+        assert answer.cosine == pytest.approx(cosine, abs=1e-6)
+        assert answer.angle_deg == pytest.approx(math.degrees(math.acos(answer.cosine)), abs=1e-6)
 
 
 class Fixed:
@@ -152,14 +158,14 @@ class Fixed:
 def test_small_and_large_angles_keep_their_digits(degrees: float) -> None:
     angle = math.radians(degrees)
     vectors = {"a": [1.0, 0.0], "b": [3 * math.cos(angle), 3 * math.sin(angle)]}
-    (found,) = similarity(Fixed(vectors), [("a", "b")])  # type: ignore[arg-type]
-    assert found.angle_deg == pytest.approx(degrees, rel=1e-6)
-    assert found.cosine == pytest.approx(math.cos(angle), abs=1e-7)
+    (answer,) = similarity(Fixed(vectors), [("a", "b")])  # type: ignore[arg-type]
+    assert answer.angle_deg == pytest.approx(degrees, rel=1e-6)
+    assert answer.cosine == pytest.approx(math.cos(angle), abs=1e-7)
 
 
 def test_identical_sentences_are_exactly_alike_and_no_cosine_is_beyond_one(encoder: SentenceEncoder) -> None:
-    found = similarity(encoder, [(text, text) for text in SENTENCES])
-    assert {(s.cosine, s.angle_deg) for s in found} == {(1.0, 0.0)}
+    answers = similarity(encoder, [(text, text) for text in SENTENCES])
+    assert {(s.cosine, s.angle_deg) for s in answers} == {(1.0, 0.0)}
     draw = np.random.default_rng(0).normal(size=(300, 5))
     vectors = {f"{sign}{i}": list(length * row) for i, row in enumerate(draw) for sign, length in (("", 3), ("-", -1))}
     opposite = similarity(Fixed(vectors), [(str(i), f"-{i}") for i in range(300)])  # type: ignore[arg-type]
@@ -167,9 +173,9 @@ def test_identical_sentences_are_exactly_alike_and_no_cosine_is_beyond_one(encod
 
 
 def test_each_distinct_sentence_is_encoded_once(encoder: SentenceEncoder, asked: list[str]) -> None:
-    found = similarity(encoder, [("ba", "den"), ("den", "ba"), ("ba", "ba")])
+    answers = similarity(encoder, [("ba", "den"), ("den", "ba"), ("ba", "ba")])
     assert asked == ["ba", "den"]
-    assert found[0].cosine == found[1].cosine and found[2].cosine == 1.0
+    assert answers[0].cosine == answers[1].cosine and answers[2].cosine == 1.0
 
 
 def by_hand(encoder: SentenceEncoder, text: str) -> list[tuple[float, int]]:
@@ -184,20 +190,20 @@ def test_the_nearest_are_those_of_a_full_search(
     encoder: SentenceEncoder, corpus: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     monkeypatch.setattr(query, "_ROWS", rows)
-    found = Index(encoder, corpus).nearest("ba den fir", 9)
+    nearest = Index(encoder, corpus).nearest("ba den fir", 9)
     expected = by_hand(encoder, "ba den fir")[:9]
-    assert [n.row for n in found] == [row for _, row in expected]
-    assert [n.text for n in found] == [SENTENCES[row - 1] for _, row in expected]
-    assert [n.cosine for n in found] == pytest.approx([cosine for cosine, _ in expected], abs=1e-6)
-    assert [n.angle_deg for n in found] == sorted(n.angle_deg for n in found)
+    assert [n.row for n in nearest] == [row for _, row in expected]
+    assert [n.text for n in nearest] == [SENTENCES[row - 1] for _, row in expected]
+    assert [n.cosine for n in nearest] == pytest.approx([cosine for cosine, _ in expected], abs=1e-6)
+    assert [n.angle_deg for n in nearest] == sorted(n.angle_deg for n in nearest)
 
 
 def test_a_sentence_of_the_corpus_finds_itself_and_more_than_all_are_all(
     encoder: SentenceEncoder, corpus: Path
 ) -> None:
-    found = Index(encoder, corpus).nearest(SENTENCES[41], 1000)
-    assert found[0].row == 42 and f"{found[0].angle_deg:.1f}" == "0.0" and found[0].cosine <= 1
-    assert sorted(n.row for n in found) == list(range(1, 301))
+    nearest = Index(encoder, corpus).nearest(SENTENCES[41], 1000)
+    assert nearest[0].row == 42 and f"{nearest[0].angle_deg:.1f}" == "0.0" and nearest[0].cosine <= 1
+    assert sorted(n.row for n in nearest) == list(range(1, 301))
 
 
 def test_a_corpus_may_be_any_file_with_a_column_of_sentences(encoder: SentenceEncoder, tmp_path: Path) -> None:
@@ -233,9 +239,9 @@ def changed(encoder: SentenceEncoder, what: str) -> None:
 def test_another_model_encodes_the_corpus_anew(encoder: SentenceEncoder, corpus: Path, what: str) -> None:
     before = Index(encoder, corpus).nearest("ba den", 5)
     changed(encoder, what)
-    found = Index(encoder, corpus).nearest("ba den", 5)
-    assert [n.cosine for n in found] == pytest.approx([c for c, _ in by_hand(encoder, "ba den")[:5]], abs=1e-6)
-    assert [n.cosine for n in found] != [n.cosine for n in before]
+    after = Index(encoder, corpus).nearest("ba den", 5)
+    assert [n.cosine for n in after] == pytest.approx([c for c, _ in by_hand(encoder, "ba den")[:5]], abs=1e-6)
+    assert [n.cosine for n in after] != [n.cosine for n in before]
 
 
 def test_a_changed_corpus_is_encoded_anew(encoder: SentenceEncoder, corpus: Path) -> None:
@@ -351,9 +357,9 @@ def test_an_unknown_kind_of_file_and_a_missing_folder_are_refused(encoder: Sente
 
 def test_sentences_are_read_of_a_file_or_of_stdin(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_sentences(str(corpus)) == SENTENCES
-    for given, found in ((b"ba den\ngo \n", ["ba den", "go"]), (b"Z\xc3\xbcrich", ["Zürich"])):
+    for given, sentences in ((b"ba den\ngo \n", ["ba den", "go"]), (b"Z\xc3\xbcrich", ["Zürich"])):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
-        assert read_sentences("-") == found
+        assert read_sentences("-") == sentences
     for given, word in ((b"", "empty"), (b"ba\n\ngo\n", "line 2"), (b"ba\n\xff\n", "line 2")):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
         with pytest.raises(DataError, match=word):

@@ -9,18 +9,18 @@ from contrastcli.runs.events import Evaluated, Step
 def state(run: Run) -> dict[str, bytes]:
     """Every byte of the checkpoints: weights, heads, optimiser, and the position with the best score."""
     folders = run.checkpoints()
-    found = {which: name.encode() for which, name in folders.items()}
+    files = {which: name.encode() for which, name in folders.items()}
     for which, name in folders.items():
         for path in sorted((run.checkpoints_dir / name).rglob("*")):
             if path.is_file():
-                found[f"{which}/{path.relative_to(run.checkpoints_dir / name)}"] = path.read_bytes()
-    return found
+                files[f"{which}/{path.relative_to(run.checkpoints_dir / name)}"] = path.read_bytes()
+    return files
 
 
 def assert_same(run: Run, undisturbed: Run) -> None:
-    found, expected = state(run), state(undisturbed)
-    assert found.keys() == expected.keys()
-    assert [name for name in expected if found[name] != expected[name]] == []
+    actual, expected = state(run), state(undisturbed)
+    assert actual.keys() == expected.keys()
+    assert [name for name in expected if actual[name] != expected[name]] == []
     assert {"last/model.safetensors", "last/training/heads.safetensors", "last/training/optimizer.safetensors"} < set(
         expected
     )
@@ -28,10 +28,10 @@ def assert_same(run: Run, undisturbed: Run) -> None:
 
 def story(run: Run) -> list[tuple[object, ...]]:
     """What the events say of training, without times and speed; each step once."""
-    found = {(type(e).__name__, e.step): e for e in run.events() if isinstance(e, Step | Evaluated)}
+    by_step = {(type(e).__name__, e.step): e for e in run.events() if isinstance(e, Step | Evaluated)}
     return [
         (e.step, e.loss, e.lr, e.grad_norm, e.epoch) if isinstance(e, Step) else (e.step, e.spearman, e.best)
-        for e in found.values()
+        for e in by_step.values()
     ]
 
 

@@ -108,5 +108,5 @@ def few_sentences(count: int) -> list[Row]:
 
 
 def problem(result: SuiteResult, task: str) -> tuple[str, str]:
-    [found] = [gap for gap in result.missing if gap.task == task]
-    return found.what, found.hint
+    [gap] = [gap for gap in result.missing if gap.task == task]
+    return gap.what, gap.hint

@@ -21,12 +21,15 @@ def degrees(a: Tensor, b: Tensor) -> float:
     return math.degrees(math.acos(max(-1.0, min(1.0, float(a @ b / a.norm() / b.norm())))))
 
 
-def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, object]:
+def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
     """Every anchor, its positive and its negatives, one after another."""
     ids = {view: texts.tolist() for view, texts in rows.ids.items()}
     count = len(ids["anchor"])
     labels = [0] * count if rows.label is None else rows.label.tolist()
-    positives, negatives, hardest, satisfied = [], [], [], []
+    positives: list[float] = []
+    negatives: list[float] = []
+    hardest: list[float] = []
+    satisfied: list[float] = []
     for i in [i for i in range(count) if labels[i] == 0]:
         own = degrees(views["anchor"][i], views["positive"][i])
         premise, hypothesis = ids["anchor"][i], ids["positive"][i]
@@ -65,23 +68,23 @@ def test_angles_are_those_of_loops_over_pairs(
     views, ids = batch(14, *names, texts=texts)
     rows = Rows(ids, torch.arange(14) % 3 if kind == "labelled" else None)
     expected = by_loops(views, rows)
-    found = measure(views, rows)
+    event = measure(views, rows)
     for name, values in expected.items():
-        assert getattr(found, name) == pytest.approx(sum(values) / len(values), abs=2e-3), name  # type: ignore[arg-type, call-overload]
+        assert getattr(event, name) == pytest.approx(sum(values) / len(values), abs=2e-3), name
     for name in ("positive", "negative"):
         counts = [0] * 36
-        for angle in expected[name]:  # type: ignore[attr-defined]
+        for angle in expected[name]:
             counts[min(35, int(angle // 5))] += 1
-        assert getattr(found, f"{name}_histogram") == counts
+        assert getattr(event, f"{name}_histogram") == counts
 
 
 def test_equal_sentences_are_at_zero_degrees() -> None:
     views, ids = batch(6, "anchor")
-    found = measure(
+    event = measure(
         {"anchor": views["anchor"], "positive": views["anchor"].clone()}, Rows({**ids, "positive": ids["anchor"]})
     )
-    assert found.positive == 0.0
-    assert found.positive_histogram[0] == 6
+    assert event.positive == 0.0
+    assert event.positive_histogram[0] == 6
 
 
 def test_a_batch_without_positives_or_negatives_has_no_mean() -> None:

@@ -50,9 +50,9 @@ def start(runs: list[Run], rank: int, port: int) -> subprocess.Popen[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,10 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
     train(one)
     told = [[event for event in run.events() if isinstance(event, Step)] for run in (one, two)]
     assert len(told[0]) == len(told[1]) > 0
-    for expected, found in zip(*told, strict=True):
-        assert found.loss == pytest.approx(expected.loss, rel=EXACT)
-        assert found.parts == pytest.approx(expected.parts, rel=10 * EXACT)
-        assert found.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT)
+    for expected, shared in zip(*told, strict=True):
+        assert shared.loss == pytest.approx(expected.loss, rel=EXACT)
+        assert shared.parts == pytest.approx(expected.parts, rel=10 * EXACT)
+        assert shared.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT)
     for name in ("model.safetensors", "training/heads.safetensors"):
         expected_weights, found_weights = (load_file(run.checkpoint("last") / name) for run in (one, two))
         assert expected_weights.keys() == found_weights.keys()
