@@ -1,4 +1,4 @@
-"""Every test runs offline, on one thread, and away from the user's own files."""
+"""Every test runs offline, on one thread, and does not touch the user's own files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.tiny import Tiny, train, write_tiny
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caches, runs and settings of this test alone."""
+    """Caches, runs and settings for this test alone."""
     home = tmp_path_factory.mktemp("home")
     for variable in [name for name in os.environ if name.startswith("CONTRAST_") and name != "CONTRAST_TEST_DATA"]:
         monkeypatch.delenv(variable)
@@ -37,7 +37,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """A random backbone of two layers and data of every form; nothing may change them."""
+    """A random backbone of two layers and data of every form; no test may change them."""
     return write_tiny(tmp_path_factory.mktemp("tiny"))
 
 
@@ -52,7 +52,7 @@ def data_folder() -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where a new run may be."""
+    """The folder of a run that does not exist yet."""
     return tmp_path / "runs" / "one"
 
 
@@ -60,7 +60,7 @@ def place(tmp_path: Path) -> Path:
 def contrast(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Contrast:
-    """Runs a command line in this process, in an empty folder beside which the tiny world lies."""
+    """Runs a command line in this process, in a folder that holds nothing but a link `tiny` to the tiny world."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONTRAST_RUNS", "runs")
     Path("tiny").symlink_to(tiny.backbone.parent)
@@ -79,7 +79,7 @@ def contrast(
 
 @pytest.fixture(scope="session")
 def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished run of four steps; nothing may change it."""
+    """A finished run of four steps; no test may change it."""
     run = tiny.run(tmp_path_factory.mktemp("runs") / "simple", train__max_steps=4)
     train(run)
     return run
@@ -87,6 +87,6 @@ def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 def run(trained: Run, contrast: Contrast) -> Run:
-    """The same as runs/simple, to go on with or to break."""
+    """A copy of it in runs/simple, which a test may resume or damage."""
     shutil.copytree(trained.path, "runs/simple")
     return Run(Path("runs/simple"))

@@ -1,1 +1,1 @@
-"""What several tests share."""
+"""Helpers of the tests: worlds, fakes, and how results are compared."""

@@ -1,4 +1,4 @@
-"""Command lines in tests: what they leave behind, and how an error has to look."""
+"""Command lines in tests: what they print, and the form that an error must have."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Answer(NamedTuple):
 
 
 Contrast = Callable[..., Answer]
-"""The words of a command line, and `stdin` in bytes."""
+"""Takes the words of a command line, and `stdin` in bytes."""
 
 
 def train(*words: str) -> tuple[str, ...]:
-    """A command that trains for two steps, but for what `words` change; it has no data yet."""
+    """The words that train for two steps, with changes; the data must be among these."""
     usual = "--objective pairsupcon --backbone tiny/backbone --dev tiny/dev.jsonl --batch-size 8 --max-steps 2"
     return ("train", *usual.split(), "--device", "cpu", "--precision", "fp32", *words)
 
@@ -40,13 +40,13 @@ def sentences() -> list[str]:
 
 
 def refused(answer: Answer, code: int, what: str, hint: str = "") -> None:
-    """Nothing but two lines on stderr, which say this."""
+    """Assert that the command printed an error of two lines and nothing else."""
     assert answer.err.count("\n") == 2, answer.err
     failed(answer, code, what, hint)
 
 
 def failed(answer: Answer, code: int, what: str, hint: str = "") -> None:
-    """The two lines, below what had been told until then."""
+    """Assert that the command ended in an error of two lines, whatever it narrated before."""
     first, second, end = answer.err.split("\n")[-3:]
     assert (answer.code, answer.out, end) == (code, "", ""), answer
     assert first.startswith("contrast: error: ") and what in first, answer.err

@@ -1,4 +1,4 @@
-"""Runs in every state without training: a run directory as training would have left it, the same each time."""
+"""Runs in every state without training: run directories as training would leave them, the same each time."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ Kind = Literal[
     "finished", "running", "starting", "stopped", "resumed", "diverged", "failed", "killed", "silent", "empty"
 ]
 BEGIN = 1_795_000_000.0
-"""When every recorded run began, in seconds since the epoch."""
+"""The start of every recorded run, in seconds since the epoch."""
 
 _STEPS, _EVERY, _LOGGED = 600, 100, 10
 _BATCH = 64
 _DEAD = 2**30  # no system gives out a pid as large
 _ENDS: dict[Kind, int] = {"finished": _STEPS, "resumed": _STEPS, "stopped": 350, "diverged": 350, "failed": 350}
-_HALF = 350  # where runs are that have not come to their end
+_HALF = 350  # the step of runs that have not ended
 
 
 def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) -> Run:
-    """A run of the preset `starter` in that state; `settings` as train__lr=1e-3. `empty`: it has said nothing yet.
+    """A run of the preset `starter` in that state, with changes as train__lr=1e-3. An `empty` one has no event.
 
-    `running` and `starting` have this very process as the one that trains, `silent` one on another machine.
+    This process is the one that trains a `running` or `starting` run; a `silent` one trains on another machine.
     """
     run = runs.create(preset("starter", **settings), directory, name or f"starter-{kind}")
     writer = _writer(kind)
     if kind != "empty":
-        append(run, *_told(kind, run, writer))
+        append(run, *_events(kind, run, writer))
     if kind in ("running", "starting", "killed", "silent"):
         run.alive_path.write_bytes(msgspec.json.encode(writer))
-        age = 90 if kind == "silent" else -3600  # seconds; who lives has a heartbeat, however slow the test is
+        age = 90 if kind == "silent" else -3600  # seconds; a live run has a fresh heartbeat, however slow the test is
         os.utime(run.alive_path, (time.time() - age, time.time() - age))
     if kind in ("killed", "failed"):
         run.log_path.write_text("tokenising  4,096/4,096\nTraceback (most recent call last):\nMemoryError\n")
@@ -67,7 +67,7 @@ def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) ->
 
 
 def append(run: Run, *events: AnyEvent) -> None:
-    """Let a run say more."""
+    """Add events to a run."""
     with open(run.events_path, "ab") as file:
         file.writelines(map(encode, events))
 
@@ -83,7 +83,7 @@ def end(run: Run, score: float, status: str = "finished", code: int = 0, message
 
 
 def training(first: int, last: int) -> Iterator[AnyEvent]:
-    """What training says from one step to another, both included: it learns, more slowly as it goes on."""
+    """The events of training between two steps, both included: the loss falls, more and more slowly."""
     for step in range(first, last + 1):
         if step == 1 or step % _LOGGED == 0:
             yield stepped(step)
@@ -144,8 +144,8 @@ def evaluated(step: int, *, best: bool) -> Evaluated:
     )
 
 
-def _told(kind: Kind, run: Run, writer: Writer) -> Iterator[AnyEvent]:
-    """Everything that such a run has said."""
+def _events(kind: Kind, run: Run, writer: Writer) -> Iterator[AnyEvent]:
+    """Every event of a run of that kind."""
     if kind == "starting":
         return
     yield started(writer)
@@ -163,7 +163,7 @@ def _told(kind: Kind, run: Run, writer: Writer) -> Iterator[AnyEvent]:
 
 
 def started(writer: Writer, resumed_from: int | None = None) -> Started:
-    """The beginning of a run of 600 steps, or of its going on."""
+    """The start or resume of a run of 600 steps."""
     return Started(
         step=resumed_from or 0,
         time=_at(resumed_from or 0),
@@ -220,12 +220,12 @@ def _at(step: int) -> float:
 
 
 def _left(step: int) -> float:
-    """What is left to learn: 1 at the start, then less and less."""
+    """The share that is left to learn, 1 at the start."""
     return math.exp(-step / 120)
 
 
 def _noise(step: int, scale: float) -> float:
-    """A number within ± scale that looks like chance and is none."""
+    """A pseudo-random number within ± scale, a function of the step."""
     return scale * math.sin(12.9898 * step) * math.cos(4.1414 * step)
 
 

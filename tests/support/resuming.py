@@ -1,4 +1,4 @@
-"""Runs that were interrupted, beside ones that were not."""
+"""Runs that were interrupted, compared with runs that were not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assert_same(run: Run, undisturbed: Run) -> None:
 
 
 def story(run: Run) -> list[tuple[object, ...]]:
-    """What the events say of training, without times and speed; each step once."""
+    """What the events record of training, without times and speed; each step once."""
     by_step = {(type(e).__name__, e.step): e for e in run.events() if isinstance(e, Step | Evaluated)}
     return [
         (e.step, e.loss, e.lr, e.grad_norm, e.epoch) if isinstance(e, Step) else (e.step, e.spearman, e.best)
@@ -36,4 +36,4 @@ def story(run: Run) -> list[tuple[object, ...]]:
 
 
 class Killed(BaseException):
-    """Stands for a kill where another process would only cost time: nothing after it runs but `finally`."""
+    """A kill within this process, which saves the time of another one: nothing runs after it but `finally`."""

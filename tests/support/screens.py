@@ -1,4 +1,4 @@
-"""The app in tests: shown at a size, waited for, read as text and compared with what it looked like before."""
+"""The app in tests: shown at a size, waited for, read as text and compared with how it looked before."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from textual.app import App
 from textual.pilot import Pilot
 
 NARROW, WIDE = (80, 24), (140, 45)
-"""Columns and rows: panels stack in the one, and stand side by side in the other."""
+"""Columns and rows: panels are stacked in the first and side by side in the second."""
 
 _GOLDEN = Path(__file__).parents[1] / "tui" / "golden"
 _RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture clears the environment
 
 
 def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
-    """Run the app without a terminal, and a test body in it."""
+    """Run the app without a terminal, and the body of a test in it."""
 
     async def shown() -> None:
         async with app.run_test(size=size, notifications=True) as pilot:
@@ -28,11 +28,11 @@ def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: t
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Let the app go on until something holds; fails with what the screen shows if it never does."""
+    """Let the app run until a condition holds; fails with what the screen shows if it never does."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while not condition():
-        assert clock() < end, f"still not so after {seconds} s:\n{screen_text(pilot.app)}"
+        assert clock() < end, f"the condition does not hold after {seconds} s:\n{screen_text(pilot.app)}"
         await pilot.pause(0.05)
 
 
@@ -43,10 +43,10 @@ def screen_text(app: App[None]) -> str:
 
 
 def check_golden(name: str, text: str) -> None:
-    """Compare with tests/golden/NAME.txt. CONTRAST_GOLDEN=write renews it: look at the difference before committing."""
+    """Compare with tests/tui/golden/NAME.txt. CONTRAST_GOLDEN=write writes it again: look at the difference."""
     path = _GOLDEN / f"{name}.txt"
     if _RENEW:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    assert path.exists(), f"{path} is missing; CONTRAST_GOLDEN=write makes it"
-    assert text == path.read_text(encoding="utf-8"), f"not as in {path}; CONTRAST_GOLDEN=write renews it\n{text}"
+    assert path.exists(), f"{path} is missing; CONTRAST_GOLDEN=write writes it"
+    assert text == path.read_text(encoding="utf-8"), f"not as in {path}; CONTRAST_GOLDEN=write writes it again\n{text}"

@@ -1,4 +1,4 @@
-"""Small sets in the shapes of SentEval's files, and an encoder that needs no model."""
+"""Small STS sets in the formats of SentEval's files, and an encoder that needs no model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from contrastcli.evaluation.senteval import SUBSETS, StsTask
 from contrastcli.evaluation.sts import EXPECTED
 
 Row = tuple[str, str, str]
-"""First sentence, second sentence, gold as it stands in the file."""
+"""First sentence, second sentence, gold score as in the file."""
 
 
 class FakeEncoder:
-    """A fixed vector for each text, and the record of what was asked for."""
+    """A fixed vector for each text; `calls` records the texts of each call."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -30,16 +30,16 @@ class FakeEncoder:
         return np.array([vector_of(text) for text in texts], dtype=np.float32)  # (S, 3)
 
 
-_NUMBERS = itertools.count()
+_FINGERPRINTS = itertools.count()
 
 
 def subject(encode: Encode) -> Subject:
-    """A subject of its own: nothing that was measured of another is known of it."""
-    return Subject("fake", encode, "cls", fingerprint=str(next(_NUMBERS)))
+    """A subject with a fingerprint of its own, so that no cached result of another applies to it."""
+    return Subject("fake", encode, "cls", fingerprint=str(next(_FINGERPRINTS)))
 
 
 def measured(encode: Encode, folder: Path | None, *tasks: str) -> SuiteResult:
-    """The STS suite, all of it unless tasks are named."""
+    """Measure the STS suite: the tasks, or all of them."""
     return sts.measure(subject(encode), Options(data_dir=folder, tasks=tasks))
 
 

@@ -40,7 +40,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Tiny:
-    """Where it all lies. `data` maps a form of rows to its file; `dev` holds scored pairs."""
+    """The paths. `data` maps a form of rows to its file; `dev` holds scored pairs."""
 
     backbone: Path
     data: dict[str, Path]
@@ -74,7 +74,7 @@ class Tiny:
 
 
 def write_tiny(folder: Path) -> Tiny:
-    """Write backbone and data."""
+    """Write the backbone and the data."""
     draw = random.Random(5)
     texts = _texts(draw)
     labelled = [
@@ -163,7 +163,7 @@ def told(run: Run, kind: type[E]) -> list[E]:
 
 
 def train(run: Run, watch: Callable[[AnyEvent], object] = lambda event: None) -> Done:
-    """Train a run in this process, or go on with it; `watch` sees each event once it is written."""
+    """Train or resume a run in this process; `watch` gets each event once it is written."""
     from contrastcli.training import process
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
@@ -175,5 +175,5 @@ def train(run: Run, watch: Callable[[AnyEvent], object] = lambda event: None) ->
 
 
 def on_step(number: int, act: Callable[[], object]) -> Callable[[AnyEvent], object]:
-    """Something to do as soon as that step is logged."""
+    """A watcher that acts as soon as that step is logged."""
     return lambda event: act() if isinstance(event, Step) and event.step == number else None

@@ -1,4 +1,4 @@
-"""Trainers about to take their first step."""
+"""Trainers before their first step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 
 def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: object) -> Trainer:
-    """A trainer about to take its first step, on 16 rows."""
+    """A trainer before its first step, on batches of 16 rows."""
     plan = make_plan(tiny.config(objective, form, dev__data="none", **{"train__batch_size": 16} | changes))
     trainer = make_trainer(folder, plan, CPU, lambda event: None, lambda: False, World())
     trainer.encoder.train()

@@ -1,4 +1,4 @@
-"""Small transfer sets in the shapes of SentEval's files, and an encoder that half knows their classes."""
+"""Small transfer sets in the formats of SentEval's files, and an encoder that half knows their classes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ EXPECTED = {
 
 
 def measured(name: str, encode: HalfKnowing, folder: Path, *tasks: str) -> SuiteResult:
-    """A suite by its name, all of it unless tasks are named."""
+    """Measure a suite, by its name: the tasks, or all of them."""
     return suite(name).measure(subject(encode), Options(data_dir=folder, tasks=tasks))
 
 
