@@ -29,11 +29,11 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_encoding_and_training_are_measured_in_each_round(tiny: Tiny) -> None:
-    told: list[tuple[str, int, int]] = []
-    found = bench.bench(str(tiny.backbone), 2, lambda *words: told.append(words))
-    assert {one.what.split()[0].strip(",") for one in found} == {"encode", "train"}
-    assert all(len(one.ours) == 2 and min(one.ours) > 0 for one in found)
-    assert told == [(one.what, n, 2) for one in found for n in (1, 2)]
+    progress: list[tuple[str, int, int]] = []
+    measured = bench.bench(str(tiny.backbone), 2, lambda *words: progress.append(words))
+    assert {one.what.split()[0].strip(",") for one in measured} == {"encode", "train"}
+    assert all(len(one.ours) == 2 and min(one.ours) > 0 for one in measured)
+    assert progress == [(one.what, n, 2) for one in measured for n in (1, 2)]
 
 
 def test_a_ratio_is_that_of_the_medians() -> None:

@@ -25,7 +25,7 @@ SIMACE = {40: 0.75, 41: 0.78, 42: 0.76}
 
 
 def finished(folder: Path, name: str, score: float, status: str = "finished", **settings: object) -> Run:
-    """A run that says what came of it, without having been trained; `settings` as train__seed=1."""
+    """A run with a dev score that was never trained; `settings` as train__seed=1."""
     run = runs.create(config(**settings), folder, name)
     end(run, score, status)
     return run
@@ -33,12 +33,12 @@ def finished(folder: Path, name: str, score: float, status: str = "finished", **
 
 @pytest.fixture
 def six(tmp_path: Path) -> list[Run]:
-    """Three seeds of two methods, named in turns."""
-    found = []
-    for seed in SIMCSE:
-        for name, scores in (("simcse", SIMCSE), ("simace", SIMACE)):
-            found.append(finished(tmp_path, f"{name}-{seed}", scores[seed], objective__name=name, train__seed=seed))
-    return found
+    """Three seeds of two methods, by turns."""
+    return [
+        finished(tmp_path, f"{name}-{seed}", scores[seed], objective__name=name, train__seed=seed)
+        for seed in SIMCSE
+        for name, scores in (("simcse", SIMCSE), ("simace", SIMACE))
+    ]
 
 
 def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: list[Run]) -> None:
@@ -112,18 +112,18 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
 
 
 def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
-    found = compare(six, bootstrap=False, dev=None)
-    text = comparison.comparison(found, to_json=False)
+    compared = compare(six, bootstrap=False, dev=None)
+    text = comparison.comparison(compared, to_json=False)
     rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
-    assert found.welch["dev"].difference == pytest.approx(72 - 76 - 1 / 3)
+    assert compared.welch["dev"].difference == pytest.approx(72 - 76 - 1 / 3)
     test_line = text.splitlines()[-1].split()
     assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(
-        found.welch["dev"].p, abs=6e-4
+        compared.welch["dev"].p, abs=6e-4
     )
-    sides = json.loads(comparison.comparison(found, to_json=True))
-    assert sides["welch"]["dev"]["p"] == found.welch["dev"].p
+    sides = json.loads(comparison.comparison(compared, to_json=True))
+    assert sides["welch"]["dev"]["p"] == compared.welch["dev"].p
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
 
 
@@ -140,9 +140,9 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
         for lr, score in ((1e-5, 0.7), (3e-5, 0.8))
         for seed in (1, 2)
     ]
-    found = compare(chosen, bootstrap=False, dev=None)
-    assert comparison.comparison(found, to_json=False).splitlines()[-1].split()[-1] == "–"
-    assert json.loads(comparison.comparison(found, to_json=True))["welch"]["dev"]["p"] is None
+    compared = compare(chosen, bootstrap=False, dev=None)
+    assert comparison.comparison(compared, to_json=False).splitlines()[-1].split()[-1] == "–"
+    assert json.loads(comparison.comparison(compared, to_json=True))["welch"]["dev"]["p"] is None
 
 
 def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
@@ -154,12 +154,12 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     trained: Run, tiny: Tiny, tmp_path: Path
 ) -> None:
     other = shutil.copytree(trained.path, tmp_path / "other")
-    found = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
-    assert found.paired is not None and found.paired.data == str(tiny.dev)
-    assert (found.paired.found.difference, found.paired.found.p) == (0.0, 1.0)
-    text = comparison.comparison(found, to_json=False)
+    compared = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
+    assert compared.paired is not None and compared.paired.data == str(tiny.dev)
+    assert (compared.paired.found.difference, compared.paired.found.p) == (0.0, 1.0)
+    text = comparison.comparison(compared, to_json=False)
     assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
-    sides = json.loads(comparison.comparison(found, to_json=True))["bootstrap"]
+    sides = json.loads(comparison.comparison(compared, to_json=True))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
     assert sides["spearman"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
 

@@ -16,7 +16,7 @@ from support.command import Contrast
 def sources(contrast: Contrast, *words: str) -> dict[str, tuple[object, str]]:
     """Value and source of every setting, as `config show` has them."""
     settings = json.loads(contrast("config", "show", "--json", *words).out)["settings"]
-    return {key: (found["value"], found["source"]) for key, found in settings.items()}
+    return {key: (setting["value"], setting["source"]) for key, setting in settings.items()}
 
 
 def test_a_value_comes_from_the_highest_place_that_names_it(
@@ -40,11 +40,11 @@ def test_a_value_comes_from_the_highest_place_that_names_it(
 
 
 def test_data_and_dev_have_short_options(contrast: Contrast) -> None:
-    found = sources(contrast, "--data", "a.txt", "--dev", "none", "--objective", "simace", "--backbone", "b")
-    assert found["data.train"] == ("a.txt", "--data")
-    assert found["dev.data"] == ("none", "--dev")
-    assert found["objective.name"] == ("simace", "--objective")
-    assert found["model.backbone"] == ("b", "--backbone")
+    settings = sources(contrast, "--data", "a.txt", "--dev", "none", "--objective", "simace", "--backbone", "b")
+    assert settings["data.train"] == ("a.txt", "--data")
+    assert settings["dev.data"] == ("none", "--dev")
+    assert settings["objective.name"] == ("simace", "--objective")
+    assert settings["model.backbone"] == ("b", "--backbone")
 
 
 def test_settings_are_shown_with_their_places_and_symbols(contrast: Contrast) -> None:
@@ -78,7 +78,7 @@ def test_a_preset_is_shown_as_its_file(contrast: Contrast) -> None:
         assert shown == configs.preset_path(name).read_text(encoding="utf-8")
         answers = (contrast("config", "show", "--json", *at) for at in (("--preset", name), ("--config", "copy.toml")))
         shown_settings = [json.loads(answer.out)["settings"] for answer in answers]
-        first, second = ({key: found["value"] for key, found in some.items()} for some in shown_settings)
+        first, second = ({key: setting["value"] for key, setting in some.items()} for some in shown_settings)
         assert first == second
 
 
@@ -90,8 +90,8 @@ def test_every_setting_of_training_has_an_option(contrast: Contrast) -> None:
 
 
 def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> None:
-    found = json.loads(contrast("doctor", "--json").out)
-    assert {"contrast", "python", "torch", "device", "precision", "runs", "cache", "hub"} <= found.keys()
-    assert found["runs"] == "runs (writable)" and found["hub"].startswith("offline")
+    report = json.loads(contrast("doctor", "--json").out)
+    assert {"contrast", "python", "torch", "device", "precision", "runs", "cache", "hub"} <= report.keys()
+    assert report["runs"] == "runs (writable)" and report["hub"].startswith("offline")
     text = contrast("doctor").out
-    assert all(str(value) in text for value in found.values())
+    assert all(str(value) in text for value in report.values())

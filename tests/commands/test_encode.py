@@ -42,9 +42,9 @@ def test_sentences_of_stdin_become_vectors(contrast: Contrast) -> None:
 
 def test_half_precision_on_request_stays_near(contrast: Contrast) -> None:
     assert contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--precision", "bf16").code == 0
-    found, expected = np.load("v.npy"), contrastcli.load("tiny/backbone").encode(sentences())
-    assert found.dtype == np.float32 and not np.array_equal(found, expected)
-    assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+    vectors, expected = np.load("v.npy"), contrastcli.load("tiny/backbone").encode(sentences())
+    assert vectors.dtype == np.float32 and not np.array_equal(vectors, expected)
+    assert np.abs(vectors - expected).max() < 0.1 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize(

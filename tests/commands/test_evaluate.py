@@ -38,16 +38,16 @@ def test_scores_have_the_shape_that_scripts_rely_on(
     sts_files.write_published_counts(Path("data"))
     answer = contrast("eval", "simple", "--data-dir", "data", "--json", "--out", "out")
     assert answer.code == 0
-    found = json.loads(answer.out)
-    assert list(found) == ["model", "suites"] and found["model"] == "runs/simple"
-    sts = found["suites"]["sts"]
+    scores = json.loads(answer.out)
+    assert list(scores) == ["model", "suites"] and scores["model"] == "runs/simple"
+    sts = scores["suites"]["sts"]
     for task in TASKS:
         assert sts[task]["pairs"] == EXPECTED[task]
         for kind in ("all", "mean", "wmean"):
             assert sts[task][kind].keys() == {"spearman", "pearson"}
             assert all(0 < abs(value) <= 100 for value in sts[task][kind].values())
     assert sts["average"] == pytest.approx(sum(sts[task]["all"]["spearman"] for task in TASKS) / len(TASKS))
-    assert json.loads(Path("out/scores.json").read_text()) == found == run.scores()
+    assert json.loads(Path("out/scores.json").read_text()) == scores == run.scores()
     assert "STS12" in contrast("eval", "simple", "--data-dir", "data").out
     assert f"STS average        {sts['average']:.2f}" in contrast("runs", "show", "simple").out
 
@@ -63,8 +63,8 @@ def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contra
     write_all(Path("data"))
     shutil.rmtree("data/SICK")
     answer = contrast("eval", "tiny/backbone", "--data-dir", "data", "--json")
-    found = json.loads(answer.out)["suites"]["sts"]
-    assert answer.code == 3 and found["average"] is None and "STS12" in found and "SICK-R" not in found
+    scores = json.loads(answer.out)["suites"]["sts"]
+    assert answer.code == 3 and scores["average"] is None and "STS12" in scores and "SICK-R" not in scores
     failed(answer._replace(out=""), 3, "not measured: SICK-R", "--data-dir")
 
 

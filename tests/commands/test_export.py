@@ -57,9 +57,9 @@ def test_an_export_gives_the_same_vectors(tiny: Tiny, tmp_path: Path, pooling: P
 def test_sentence_transformers_computes_the_same(tiny: Tiny, tmp_path: Path, pooling: Pooling, full: bool) -> None:
     library = pytest.importorskip("sentence_transformers")
     export_model(str(model(tiny, tmp_path / "source", pooling, full=full)), tmp_path / "dest")
-    found = library.SentenceTransformer(str(tmp_path / "dest"), device="cpu").encode(TEXTS)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, load_encoder(tmp_path / "dest").encode(TEXTS), rtol=0, atol=5e-6)
+    vectors = library.SentenceTransformer(str(tmp_path / "dest"), device="cpu").encode(TEXTS)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, load_encoder(tmp_path / "dest").encode(TEXTS), rtol=0, atol=5e-6)
 
 
 def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(trained: Run, tmp_path: Path) -> None:
@@ -225,8 +225,8 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
     for texts in (TEXTS[:1], TEXTS[1:3], TEXTS, TEXTS[3:4]):
         encoded = tokenizer.encode_batch([prompt + text for text in texts])
         feed = {"input_ids": [e.ids for e in encoded], "attention_mask": [e.attention_mask for e in encoded]}
-        (found,) = session.run(None, {name: np.array(rows, dtype=np.int64) for name, rows in feed.items()})
-        np.testing.assert_allclose(found, load_encoder(source).encode(texts), rtol=0, atol=1e-5)
+        (vectors,) = session.run(None, {name: np.array(rows, dtype=np.int64) for name, rows in feed.items()})
+        np.testing.assert_allclose(vectors, load_encoder(source).encode(texts), rtol=0, atol=1e-5)
     assert "`model.onnx`" in (dest / "README.md").read_text() and (dest / "config.json").is_file()
 
 

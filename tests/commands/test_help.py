@@ -54,8 +54,8 @@ def examples(words: tuple[str, ...]) -> list[list[str]]:
     """The command lines in a help text, without what the shell does around them."""
     lines = (COMMANDS[words].help or "").splitlines()
     cut = (re.split(r" [|<>] ", line.strip())[0] for line in lines)
-    found = (re.search(r"^contrast .*|(?<=\$\()contrast [^)]*", line) for line in cut)
-    return [shlex.split(match[0])[1:] for match in found if match]
+    matches = (re.search(r"^contrast .*|(?<=\$\()contrast [^)]*", line) for line in cut)
+    return [shlex.split(match[0])[1:] for match in matches if match]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -63,9 +63,9 @@ def test_the_examples_of_help_parse(
     contrast: Contrast, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(click.Command, "invoke", lambda self, ctx: None)  # parsed, and not done
-    found = examples(words)
-    assert 2 <= len(found) <= 3
-    for example in found:
+    lines = examples(words)
+    assert 2 <= len(lines) <= 3
+    for example in lines:
         assert tuple(example[: len(words)]) == words
         assert contrast(*example) == (0, "", "")
         if "--preset" in example:

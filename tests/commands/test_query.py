@@ -28,17 +28,17 @@ def test_two_sentences_have_a_cosine_and_an_angle(contrast: Contrast) -> None:
     shown = contrast("query", first, second, *MODEL)
     degrees = math.degrees(math.acos(expected))
     assert shown.out.split()[:2] == [f"{expected:.4f}", f"{degrees:.1f}°"]
-    found = json.loads(contrast("query", first, second, *MODEL, "--json").out)
-    assert list(found) == ["a", "b", "cosine", "angle_deg", "model"]
-    assert (found["a"], found["b"], found["model"]) == (first, second, "tiny/backbone")
-    assert found["cosine"] == pytest.approx(expected, abs=1e-12)
-    assert found["angle_deg"] == pytest.approx(degrees, abs=1e-6)
-    assert found["cosine"] != round(found["cosine"], 6)
+    answer = json.loads(contrast("query", first, second, *MODEL, "--json").out)
+    assert list(answer) == ["a", "b", "cosine", "angle_deg", "model"]
+    assert (answer["a"], answer["b"], answer["model"]) == (first, second, "tiny/backbone")
+    assert answer["cosine"] == pytest.approx(expected, abs=1e-12)
+    assert answer["angle_deg"] == pytest.approx(degrees, abs=1e-6)
+    assert answer["cosine"] != round(answer["cosine"], 6)
 
 
 def test_a_sentence_is_at_no_angle_to_itself(contrast: Contrast) -> None:
-    found = json.loads(contrast("query", A, A, *MODEL, "--json").out)
-    assert (found["cosine"], found["angle_deg"]) == (1.0, 0.0)
+    answer = json.loads(contrast("query", A, A, *MODEL, "--json").out)
+    assert (answer["cosine"], answer["angle_deg"]) == (1.0, 0.0)
     assert contrast("query", A, A, *MODEL).out.split()[:2] == ["1.0000", "0.0°"]
 
 
@@ -47,9 +47,9 @@ def test_pairs_of_stdin_are_answered_in_their_order(contrast: Contrast) -> None:
     pairs = [(some[i * 7 % 150], some[i * 11 % 150]) for i in range(1203)]  # more than are read at once
     stdin = "".join(f"{a}\t{b}\n" for a, b in pairs).encode()
     answer = contrast("query", "-", *MODEL, "--json", stdin=stdin)
-    found = [json.loads(line) for line in answer.out.splitlines()]
-    assert [(line["a"], line["b"]) for line in found] == pairs
-    for line in found[:: len(found) // 5]:
+    answers = [json.loads(line) for line in answer.out.splitlines()]
+    assert [(line["a"], line["b"]) for line in answers] == pairs
+    for line in answers[:: len(answers) // 5]:
         assert line["cosine"] == pytest.approx(cosine(line["a"], line["b"]), abs=1e-5)
     assert len(contrast("query", "-", *MODEL, stdin=stdin).out.splitlines()) == len(pairs)
 
@@ -65,11 +65,11 @@ def test_the_nearest_of_a_corpus_are_found_and_its_vectors_kept(
     some = sentences()
     Path("corpus.txt").write_text("\n".join(some) + "\n")
     first = contrast("query", some[3], "--corpus", "corpus.txt", "-k", "4", *MODEL, "--json")
-    found = json.loads(first.out)["neighbours"]
+    nearest = json.loads(first.out)["neighbours"]
     by_hand = sorted(((cosine(some[3], text), -row, text) for row, text in enumerate(some, 1)), reverse=True)[:4]
-    assert [(line["row"], line["text"]) for line in found] == [(-row, text) for _, row, text in by_hand]
-    assert [line["cosine"] for line in found] == pytest.approx([c for c, _, _ in by_hand], abs=1e-5)
-    assert found[0]["angle_deg"] == pytest.approx(0, abs=0.1) and "encoding" in first.err
+    assert [(line["row"], line["text"]) for line in nearest] == [(-row, text) for _, row, text in by_hand]
+    assert [line["cosine"] for line in nearest] == pytest.approx([c for c, _, _ in by_hand], abs=1e-5)
+    assert nearest[0]["angle_deg"] == pytest.approx(0, abs=0.1) and "encoding" in first.err
     again = contrast("query", some[3], "--corpus", "corpus.txt", "-k", "4", *MODEL, "--json")
     assert (again.out, again.err) == (first.out, "")  # from the cache: nothing was encoded
     Path("corpus.txt").write_text("\n".join(some[:-1]) + "\n")

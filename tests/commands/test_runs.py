@@ -37,9 +37,9 @@ def test_runs_are_listed_the_newest_first(contrast: Contrast, runs_of_two: list[
         ["other", "finished", "4/4"],
         ["simple", "finished", "4/4"],
     ]
-    found = json.loads(contrast("runs", "list", "--json").out)
-    assert [run["name"] for run in found] == ["other", "simple"]
-    assert found[1]["best"] == runs_of_two[0].status().best and found[1]["path"] == "runs/simple"
+    listed = json.loads(contrast("runs", "list", "--json").out)
+    assert [run["name"] for run in listed] == ["other", "simple"]
+    assert listed[1]["best"] == runs_of_two[0].status().best and listed[1]["path"] == "runs/simple"
 
 
 def test_without_runs_the_list_says_how_to_make_one(contrast: Contrast) -> None:
@@ -51,9 +51,9 @@ def test_a_run_shows_its_status_checkpoints_and_settings(contrast: Contrast, run
     text = contrast("runs", "show", "sim").out
     for word in ("finished", "4 of 4", "best checkpoint", "last checkpoint", "train.lr", "0.001"):
         assert word in text
-    found = json.loads(contrast("runs", "show", "--json").out)
-    assert found["state"] == "finished" and found["settings"]["train.lr"] == 1e-3
-    assert found["checkpoints"] == {which: str(run.checkpoint(which)) for which in ("last", "best")}
+    shown = json.loads(contrast("runs", "show", "--json").out)
+    assert shown["state"] == "finished" and shown["settings"]["train.lr"] == 1e-3
+    assert shown["checkpoints"] == {which: str(run.checkpoint(which)) for which in ("last", "best")}
 
 
 def test_the_path_of_a_run_is_all_that_path_prints(contrast: Contrast, run: Run) -> None:
@@ -86,10 +86,10 @@ def test_pruning_frees_room_and_keeps_the_model(contrast: Contrast, run: Run) ->
 def test_runs_are_compared_by_what_differs_and_what_came_of_it(contrast: Contrast, runs_of_two: list[Run]) -> None:
     lines = {line.split()[0]: line.split()[1:] for line in contrast("compare", "simple", "other").out.splitlines()}
     assert lines["train.lr"] == ["0.001", "0.002"] and "train.seed" not in lines
-    found = json.loads(contrast("compare", "simple", "other", "--json").out)
-    assert found["settings"] == {"train.lr": [1e-3, 2e-3]}
-    assert [r["name"] for r in found["results"]] == ["simple", "other"]
-    assert found["results"][0]["dev"] == found["results"][1]["dev"] is not None
+    compared = json.loads(contrast("compare", "simple", "other", "--json").out)
+    assert compared["settings"] == {"train.lr": [1e-3, 2e-3]}
+    assert [r["name"] for r in compared["results"]] == ["simple", "other"]
+    assert compared["results"][0]["dev"] == compared["results"][1]["dev"] is not None
 
 
 def test_watching_an_ended_run_tells_it_and_ends_with_its_code(contrast: Contrast, run: Run) -> None:

@@ -56,11 +56,11 @@ def test_a_sweep_prints_its_table_and_tells_the_rest_on_stderr(contrast: Contras
     assert Path("runs/.gitignore").read_text() == "*\n"
 
     again = contrast("sweep", "--resume", "last", "--json")
-    found = json.loads(again.out)
-    assert (again.code, found["name"], found["seeds"], len(launched)) == (0, "mine", [42, 43], 4)
-    assert [cell["settings"] for cell in found["cells"]] == [{"objective.tau": 0.05}, {"objective.tau": 0.07}]
+    sweep = json.loads(again.out)
+    assert (again.code, sweep["name"], sweep["seeds"], len(launched)) == (0, "mine", [42, 43], 4)
+    assert [cell["settings"] for cell in sweep["cells"]] == [{"objective.tau": 0.05}, {"objective.tau": 0.07}]
     best = [100 * (Run(Path("runs") / name).status().best or 0) for name in launched]
-    assert [value for cell in found["cells"] for value in cell["scores"]["dev"]["values"]] == best
+    assert [value for cell in sweep["cells"] for value in cell["scores"]["dev"]["values"]] == best
     assert contrast("compare", *launched).out.splitlines()[0].split() == [launched[0], launched[2]]
 
 

@@ -32,14 +32,14 @@ def test_training_prints_its_run_on_stdout_and_tells_the_rest_on_stderr(contrast
 
 
 def test_a_run_s_name_is_a_backbone(contrast: Contrast, run: Run) -> None:
-    found = json.loads(contrast(*train(*LABELLED, "--backbone", run.name, "--dry-run", "--json")).out)
-    assert found["settings"]["model.backbone"]["value"] == str(run.path)
+    preview = json.loads(contrast(*train(*LABELLED, "--backbone", run.name, "--dry-run", "--json")).out)
+    assert preview["settings"]["model.backbone"]["value"] == str(run.path)
 
 
 def test_a_run_s_name_is_a_teacher(contrast: Contrast, run: Run) -> None:
     words = ("--objective", "rankcse", "--teachers", f"{run.name}:cls=0.4,tiny/backbone")
-    found = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
-    assert found["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
+    preview = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
+    assert preview["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
 
 
 def test_json_prints_the_bytes_of_the_events_and_nothing_else(contrast: Contrast) -> None:
@@ -56,15 +56,15 @@ def test_a_dry_run_shows_settings_rows_and_costs_and_makes_no_run(
 
     monkeypatch.setattr(folder, "load_backbone", None)  # whoever loads weights fails
     text = contrast(*train(*LABELLED, "--dry-run"))
-    found = json.loads(contrast(*train(*LABELLED, "--dry-run", "--json")).out)
+    preview = json.loads(contrast(*train(*LABELLED, "--dry-run", "--json")).out)
     assert text.code == 0 and not Path("runs").exists()
-    assert found["settings"]["train.batch_size"] == {"value": 8, "source": "--batch-size"}
-    assert found["settings"]["train.warmup"] == {"value": 0.0, "source": "default"}
+    assert preview["settings"]["train.batch_size"] == {"value": 8, "source": "--batch-size"}
+    assert preview["settings"]["train.warmup"] == {"value": 0.0, "source": "default"}
     first = [json.loads(line) for line in Path("tiny/labelled.jsonl").read_text().splitlines()[:3]]
     wanted = [{"anchor": r["premise"], "positive": r["hypothesis"], "label": r["label"]} for r in first]
-    assert found["rows"][0] == wanted[0] and len(found["rows"]) == 3
-    assert {row["label"] for row in found["rows"]} <= {"entailment", "contradiction"}
-    facts = {key: found[key] for key in ("steps", "sentences_per_step", "negatives_per_anchor", "dev_pairs")}
+    assert preview["rows"][0] == wanted[0] and len(preview["rows"]) == 3
+    assert {row["label"] for row in preview["rows"]} <= {"entailment", "contradiction"}
+    facts = {key: preview[key] for key in ("steps", "sentences_per_step", "negatives_per_anchor", "dev_pairs")}
     assert facts == {"steps": 2, "sentences_per_step": 16, "negatives_per_anchor": 14, "dev_pairs": 30}
     for word in ("train.batch_size", "--batch-size", wanted[0]["anchor"], "negatives per anchor", "14", "disk"):
         assert word in text.out

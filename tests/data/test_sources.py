@@ -120,7 +120,7 @@ def test_triplets_and_labelled_pairs_become_pairs(files: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("form", "needs", "found", "remedy"),
+    ("form", "needs", "holds", "remedy"),
     [
         ("sentences", ("labelled",), "sentences in the columns text", "triplets"),
         ("pairs", ("labelled",), "pairs (anchor, positive) in the columns anchor, positive", "triplets"),
@@ -129,12 +129,12 @@ def test_triplets_and_labelled_pairs_become_pairs(files: dict[str, str]) -> None
     ],
 )
 def test_what_cannot_be_had_is_said_with_what_would_do(
-    files: dict[str, str], form: str, needs: tuple[catalogue.Form, ...], found: str, remedy: str
+    files: dict[str, str], form: str, needs: tuple[catalogue.Form, ...], holds: str, remedy: str
 ) -> None:
     with pytest.raises(DataError) as caught:
         load_examples(Data(train=files[form]), needs, ())
     assert caught.value.what.startswith(f"the objective needs {needs[0]}")
-    assert f"; {files[form]} holds {found}" in caught.value.what
+    assert f"; {files[form]} holds {holds}" in caught.value.what
     assert remedy in caught.value.hint and "by themselves" in caught.value.hint
 
 
