@@ -494,6 +494,33 @@ def doctor(directory: Path, json: bool) -> None:
     _print(results.facts(examine(directory), json))
 
 
+@cli.command("help")
+@click.argument("words", nargs=-1, metavar="[TOPIC|COMMAND]")
+@click.pass_context
+def help_(ctx: click.Context, words: Sequence[str]) -> None:
+    """Topics to read, and the options of commands.
+
+    \b
+    contrast help
+    contrast help data
+    contrast help runs prune
+    """
+    from contrastcli.commands import help as topics
+
+    if not words:
+        _print(topics.overview(ctx.make_formatter()))
+    elif len(words) == 1 and words[0] in topics.topics():
+        _print(topics.topic(words[0], ctx.make_formatter(), {"screens": _screens}))
+    else:
+        _print(topics.command(words, ctx.find_root()))
+
+
+def _screens() -> Sequence[tuple[str, str]]:
+    from contrastcli.tui import manual
+
+    return manual.screens()
+
+
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
     try:

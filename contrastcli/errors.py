@@ -1,17 +1,19 @@
-"""One error type, what went wrong and how to mend it, and the exit codes.
-
-ContrastError            1  failed: not writable, locked by another writer, disk full
-├── UsageError           2  a bad value, key, preset or combination
-├── DataError            3  data, model or run missing, malformed or unsuitable
-├── DivergedError        4  the loss or a gradient is not a number
-└── InterruptedEarly   130  interrupted before anything was saved
-"""
+"""One error type, what is wrong and what to do about it, and the exit codes."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
+
+EXIT_CODES: Mapping[int, str] = {
+    0: "done, or stopped and saved",
+    1: "failed: not writable, disk full, locked by another writer, or anything unexpected",
+    2: "a bad value, key, preset or combination",
+    3: "data, model or run missing, malformed or unsuitable; an evaluation without all of its sets, after the rest",
+    4: "diverged: the batch is written down and the last good checkpoint kept",
+    130: "interrupted before anything was saved",
+}
 
 
 class ContrastError(Exception):

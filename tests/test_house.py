@@ -196,6 +196,11 @@ def after(*words: str) -> set[str]:
         ("runs",),
         ("config",),
         ("config", "path"),
+        ("help",),
+        ("help", "data"),
+        ("help", "runs"),
+        ("help", "settings"),
+        ("help", "train"),
     ],
 )
 def test_commands_that_compute_nothing_load_nothing_heavy(words: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from contrastcli.settings.catalogue import Form
 _ENTAILMENT, _, _CONTRADICTION = range(3)
 _SCORES = (1.0, 0.5, 0.0)  # of a held-out pair, by its label
 
-_BECOMES: Mapping[Form, tuple[Form, ...]] = {
+BECOMES: Mapping[Form, tuple[Form, ...]] = {
     "triplets": ("labelled", "pairs", "sentences"),
     "labelled": ("triplets", "pairs", "sentences"),
     "pairs": ("sentences",),
@@ -26,7 +26,7 @@ _BECOMES: Mapping[Form, tuple[Form, ...]] = {
 
 def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
     """The forms of `needs` that rows of `form` can become, the one that keeps most first."""
-    return [form] if form in needs else [target for target in _BECOMES[form] if target in needs]
+    return [form] if form in needs else [target for target in BECOMES[form] if target in needs]
 
 
 def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], columns: Iterable[str] = ()) -> Examples:

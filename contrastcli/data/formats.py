@@ -1,13 +1,5 @@
 """Files into named columns, read strictly: whatever is wrong is named by file and line.
 
-.txt    one sentence a line
-.csv    comma-separated with standard quoting; the first line names the columns
-.tsv    tab-separated, quotes are literal; the first line names the columns
-.jsonl  one object a line, all with the same keys
-.json   a list of objects, or {"data": [...]}
-        each of these also compressed, as .gz
-.parquet
-
 Two published forms go by their content whatever they are called: STS-B (tabs, no header) and SICK (tabs, in a .txt).
 """
 
@@ -29,9 +21,17 @@ from typing import BinaryIO, Protocol, cast
 
 from contrastcli.errors import DataError
 
-FORMATS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".parquet")
+FORMATS: Mapping[str, str] = {
+    ".txt": "one sentence a line",
+    ".csv": "comma-separated with standard quoting; the first line names the columns",
+    ".tsv": "tab-separated, quotes are literal; the first line names the columns",
+    ".jsonl": "one object a line, all with the same keys",
+    ".json": 'a list of objects, or {"data": [...]}',
+    ".parquet": "columns by name",
+}
+"""What a file holds, by the end of its name; each but parquet also compressed, as .gz."""
 
-_KNOWN = "known: .txt .csv .tsv .jsonl .json, .gz of each, and .parquet"
+_KNOWN = f"known: {' '.join(FORMATS)}, and .gz of each but .parquet"
 
 Cell = object
 """What a file holds in one place: text from most, numbers and null as well from JSON and parquet."""

@@ -42,7 +42,7 @@ LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NO_GOLD = {"-", "-1"}  # how SNLI and MNLI mark a row whose annotators disagreed
 
-_SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
+SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
     ("scored", ("anchor", "positive", "score")),
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),
@@ -109,7 +109,7 @@ def shape(roles: Mapping[Role, str], table: Table, source: str) -> tuple[Shape, 
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
         raise DataError(what, f"say which: --columns sentence={roles['sentence']}")
-    for form, needed in _SHAPES:
+    for form, needed in SHAPES:
         if all(role in roles for role in needed):
             return form, {role: roles[role] for role in needed}
     have = ", ".join(f"'{column}'" for column in table.columns)

@@ -9,14 +9,7 @@ from contrastcli.settings.config import Pooling
 
 
 def pool(hidden: Hidden, mask: Tensor, pooling: Pooling) -> Tensor:
-    """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens.
-
-    - `cls`: the first token (SimCSE, SimACE).
-    - `mean`: all real tokens, CLS and SEP included (SBERT, PairSupCon).
-    - `mean-no-cls`: real tokens but the first, SEP included (Liao).
-    - `first-last`: mean of the embedding layer and the last layer (the untrained baseline of SimACE's Table 1).
-    - `last-mean`: mean of the last two layers.
-    """
+    """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens."""
     if pooling == "cls":
         return hidden.last[:, 0].float()
     if pooling == "first-last":

@@ -27,6 +27,15 @@ FOLDER_FILE = "contrast.toml"
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean"]
 
+POOLINGS: Mapping[Pooling, str] = {
+    "cls": "the first token (SimCSE, SimACE)",
+    "mean": "the mean of all tokens, CLS and SEP included (SBERT, PairSupCon)",
+    "mean-no-cls": "the mean of all tokens but the first, SEP included (Liao)",
+    "first-last": "the mean of the embedding layer and the last layer (the untrained baseline of SimACE's Table 1)",
+    "last-mean": "the mean of the last two layers",
+}
+"""What each pooling takes of the real tokens of a text."""
+
 
 class Model(Section, frozen=True, kw_only=True):
     """The encoder: backbone, pooling and head."""

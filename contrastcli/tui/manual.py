@@ -1,0 +1,41 @@
+"""The screens and their keys, to read outside the app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from textual.binding import Binding, BindingType
+from textual.keys import format_key
+
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.evaluate.screen import EvaluateScreen
+from contrastcli.tui.live.screen import LiveScreen
+from contrastcli.tui.query.screen import QueryScreen
+from contrastcli.tui.runs.screen import RunsScreen
+from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.setup.screen import SetupScreen
+from contrastcli.tui.widgets import SCREENS
+
+Rows = Sequence[tuple[str, str]]
+
+
+def screens() -> Rows:
+    """Every screen with what it shows, each followed by its keys; those that every screen has come last."""
+    classes = (SetupScreen, LiveScreen, RunsScreen, EvaluateScreen, QueryScreen)
+    rows = [row for screen in classes for row in _screen(screen)]
+    return [*rows, ("All screens", ""), *_keys([*ModeScreen.BINDINGS, *ContrastApp.BINDINGS])]
+
+
+def _screen(screen: type[ModeScreen]) -> Rows:
+    number = list(SCREENS).index(screen.mode) + 1
+    return [(f"{number} {SCREENS[screen.mode]}", " ".join(screen.help_text.split())), *_keys(screen.BINDINGS)]
+
+
+def _keys(bindings: Iterable[BindingType]) -> Rows:
+    """What is said of each key; keys that do the same stand together."""
+    keys: dict[str, list[str]] = {}
+    for binding in bindings:
+        if isinstance(binding, Binding):
+            names = binding.key_display or " ".join(map(format_key, binding.key.split(",")))
+            keys.setdefault(binding.tooltip or binding.description, []).append(names)
+    return [(f"  {' '.join(dict.fromkeys(names))}", words) for words, names in keys.items()]

@@ -1,0 +1,119 @@
+"""`contrast help`: what a topic must mention, how it reads in a terminal, and where a command's help is."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+
+from contrastcli import errors
+from contrastcli.commands import help as topics
+from contrastcli.data import formats, roles
+from contrastcli.runs import status
+from contrastcli.runs.directory import Run
+from contrastcli.settings import config
+from contrastcli.tui.widgets import SCREENS
+from support.command import Contrast
+
+NAMES = sorted(topics.topics())
+EXAMPLE = re.compile(r"^ .*$", re.M)
+"""A line that is shown as it stands: a command, a file."""
+
+
+def error_codes(kind: type[errors.ContrastError] = errors.ContrastError) -> set[int]:
+    """The codes of an error and of all that derive from it."""
+    return {kind.code}.union(*(error_codes(child) for child in kind.__subclasses__()))
+
+
+def words(contrast: Contrast, topic: str) -> str:
+    """A topic on one line, so that a phrase is found wherever it was wrapped."""
+    return " ".join(contrast("help", topic).out.split())
+
+
+def test_help_lists_every_topic_on_a_line_of_its_own(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = contrast("help")
+    assert shown.code == 0
+    for name, line in topics.topics().items():
+        assert re.search(rf"^{name} +{re.escape(line)}$", shown.out, re.M), name
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_topic_is_plain_text_as_wide_as_the_terminal(
+    name: str, columns: int, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = contrast("help", name)
+    assert shown.code == 0 and shown.err == ""
+    assert " ".join(shown.out.split()).startswith(topics.topics()[name])
+    assert "\x1b" not in shown.out and not re.search(r"\{\w+\}", shown.out)
+    assert max(map(len, EXAMPLE.sub("", shown.out).splitlines())) <= columns
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_prose_of_a_topic_repeats_no_number(name: str) -> None:
+    prose = EXAMPLE.sub("", (topics.FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
+    assert re.findall(r"(?<![\w-])\d[\d.]*(?!\w)", prose) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "mentioned"),
+    [
+        ("data", [*formats.FORMATS, *roles.NAMES, *roles.LABELS, *(shape for shape, _ in roles.SHAPES)]),
+        ("exit-codes", [*map(str, errors.EXIT_CODES), *errors.EXIT_CODES.values()]),
+        ("models", get_args(config.Pooling)),
+        ("own-objective", ["needs", "loss", "heads", "labels", "views", "rows", *(shape for shape, _ in roles.SHAPES)]),
+        ("python", ["contrastcli.load", "model.encode"]),
+        ("runs", [*get_args(status.State), *config.RESUMABLE]),
+        ("settings", [config.OBJECTIVE.key, *(f"{s.key} " for s in config.all_settings().values())]),
+        ("app", SCREENS.values()),
+    ],
+)
+def test_a_topic_mentions_all_that_there_is(name: str, mentioned: list[str], contrast: Contrast) -> None:
+    shown = words(contrast, name)
+    assert [word for word in mentioned if word not in shown] == []
+
+
+def test_a_topic_on_runs_names_the_files_of_one(contrast: Contrast, run: Run) -> None:
+    shown = contrast("help", "runs").out
+    assert [path.name for path in run.path.iterdir() if path.name not in shown] == []
+
+
+def test_every_error_has_an_exit_code_that_is_explained() -> None:
+    assert error_codes() | {0} == set(errors.EXIT_CODES)
+
+
+def test_a_setting_shows_its_bounds_unit_and_default(contrast: Contrast) -> None:
+    shown = words(contrast, "settings")
+    assert "train.lr peak learning rate of the encoder (a number above 0 and at most 10; default 3e-05)" in shown
+    assert "dev.every steps between evaluations (a whole number at least 1, in steps; default 125)" in shown
+    assert "train.schedule rate after warm-up (one of constant, cosine, linear; default linear)" in shown
+
+
+def test_a_key_of_the_app_is_listed_under_its_screen(contrast: Contrast) -> None:
+    shown = contrast("help", "app").out
+    setup, live = shown.index("1 Setup"), shown.index("2 Live")
+    assert re.search(r"^  s +train this$", shown[setup:live], re.M)
+    assert re.search(r"^  q ctrl\+q +leave the app", shown, re.M)
+
+
+@pytest.mark.parametrize("command", [("train",), ("query",), ("runs", "prune"), ("help",)])
+def test_the_help_of_a_command_is_that_of_its_option(command: tuple[str, ...], contrast: Contrast) -> None:
+    assert contrast("help", *command).out == contrast(*command, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        (("dota",), "did you mean 'data'?"),
+        (("exitcodes",), "did you mean 'exit-codes'?"),
+        (("quary",), "did you mean 'query'?"),
+        (("runs", "prunes"), "did you mean 'prune'?"),
+    ],
+)
+def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], hint: str, contrast: Contrast) -> None:
+    shown = contrast("help", *asked)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err == f"contrast: error: there is no help on '{' '.join(asked)}'\nhint: {hint}\n"
