@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import get_args
 
+import click
 import pytest
 
 from contrastcli import errors
@@ -56,6 +58,14 @@ def test_a_topic_is_plain_text_as_wide_as_the_terminal(
 def test_the_prose_of_a_topic_repeats_no_number(name: str) -> None:
     prose = EXAMPLE.sub("", (topics.FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
     assert re.findall(r"(?<![\w-])\d[\d.]*(?!\w)", prose) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(click.Command, "invoke", lambda self, ctx: None)  # parsed, and not done
+    text = (topics.FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    for line in re.findall(r"^ +contrast (.*?)(?:   .*| > .*)?$", text, re.M):
+        assert contrast(*shlex.split(line)) == (0, "", ""), line
 
 
 @pytest.mark.parametrize(
