@@ -18,8 +18,9 @@ import click
 from contrastcli import __version__, options
 from contrastcli.commands.evaluate import Measuring, check_folder, check_whole, measure, save
 from contrastcli.runs import directory as runs
-from contrastcli.settings import config
+from contrastcli.settings import config, presets
 from contrastcli.show import console, results, settings
+from contrastcli.show import presets as shown_presets
 from contrastcli.show.format import size
 from contrastcli.show.runs import run_details, run_list
 
@@ -382,8 +383,8 @@ def export(
         click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
 
-@cli.group()
-def presets() -> None:
+@cli.group("presets")
+def presets_group() -> None:
     """The published settings that come with contrast.
 
     \b
@@ -392,7 +393,7 @@ def presets() -> None:
     """
 
 
-@presets.command("list")
+@presets_group.command("list")
 @options.as_json
 def list_presets(json: bool) -> None:
     """All presets, those of sweeps last.
@@ -401,24 +402,19 @@ def list_presets(json: bool) -> None:
     contrast presets list
     contrast presets list --json
     """
-    from contrastcli.runs import sweeps as grid
-
-    names = [*config.preset_names(), *grid.preset_names()]
-    _print(settings.presets({name: grid.preset_path(name) for name in names}, json))
+    _print(shown_presets.listing(json))
 
 
-@presets.command("show")
+@presets_group.command("show")
 @click.argument("name")
 def show_preset(name: str) -> None:
-    """The file of a preset, to read or to copy.
+    """A preset as a file to copy, with published results and memory.
 
     \b
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
     """
-    from contrastcli.runs import sweeps as grid
-
-    click.echo(grid.preset_path(name).read_text(encoding="utf-8"), nl=False)
+    _print(shown_presets.preset(presets.find(name)))
 
 
 @cli.group("config")

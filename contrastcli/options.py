@@ -17,7 +17,8 @@ import click
 
 from contrastcli.commands.evaluate import Measuring
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
-from contrastcli.settings import config
+from contrastcli.settings import config, presets
+from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting
 from contrastcli.show import console
 
@@ -179,11 +180,21 @@ def flag_layer(assignments: Sequence[str], flags: Mapping[str, str | None]) -> c
 
 def resolve(job: Job) -> config.Config:
     """The settings of a job. Raises UsageError and DataError."""
+    preset = _preset(job)
+    if preset.grid or preset.seeds > 1:
+        raise UsageError(
+            f"'{preset.name}' is a grid of runs", "train it with contrast sweep, or choose a preset of a run"
+        )
+    return config.resolve([*presets.stack(preset), job.typed])
+
+
+def _preset(job: Job) -> Preset:
+    """What is chosen by --preset or --config. Raises UsageError and DataError."""
     if job.preset is not None and job.file:
         raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
-    named = [] if job.preset is None else [config.file_layer(config.preset_path(job.preset), f"preset {job.preset}")]
-    named += [config.file_layer(job.file)] if job.file else []
-    return config.resolve([*config.standing_layers(), *named, config.environment_layer(os.environ), job.typed])
+    if job.preset is not None:
+        return presets.find(job.preset)
+    return presets.read(job.file) if job.file else Preset()
 
 
 def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
@@ -194,9 +205,9 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
             raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
         return grid.find(job.resume, directory)
-    known = grid.published(job.preset)
-    points = {key: tuple(values) for key, values in known.grid.items()} | grid.parse(axes, job.typed)
-    return grid.make(grid.layers(known, job.file), job.typed, points, job.seeds or known.seeds, job.name, directory)
+    preset = _preset(job)
+    points = {**preset.grid, **grid.parse(axes, job.typed)}
+    return grid.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
 
 def check_training(job: Job, detach: bool) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from contrastcli import errors
 from contrastcli.cli import cli
 from contrastcli.evaluation.suites import SUITES
-from contrastcli.runs import sweeps as grid
-from contrastcli.settings import config
+from contrastcli.settings import presets
 from contrastcli.tui.widgets import SCREENS
 
 ROOT = Path(__file__).parent.parent
@@ -31,11 +30,11 @@ def test_every_preset_is_named() -> None:
     rows = [line.split("|")[1] for line in section("Presets").splitlines() if line.startswith("| `")]
     named = {name for row in rows for quoted in re.findall(r"`([^`]+)`", row) for name in expanded(quoted)}
     named |= {f"pairsupcon-{size}-stsb-dev" for size in ("distil", "base", "large")}
-    assert named - {"-stsb-dev"} - {n for n in named if n.startswith("-")} == set(config.preset_names())
+    assert named - {"-stsb-dev"} - {n for n in named if n.startswith("-")} == set(presets.names())
 
 
 def test_every_sweep_preset_is_named() -> None:
-    assert set(grid.preset_names()) <= set(re.findall(r"`([\w-]+)`", section("Evaluation")))
+    assert set(presets.sweep_names()) <= set(re.findall(r"`([\w-]+)`", section("Evaluation")))
 
 
 def test_every_suite_is_named() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import contrastcli
-from contrastcli.settings import config
+from contrastcli.settings import config, presets
 
 
 def examine(runs_dir: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "runs": f"{runs_dir} ({_writable(runs_dir)})",
         "cache": f"{config.cache_dir()} ({_writable(config.cache_dir())})",
         "user settings": f"{config.user_file()} ({'present' if config.user_file().is_file() else 'none'})",
-        "presets": f"{config.presets_dir()} ({len(config.preset_names())})",
+        "presets": f"{presets.folder()} ({len(presets.names())})",
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "asked when a name needs it",
         "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',
     }

@@ -8,6 +8,7 @@ import torch
 
 from contrastcli.errors import UsageError
 from contrastcli.model.encoder import Precision
+from contrastcli.settings.memory import CUDA_BUDGET
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -42,7 +43,7 @@ def _cpu_has_bf16(device: torch.device) -> bool:
 
 def default_budget(device: torch.device) -> int:
     """Tokens whose graph is kept at once: what keeps the device busy while a base-sized encoder fits its memory."""
-    return 65_536 if device.type == "cuda" else 4_096
+    return CUDA_BUDGET if device.type == "cuda" else 4_096
 
 
 def memory_mb(device: torch.device) -> float:

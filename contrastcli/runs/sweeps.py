@@ -8,12 +8,10 @@ runs/
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import tomli_w
@@ -23,13 +21,11 @@ from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.presets import Grid
 from contrastcli.settings.setting import Value
 
 SUFFIX = ".sweep.toml"
 SEED = "train.seed"
-
-Grid = Mapping[str, tuple[Value, ...]]
-"""Values by setting."""
 
 
 @dataclass(frozen=True)
@@ -104,56 +100,6 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
     settings: dict[str, Value]
 
 
-class Published(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A grid of a paper: the run preset beneath it, what it sets for all cells, and how many seeds."""
-
-    preset: str | None = None
-    seeds: int = 1
-    settings: dict[str, Value] = {}
-    grid: dict[str, tuple[Value, ...]] = {}
-
-
-_File = TypeVar("_File", _Stored, Published)
-
-
-def presets_dir() -> Path:
-    """The sweep presets, beside those of runs."""
-    return configs.presets_dir() / "sweeps"
-
-
-def preset_names() -> list[str]:
-    """All sweep presets, by name."""
-    return sorted(path.stem for path in presets_dir().glob("*.toml"))
-
-
-def preset_path(name: str) -> Path:
-    """The file of a sweep preset or a run preset. Raises UsageError for an unknown one."""
-    if name in preset_names():
-        return presets_dir() / f"{name}.toml"
-    if name in configs.preset_names():
-        return configs.preset_path(name)
-    raise UsageError(f"there is no preset '{name}'", nearest(name, [*preset_names(), *configs.preset_names()]))
-
-
-def published(name: str | None) -> Published:
-    """A sweep preset, or a run preset with no grid yet; without a name, nothing. Raises UsageError."""
-    if name is None:
-        return Published()
-    path = preset_path(name)
-    return _read(path, Published) if path.parent == presets_dir() else Published(name)
-
-
-def layers(known: Published, file: Path | None) -> list[Layer]:
-    """Every layer below the flags."""
-    if known.preset is not None and file:
-        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
-    named = [configs.file_layer(file)] if file else []
-    if known.preset is not None:
-        named.append(configs.file_layer(configs.preset_path(known.preset), f"preset {known.preset}"))
-    named.append(Layer(known.settings, dict.fromkeys(known.settings, "sweep preset")))
-    return [*configs.standing_layers(), *named, configs.environment_layer(os.environ)]
-
-
 def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ...]]:
     """`objective.tau=0.05,0.06` and so on as values by setting.
 
@@ -165,8 +111,6 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         key = key.strip()
         if not equals or not values.strip():
             raise UsageError(f"--grid {assignment} has no values", "write --grid section.key=value,value")
-        if key == SEED:
-            raise UsageError("a grid has no seeds", "give their number, --seeds N, and the first one, --seed S")
         if key in typed.values:
             raise UsageError(f"{key} is in the grid and given for all cells ({typed.sources[key]})", "leave one out")
         found[key] = tuple(_parsed(key, value, f"--grid {key}") for value in values.split(","))
@@ -185,6 +129,8 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
 
     Raises UsageError before anything is written.
     """
+    if SEED in grid:
+        raise UsageError("a grid has no seeds", "give their number, --seeds N, and the first one, --seed S")
     # A grid over objectives resets what their settings inherit, and keeps what was typed.
     fixed = {key: (value,) for key, value in _typed(typed).items() if key.startswith("objective.")}
     rest = {key: value for key, value in typed.values.items() if key not in fixed}
@@ -244,12 +190,9 @@ def find(word: str, directory: Path) -> Sweep:
         raise DataError(f"there is no sweep '{word}' in {directory}", hint)
     if len(named) > 1:
         raise DataError(f"'{word}' means {len(named)} sweeps", f"say which: {', '.join(named[:20])}")
-    stored = _read(directory / f"{named[0]}{SUFFIX}", _Stored)
-    return Sweep(named[0], stored.grid, stored.seeds, stored.settings)
-
-
-def _read(path: Path, kind: type[_File]) -> _File:
+    path = directory / f"{named[0]}{SUFFIX}"
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=kind)
+        stored = msgspec.toml.decode(path.read_bytes(), type=_Stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None
+    return Sweep(named[0], stored.grid, stored.seeds, stored.settings)

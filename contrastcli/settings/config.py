@@ -6,13 +6,12 @@ Values are stacked in layers, later ones above: defaults, the user's file, `cont
 
 from __future__ import annotations
 
-import itertools
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import tomli_w
@@ -269,14 +268,22 @@ def _check_bounds(config: Config) -> None:
 
 def file_layer(path: Path, label: str = "") -> Layer:
     """The settings of a TOML file. Raises DataError if it cannot be read, UsageError if it is not TOML."""
-    label = label or str(path)
+    return table_layer(read_toml(path), label or str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file of settings. Raises DataError if it cannot be read, UsageError if it is not TOML."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}", "see contrast presets show starter for the form") from None
+
+
+def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
+    """The settings of a file's sections. Raises UsageError for a value outside a section."""
     named: dict[str, object] = {}
     for section, table in tables.items():
         if not isinstance(table, dict):
@@ -322,27 +329,3 @@ def state_dir() -> Path:
     import platformdirs
 
     return Path(os.environ.get("CONTRAST_STATE") or platformdirs.user_state_dir("contrast"))
-
-
-def presets_dir() -> Path:
-    """The presets: inside the installed package, or beside it in a checkout."""
-    installed = Path(__file__).parents[1] / "presets"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "presets"
-
-
-def preset_names() -> list[str]:
-    """All presets, by name."""
-    return sorted(path.stem for path in presets_dir().glob("*.toml"))
-
-
-def preset_path(name: str) -> Path:
-    """The file of a preset. Raises UsageError for an unknown one."""
-    if name not in preset_names():
-        raise UsageError(f"there is no preset '{name}'", nearest(name, preset_names()))
-    return presets_dir() / f"{name}.toml"
-
-
-def preset_header(path: Path) -> list[str]:
-    """The comment lines that open a preset: what it is, its paper and table, expected scores, hardware."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [line.lstrip("# ") for line in itertools.takewhile(lambda line: line.startswith("#"), lines)]

@@ -1,8 +1,8 @@
-"""What the papers report, to put beside a result: the tables of published.toml."""
+"""What the papers report: the tables of published.toml, and which of their rows belong to a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,10 +13,10 @@ import msgspec
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
 
-Mark = Literal["one seed", "mean of seeds", "not comparable"]
+Mark = Literal["one seed", "mean of five seeds", "mean of seeds", "not comparable"]
 Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time"]
 Wanted = str | int | float | bool | list[str | int | float | bool]
-"""A value that a setting has in the paper, or several that come to the same."""
+"""A setting's value in the paper, or several values that mean the same."""
 
 _BACKBONE = "model.backbone"
 _AVERAGE = "Avg."  # as tables of suites call it
@@ -28,14 +28,13 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table; `rows` are backbone, method and a value a column."""
 
     paper: str
-    number: int
+    number: int | str
     what: str
     suite: Suite
     mark: Mark
     columns: list[str]
     rows: list[list[str | float | list[float]]]
     measure: Literal["all", "wmean"] = "all"
-    seeds: int = 1
     note: str = ""
 
 
@@ -55,17 +54,21 @@ class Score:
     value: float
     deviation: float | None = None
 
+    def __str__(self) -> str:
+        return f"{self.value:.2f}" if self.deviation is None else f"{self.value:.2f} ± {self.deviation:.2f}"
+
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a paper beside a result: `values` by task as the suites name them, `average` among them.
+    """A row of a paper's table: `values` by task as the suites name them, `average` among them.
 
     `measure` tells which of a task's correlations compares: `all`, or `wmean`. `differs` are the settings in which the
     run is not what the row is about; none, where it is the published result of these very settings.
     """
 
+    suite: Suite
     paper: str
-    table: int
+    table: int | str
     backbone: str
     method: str
     mark: Mark
@@ -77,7 +80,12 @@ class Row:
     @property
     def source(self) -> str:
         """`SimACE, Table 1`."""
-        return f"{self.paper}, Table {self.table}"
+        return f"{self.paper}, {self.table if isinstance(self.table, str) else f'Table {self.table}'}"
+
+    @property
+    def average(self) -> Score | None:
+        """The mean over its tasks, where the paper has one."""
+        return next((score for task, score in self.values.items() if task.startswith("average")), None)
 
     @property
     def words(self) -> str:
@@ -93,13 +101,10 @@ def tables() -> Tables:
     return msgspec.toml.decode(data, type=Tables)
 
 
-def every(suite: str) -> list[Row]:
-    """All rows of a suite, those that do not compare included."""
-    found = []
-    for table in tables().tables:
-        if table.suite == suite:
-            found += [_row(table, *cells) for cells in table.rows]
-    return found
+@cache
+def every() -> tuple[Row, ...]:
+    """All rows of all tables, those that do not compare included."""
+    return tuple(_row(table, *cells) for table in tables().tables for cells in table.rows)
 
 
 def rows(suite: str, config: Config) -> list[Row]:
@@ -108,53 +113,53 @@ def rows(suite: str, config: Config) -> list[Row]:
     Those of its backbone, of its settings if possible; without any, those of another backbone. Never one that does
     not compare.
     """
-    own = [_beside(row, config) for row in every(suite) if _is_of(row, config)]
-    nearest = min(map(_distance, own), default=None)
-    kept: list[Row] = []
-    for row in own:
-        if _distance(row) == nearest and not any(_repeats(row, other) for other in kept):
-            kept.append(row)
-    return kept
+    comparable = [row for row in _of_method(config) if row.suite == suite and row.mark != "not comparable"]
+    nearest = min(map(_distance, comparable), default=None)
+    return _distinct(row for row in comparable if _distance(row) == nearest)
+
+
+def exact(config: Config) -> list[Row]:
+    """The published results of these very settings, on every suite, those that do not compare included."""
+    return _distinct(row for row in _of_method(config) if not row.differs)
 
 
 def beside(row: Row, task: str) -> str:
-    """The number that stands beside a task of a suite's table, or beside its average; a dash where there is none."""
+    """The number of a task of a suite's table, or of its average; a dash where there is none."""
     score = row.values.get("average" if task == _AVERAGE else task)
-    if score is None:
-        return "–"
-    return f"{score.value:.2f}" if score.deviation is None else f"{score.value:.2f} ± {score.deviation:.2f}"
+    return "–" if score is None else str(score)
 
 
 def _row(table: Table, backbone: object, method: object, *cells: str | float | list[float]) -> Row:
-    scores = {column: _score(cell) for column, cell in zip(table.columns, cells, strict=True)}
-    values = {column: score for column, score in scores.items() if score}
-    return Row(table.paper, table.number, str(backbone), str(method), table.mark, table.measure, values, table.note)
+    scores = {task: _score(cell) for task, cell in zip(table.columns, cells, strict=True) if not isinstance(cell, str)}
+    return Row(
+        suite=table.suite,
+        paper=table.paper,
+        table=table.number,
+        backbone=str(backbone),
+        method=str(method),
+        mark=table.mark,
+        measure=table.measure,
+        values=scores,
+        note=table.note,
+    )
 
 
-def _score(cell: str | float | list[float]) -> Score | None:
-    if isinstance(cell, str):
-        return None  # a dash
+def _score(cell: float | list[float]) -> Score:
     return Score(*cell) if isinstance(cell, list) else Score(float(cell))
 
 
-def _is_of(row: Row, config: Config) -> bool:
-    """Whether a row compares with the run's results, and is of its method."""
-    wanted = tables().methods.get(row.method)
-    if not wanted or not row.values or row.mark == "not comparable":
-        return False
+def _of_method(config: Config) -> list[Row]:
+    """The rows of a run's method, each with the settings in which the run differs from it."""
     flat = config.flat()
-    return all(_has(flat.get(key), wanted[key]) for key in _ESSENTIAL if key in wanted)
-
-
-def _beside(row: Row, config: Config) -> Row:
-    """The row with what sets the run apart from it."""
-    flat = config.flat()
-    wanted = tables().methods[row.method]
-    differs = [key for key, value in wanted.items() if not _has(flat.get(key), value)]
     backbone = config.model.backbone.partition("@")[0].rstrip("/").rpartition("/")[2]
-    if backbone != tables().backbones[row.backbone]:
-        differs.insert(0, _BACKBONE)
-    return replace(row, differs=tuple(differs))
+    own = []
+    for row in every():
+        wanted = tables().methods.get(row.method, {})
+        differs = [key for key, value in wanted.items() if not _has(flat.get(key), value)]
+        if wanted and row.values and not set(differs).intersection(_ESSENTIAL):
+            other = [_BACKBONE] if backbone != tables().backbones[row.backbone] else []
+            own.append(replace(row, differs=(*other, *differs)))
+    return own
 
 
 def _has(value: Value | None, wanted: Wanted) -> bool:
@@ -167,9 +172,17 @@ def _distance(row: Row) -> tuple[int, int]:
     return 1 + order.index(row.backbone) if _BACKBONE in row.differs else 0, len(row.differs)
 
 
+def _distinct(rows: Iterable[Row]) -> list[Row]:
+    """The rows without those whose numbers another table has."""
+    kept: list[Row] = []
+    for row in rows:
+        if not any(_repeats(row, other) for other in kept):
+            kept.append(row)
+    return kept
+
+
 def _repeats(row: Row, other: Row) -> bool:
-    """Whether another table has all of these numbers."""
-    return row.method == other.method and all(
+    return (row.suite, row.method) == (other.suite, other.method) and all(
         task in other.values and score in (other.values[task], Score(other.values[task].value))
         for task, score in row.values.items()
     )

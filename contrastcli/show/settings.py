@@ -1,16 +1,12 @@
-"""Settings, presets and objectives as text or JSON: what a run would use, and what there is to choose from."""
+"""Settings and objectives as text or JSON: what a run would use, and what there is to choose from."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from contrastcli.settings import catalogue
+from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
-from contrastcli.show.format import MISSING, as_json, names_and_values, size, table, terminal_width
+from contrastcli.show.format import MISSING, as_json, names_and_values, size, table
 
 if TYPE_CHECKING:
     from contrastcli.runs.results import Preview
@@ -100,22 +96,12 @@ def _defaults(spec: catalogue.Spec) -> str:
 
 
 def _published(spec: catalogue.Spec) -> str:
-    """The first score in the header of the objective's first preset, with its mark."""
-    names = configs.preset_names()
-    own = [name for name in names if name.startswith(f"{spec.name}-")]
-    for name in own or names:
-        path = configs.preset_path(name)
-        found = re.search(r"Published: ([\d.]+(?: ± [\d.]+)?) \(([^),]*)", " ".join(configs.preset_header(path)))
-        if found and configs.file_layer(path).values["objective.name"] == spec.name:
-            return f"{found[1]} ({found[2]}, `{name}`)"
+    """The published STS average of the objective's first preset, those named after it first, with its mark."""
+    own = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
+    for preset in sorted(own, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):
+        exact = [row for row in published.rows("sts", preset.config) if not row.differs]
+        scores = [row.average for row in exact if row.average and row.mark == exact[0].mark]
+        if scores:
+            score = next((score for score in scores if score.deviation), scores[0])
+            return f"{score} ({exact[0].mark}, `{preset.name}`)"
     return MISSING
-
-
-def presets(paths: Mapping[str, Path], to_json: bool) -> str:
-    """Presets with the first sentence of their header, as far as it fits the terminal."""
-    headers = {name: " ".join(configs.preset_header(path)) for name, path in paths.items()}
-    first = {name: header.partition(". ")[0].rstrip(".") for name, header in headers.items()}
-    if to_json:
-        return as_json(first)
-    room = terminal_width() - max(map(len, paths)) - 2
-    return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in first.items()])

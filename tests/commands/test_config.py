@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.runs import sweeps as grid
 from contrastcli.settings import config as configs
+from contrastcli.settings import presets
 from support.command import Contrast
 
 
@@ -64,22 +64,44 @@ def test_the_users_file_has_a_path_before_it_exists(contrast: Contrast) -> None:
 def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = contrast("presets").out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [*configs.preset_names(), *grid.preset_names()]
+    assert [line.split()[0] for line in lines[1:]] == [*presets.names(), *presets.sweep_names()]
     assert max(map(len, lines)) <= 80
     assert contrast("presets", "list").out.splitlines() == lines
     whole = json.loads(contrast("presets", "list", "--json").out)
-    assert list(whole) == [*configs.preset_names(), *grid.preset_names()] and all(whole.values())
+    assert list(whole) == [*presets.names(), *presets.sweep_names()] and all(whole.values())
 
 
-def test_a_preset_is_shown_as_its_file(contrast: Contrast) -> None:
-    for name in configs.preset_names():
-        shown = contrast("presets", "show", name).out
-        Path("copy.toml").write_text(shown, encoding="utf-8")
-        assert shown == configs.preset_path(name).read_text(encoding="utf-8")
-        answers = (contrast("config", "show", "--json", *at) for at in (("--preset", name), ("--config", "copy.toml")))
-        shown_settings = [json.loads(answer.out)["settings"] for answer in answers]
-        first, second = ({key: setting["value"] for key, setting in some.items()} for some in shown_settings)
-        assert first == second
+def test_a_preset_is_shown_as_a_file_that_says_the_same(contrast: Contrast) -> None:
+    for name in presets.names():
+        Path("copy.toml").write_text(contrast("presets", "show", name).out, encoding="utf-8")
+        copy, preset = presets.read(Path("copy.toml")), presets.find(name)
+        assert copy.about == preset.about and list(copy.values.items()) == list(preset.values.items())
+        first, second = sources(contrast, "--preset", name), sources(contrast, "--config", "copy.toml")
+        assert {key: value for key, (value, _) in first.items()} == {key: value for key, (value, _) in second.items()}
+
+
+def test_a_preset_of_a_sweep_is_shown_as_a_file_that_trains_the_same_cells(contrast: Contrast) -> None:
+    for name in presets.sweep_names():
+        Path("copy.toml").write_text(contrast("presets", "show", name).out, encoding="utf-8")
+        copy, preset = presets.read(Path("copy.toml")), presets.find(name)
+        assert (copy.about, copy.grid, copy.seeds) == (preset.about, preset.grid, preset.seeds)
+        assert [point.flat() for point in copy.points()] == [point.flat() for point in preset.points()]
+
+
+def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_takes(contrast: Contrast) -> None:
+    shown = contrast("presets", "show", "pairsupcon-large").out.splitlines()
+    assert shown[:5] == [
+        "# published: clustering 64.70 (PairSupCon, Table 1: PairSupCon on BERT-large, one seed)",
+        "# published: sts 81.50 (PairSupCon, Table 3: PairSupCon on BERT-large, one seed)",
+        "# published: transfer 88.50 (PairSupCon, Table 7: PairSupCon on BERT-large, one seed)",
+        "# GPU memory, estimated: 97 GB, of which 5.3 GB for weights, gradients and Adam, and at most 90.2 GB for the "
+        "activations of 65,536 tokens",
+        "# with train.token_budget = 8192 and one more forward pass: 18 GB",
+    ]
+    averages = [line for line in contrast("presets", "show", "simace-margins").out.splitlines() if " sts " in line]
+    assert [line.split()[3] for line in averages] == ["78.20", "77.46", "77.08", "73.46"]
+    assert "not comparable): SUBJ is 99.6 for every model" in contrast("presets", "show", "supcon-medium").out
+    assert contrast("presets", "show", "starter").out.startswith("[about]\n")
 
 
 def test_every_setting_of_training_has_an_option(contrast: Contrast) -> None:

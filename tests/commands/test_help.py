@@ -10,8 +10,7 @@ import click
 import pytest
 
 from contrastcli.cli import cli
-from contrastcli.runs import sweeps as grid
-from contrastcli.settings import config as configs
+from contrastcli.settings import presets
 from support.command import Contrast
 
 
@@ -69,4 +68,4 @@ def test_the_examples_of_help_parse(
         assert tuple(example[: len(words)]) == words
         assert contrast(*example) == (0, "", "")
         if "--preset" in example:
-            assert example[example.index("--preset") + 1] in {*configs.preset_names(), *grid.preset_names()}
+            assert example[example.index("--preset") + 1] in {*presets.names(), *presets.sweep_names()}

@@ -10,6 +10,7 @@ from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.settings import config as configs
+from contrastcli.settings import presets
 from support.sweeps import flags, make_sweep, names
 
 
@@ -34,7 +35,7 @@ def test_a_cell_has_the_name_of_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("preset", ["starter", "simace-bert-base", "supcon-medium", "pairsupcon-base"])
 def test_a_cell_is_the_run_that_the_same_words_train(tmp_path: Path, preset: str) -> None:
-    below, given = sweeps.layers(sweeps.published(preset), None), flags("train.lr=2e-4", "dev.every=9")
+    below, given = presets.stack(presets.find(preset)), flags("train.lr=2e-4", "dev.every=9")
     sweep = sweeps.make(below, given, sweeps.parse(["objective.tau=0.5,0.7"], given), 2, "s", tmp_path)
     first = sweep.seeds[0]
     words = flags("train.lr=2e-4", "dev.every=9", "objective.tau=0.7", f"train.seed={first + 1}")
@@ -107,28 +108,26 @@ def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:
     assert not sweeps.path_of(sweep, tmp_path).exists()
 
 
-@pytest.mark.parametrize("name", sweeps.preset_names())
+@pytest.mark.parametrize("name", presets.sweep_names())
 def test_a_published_grid_is_a_sweep_without_reservations(tmp_path: Path, name: str) -> None:
-    known = sweeps.published(name)
-    sweep = sweeps.make(sweeps.layers(known, None), flags(), known.grid, known.seeds, "s", tmp_path)
-    assert known.preset in configs.preset_names()
+    known = presets.find(name)
+    sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
+    assert known.about.what and known.about.paper and known.grid
     assert all(cell.config.notes == () for cell in sweep.cells())
-    header = " ".join(configs.preset_header(sweeps.presets_dir() / f"{name}.toml"))
-    assert "Paper:" in header
 
 
 def test_the_grid_of_simace_holds_what_its_table_chose(tmp_path: Path) -> None:
-    known = sweeps.published("simace-grid")
-    sweep = sweeps.make(sweeps.layers(known, None), flags(), known.grid, known.seeds, "s", tmp_path)
+    known = presets.find("simace-grid")
+    sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
     tried = {(c.config.train.lr, c.config.flat()["objective.tau"], c.config.train.batch_size) for c in sweep.cells()}
     assert len(tried) == 18
     for row in ("bert-base", "bert-large", "roberta-base", "roberta-large"):
-        best = configs.resolve([configs.file_layer(configs.preset_path(f"simace-{row}"))])
+        best = presets.find(f"simace-{row}").config
         assert (best.train.lr, best.flat()["objective.tau"], best.train.batch_size) in tried
 
 
 def test_what_is_typed_takes_the_place_of_a_grid_s_values(tmp_path: Path) -> None:
-    known, given = sweeps.published("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
-    sweep = sweeps.make(sweeps.layers(known, None), given, known.grid, 1, "s", tmp_path)
+    known, given = presets.find("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
+    sweep = sweeps.make(presets.stack(known), given, known.grid, 1, "s", tmp_path)
     assert names(sweep) == ["s-batch_size=32", "s-batch_size=64", "s-batch_size=128"]
     assert {(c.config.train.lr, c.config.flat()["objective.tau"]) for c in sweep.cells()} == {(1e-4, 0.1)}

@@ -134,8 +134,8 @@ def test_looking_at_objectives_settings_and_presets_imports_nothing_heavy() -> N
     loaded = loaded_by(
         "from contrastcli import errors\n"
         "from contrastcli.runs import events\n"
-        "from contrastcli.settings import catalogue, config\n"
-        "config.resolve([config.file_layer(config.preset_path(config.preset_names()[0]))])\n"
+        "from contrastcli.settings import catalogue, config, presets\n"
+        "presets.find(presets.names()[0]).config\n"
         "config.all_settings()"
     )
     assert "msgspec" in loaded

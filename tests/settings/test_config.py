@@ -333,20 +333,6 @@ def test_contrast_cache_moves_the_cache(folder, monkeypatch: pytest.MonkeyPatch)
     assert config.cache_dir() == folder / "cache" / "contrast"
 
 
-# Presets
-
-
-def test_an_unknown_preset_names_the_nearest() -> None:
-    with pytest.raises(UsageError) as raised:
-        config.preset_path("simcse-bert-bass")
-    assert raised.value.hint == "did you mean 'simcse-bert-base'?"
-
-
-def test_a_presets_header_is_its_opening_comment_and_no_later_one() -> None:
-    file("# What it is.\n# Paper: X\n#   and Y.\n\n# not this\n[train]\nlr = 1 # nor this\n")
-    assert config.preset_header(Path("run.toml")) == ["What it is.", "Paper: X", "and Y."]
-
-
 # What settings say of themselves
 
 

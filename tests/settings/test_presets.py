@@ -1,13 +1,18 @@
 """Presets against the papers' tables, which are written down here a second time."""
 
-import re
+from __future__ import annotations
+
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from contrastcli.data import hub
-from contrastcli.settings import config
+from contrastcli.settings import presets, published
+from contrastcli.settings.memory import Memory, estimate
+from contrastcli.settings.published import Mark, Score, Suite
+from contrastcli.settings.setting import Value
 
 WIKI = "hf:princeton-nlp/datasets-for-simcse/wiki1m_for_simcse.txt"
 NLI = "hf:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv"
@@ -35,28 +40,32 @@ simcse-sup-roberta-large roberta-large      512  1e-5  0.05  -   83.76
 """
 SIMCSE_ROWS = [line.split() for line in SIMCSE.strip().splitlines()]
 
-PAIRSUPCON = {  # the preset's backbone and published scores
-    "pairsupcon-distil": ("distilbert-base-uncased", "80.3", "62.9", "86.1"),
-    "pairsupcon-base": ("bert-base-uncased", "80.8", "63.7", "86.8"),
-    "pairsupcon-large": ("bert-large-uncased", "81.5", "64.7", "88.5"),
-    "pairsupcon-distil-stsb-dev": ("distilbert-base-uncased", "80.2"),
-    "pairsupcon-base-stsb-dev": ("bert-base-uncased", "80.8"),
-    "pairsupcon-large-stsb-dev": ("bert-large-uncased", "81.3"),
+# preset, backbone, published averages: STS, clustering, transfer
+PAIRSUPCON = """
+pairsupcon-distil          distilbert-base-uncased  80.3  62.9  86.1
+pairsupcon-base            bert-base-uncased        80.8  63.7  86.8
+pairsupcon-large           bert-large-uncased       81.5  64.7  88.5
+pairsupcon-distil-stsb-dev distilbert-base-uncased  80.2
+pairsupcon-base-stsb-dev   bert-base-uncased        80.8
+pairsupcon-large-stsb-dev  bert-large-uncased       81.3
+"""
+PAIRSUPCON_ROWS = {name: words for name, *words in map(str.split, PAIRSUPCON.strip().splitlines())}
+PAIRSUPCON_ABLATIONS: Mapping[str, tuple[float, float, Mapping[str, Value]]] = {
+    # BERT-base's STS and clustering, and what is not PairSupCon's
+    "classification": (76.0, 52.9, {"beta": 0.0}),
+    "instancedisc": (79.0, 65.5, {"classification": False}),
+    "instancedisc-uniform": (78.4, 64.3, {"classification": False, "hard_negatives": "uniform"}),
+    "uniform": (80.2, 62.1, {"hard_negatives": "uniform"}),
 }
-SUPCON = {"supcon-medium": (0.3, "70.44", "67.61"), "supcon-medium-transfer": (0.1, "69.18", "not comparable")}
-PAIRSUPCON_ABLATIONS = {  # BERT-base's scores, and what is not PairSupCon's
-    "classification": ("76.0", "52.9", {"beta": 0.0}),
-    "instancedisc": ("79.0", "65.5", {"classification": False}),
-    "instancedisc-uniform": ("78.4", "64.3", {"classification": False, "hard_negatives": "uniform"}),
-    "uniform": ("80.2", "62.1", {"hard_negatives": "uniform"}),
-}
-SUPCON_ABLATIONS = {  # STS, transfer, λ, N+, N-
-    "supcon-medium-baseline": ("67.61", "75.56", 0.0, 0, 0),
-    "supcon-medium-3p3n": ("67.17", "76.08", 0.5, 3, 3),
-    "supcon-medium-3palln": ("69.76", "76.37", 0.5, 3, 0),
-    "supcon-medium-contrast": ("69.38", "74.97", 1.0, 0, 0),
-    "augment-medium-3p3n": ("66.58", "75.69", None, 3, 3),
-    "augment-medium-all": ("66.70", "75.84", None, 0, 0),
+SUPCON: Mapping[str, tuple[float, float, float | None, int, int]] = {  # STS, transfer, λ, N+, N-
+    "supcon-medium": (70.44, 76.16, 0.3, 0, 0),
+    "supcon-medium-transfer": (69.18, 76.64, 0.1, 0, 0),
+    "supcon-medium-baseline": (67.61, 75.56, 0.0, 0, 0),
+    "supcon-medium-3p3n": (67.17, 76.08, 0.5, 3, 3),
+    "supcon-medium-3palln": (69.76, 76.37, 0.5, 3, 0),
+    "supcon-medium-contrast": (69.38, 74.97, 1.0, 0, 0),
+    "augment-medium-3p3n": (66.58, 75.69, None, 3, 3),
+    "augment-medium-all": (66.70, 75.84, None, 0, 0),
 }
 
 # SimACE Table 11: BERT-base, BERT-large, RoBERTa-base, RoBERTa-large
@@ -68,7 +77,7 @@ met  78.38  78.38  77.38  78.71
 mat  77.76  77.76  76.95  78.82
 """
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
-OBJECTIVES_11 = {
+OBJECTIVES_11: Mapping[str, Mapping[str, Value]] = {
     "rbf": {"name": "simcse", "similarity": "rbf", "tau": 0.05, "hard_negative_weight": 0.0, "mlm_weight": 0.0},
     "dcl": {"name": "dcl", "similarity": "cosine", "margin": 0.0, "tau": 0.05},
     "mpt": {"name": "mpt", "margin": 0.09},
@@ -103,16 +112,16 @@ ROWS_10 = [
 TEACHERS = "voidism/diffcse-bert-base-uncased-sts:cls=0.33,princeton-nlp/unsup-simcse-bert-large-uncased:cls=0.67"
 
 
-def name_10(system, backbone, similarity):
+def name_10(system: str, backbone: str, similarity: str) -> str:
+    """The preset of a cell of Table 10."""
     return f"{system}-{backbone}" + ("-angle" if similarity == "angle" else "")
 
 
 PUBLISHED = [
     *(row[0] for row in SIMCSE_ROWS),
-    *PAIRSUPCON,
+    *PAIRSUPCON_ROWS,
     *(f"pairsupcon-base-{name}" for name in PAIRSUPCON_ABLATIONS),
     *SUPCON,
-    *SUPCON_ABLATIONS,
     *(f"{loss}-{backbone}" for loss, backbone, _ in ROWS_11),
     *(name_10(*row[:3]) for row in ROWS_10),
     "sbert-nli",
@@ -132,32 +141,24 @@ RECIPE = {
     *("train.optimizer", "train.schedule", "train.warmup", "train.weight_decay", "train.clip", "train.seed"),
 }
 
-MEMORY = (
-    r"about (\d+) GB \(estimated\): ([\d.]+) GB for weights, gradients and Adam .*?, "
-    r"at most ([\d.]+) GB of activations \(([\d,]+) tokens"
-)
 
-
-def written(name):
-    """What the file itself says, by key."""
-    return config.file_layer(config.preset_path(name)).values
-
-
-def run_of(name):
+def run_of(name: str) -> dict[str, Value]:
     """The whole run that the preset alone describes, by key."""
-    return config.resolve([config.file_layer(config.preset_path(name))]).flat()
+    return presets.find(name).config.flat()
 
 
-def header(name):
-    return " ".join(config.preset_header(config.preset_path(name)))
+def averages(name: str, suite: Suite) -> list[tuple[Mark, Score]]:
+    """What was published of these settings on a suite."""
+    rows = published.exact(presets.find(name).config)
+    return [(row.mark, row.average) for row in rows if row.suite == suite and row.average]
 
 
-def assert_holds(found, **sections):
+def assert_holds(run: Mapping[str, Value], **sections: Mapping[str, Value]) -> None:
     for section, wanted in sections.items():
-        assert {key: found[f"{section}.{key}"] for key in wanted} == wanted
+        assert {key: run[f"{section}.{key}"] for key in wanted} == wanted
 
 
-def parameters(backbone):
+def parameters(backbone: str) -> int:
     """Weights of an encoder without its pooler, from its sizes."""
     vocabulary, positions, types, layers, d = SHAPES[backbone]
     embeddings = (vocabulary + positions + types + 2) * d
@@ -165,31 +166,38 @@ def parameters(backbone):
 
 
 def test_every_published_setting_has_a_preset() -> None:
-    assert set(config.preset_names()) - {"starter"} == set(PUBLISHED)
+    assert set(presets.names()) - {"starter"} == set(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_preset_is_a_run_without_reservations(name: str) -> None:
-    resolved = config.resolve([config.file_layer(config.preset_path(name))])
-    assert resolved.notes == ()
+    assert presets.find(name).config.notes == ()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_preset_spells_its_recipe_out(name: str) -> None:
-    assert set(written(name)) >= RECIPE
-    assert written(name)["data.mask_duplicates"] is False
+    stated = presets.find(name).values
+    assert set(stated) >= RECIPE
+    assert stated["data.mask_duplicates"] is False
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_preset_spells_out_every_active_setting_of_its_objective(name: str) -> None:
-    resolved = config.resolve([config.file_layer(config.preset_path(name))])
-    active = set(resolved.spec.describe()) - resolved.objective.inactive()
-    left_out = {key for key in active if f"objective.{key}" not in written(name)}
-    assert {key: resolved.flat()[f"objective.{key}"] for key in left_out} == dict.fromkeys(left_out, 0.0)
+    preset = presets.find(name)
+    active = set(preset.config.spec.describe()) - preset.config.objective.inactive()
+    left_out = {key for key in active if f"objective.{key}" not in preset.values}
+    assert {key: run_of(name)[f"objective.{key}"] for key in left_out} == dict.fromkeys(left_out, 0.0)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_says_what_it_is_and_which_paper_has_it(name: str) -> None:
+    about = presets.find(name).about
+    assert about.what and not about.what.endswith(".") and ". " not in about.what
+    assert any(word in about.paper for word in ("Table ", "Tables "))
 
 
 @pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
-def test_simcse_and_its_kin_are_the_table(row) -> None:
+def test_simcse_and_its_kin_are_the_table(row: list[str]) -> None:
     name, backbone, batch, lr, tau, margin, *_ = row
     supervised, objective = "-sup-" in name, name.split("-")[0]
     similarity = {"simcse": "cosine", "simace": "angle", "arccon": "arc"}[objective]
@@ -220,12 +228,13 @@ def test_simcse_and_its_kin_are_the_table(row) -> None:
     )
 
 
-@pytest.mark.parametrize("name", PAIRSUPCON)
+@pytest.mark.parametrize("name", PAIRSUPCON_ROWS)
 def test_pairsupcon_is_the_paper_and_its_code(name: str) -> None:
+    backbone, *scores = PAIRSUPCON_ROWS[name]
     assert_holds(
         run_of(name),
         objective={"name": "pairsupcon", "similarity": "cosine", "margin": 0.0, "tau": 0.05, "beta": 1.0},
-        model={"backbone": PAIRSUPCON[name][0], "pooling": "mean", "head": "none", "max_length": 32},
+        model={"backbone": backbone, "pooling": "mean", "head": "none", "max_length": 32},
         data={"train": NLI},
         dev={"data": "stsb" if name.endswith("-stsb-dev") else "none"},
         train={"batch_size": 1024, "epochs": 3, "lr": 5e-6, "head_lr": 5e-4, "seed": 0},
@@ -235,79 +244,86 @@ def test_pairsupcon_is_the_paper_and_its_code(name: str) -> None:
         objective={"hard_negatives": "importance", "classification": True},
         train={"optimizer": "adam", "schedule": "constant", "warmup": 0.0, "weight_decay": 0.0, "clip": 0.0},
     )
-
-
-@pytest.mark.parametrize("name", SUPCON)
-def test_supcon_is_the_paper(name: str) -> None:
-    assert_holds(
-        run_of(name),
-        objective={"name": "supcon", "lambda": SUPCON[name][0], "normalize": False, "positives": 0, "negatives": 0},
-        model={"backbone": "google/bert_uncased_L-8_H-512_A-8", "pooling": "mean-no-cls", "head": "none"},
-        data={"train": "hf:stanfordnlp/snli?split=train"},
-        train={"batch_size": 64, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "weight_decay": 0.0},
-    )
-    assert_holds(run_of(name), train={"schedule": "linear", "warmup": 0.1})
-    assert "padded length" in header(name)
+    suites: tuple[Suite, ...] = ("sts", "clustering", "transfer")
+    for suite, score in zip(suites, scores, strict=False):
+        assert averages(name, suite) == [("one seed", Score(float(score)))]
+    assert sum(len(averages(name, suite)) for suite in suites) == len(scores)
 
 
 @pytest.mark.parametrize("ablation", PAIRSUPCON_ABLATIONS)
-def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation) -> None:
-    *scores, changes = PAIRSUPCON_ABLATIONS[ablation]
+def test_pairsupcons_ablations_are_its_preset_but_for_what_they_ablate(ablation: str) -> None:
+    sts, clustering, changes = PAIRSUPCON_ABLATIONS[ablation]
     name = f"pairsupcon-base-{ablation}"
     assert run_of(name) == run_of("pairsupcon-base") | {f"objective.{key}": value for key, value in changes.items()}
-    assert f"{scores[0]} (one seed)" in header(name) and f"{scores[1]} (one seed, mean of ten" in header(name)
+    assert averages(name, "sts") == [("one seed", Score(sts))]
+    assert averages(name, "clustering") == [("one seed", Score(clustering))]
 
 
-@pytest.mark.parametrize("name", SUPCON_ABLATIONS)
-def test_supcons_ablations_and_baselines_are_the_papers_table(name: str) -> None:
-    sts, transfer, weight, positives, negatives = SUPCON_ABLATIONS[name]
-    objective = {"name": name.split("-")[0], "positives": positives, "negatives": negatives}
+@pytest.mark.parametrize("name", SUPCON)
+def test_supcon_its_ablations_and_baselines_are_the_papers_tables(name: str) -> None:
+    sts, transfer, weight, positives, negatives = SUPCON[name]
+    objective: dict[str, Value] = {"name": name.split("-")[0], "positives": positives, "negatives": negatives}
     objective |= {} if weight is None else {"lambda": weight, "tau": 1.0, "normalize": False}
-    assert_holds(run_of(name), objective=objective)
-    rest = {key: value for key, value in run_of("supcon-medium").items() if not key.startswith("objective.")}
-    assert rest.items() <= run_of(name).items()
-    assert f"{sts} (one seed)" in header(name) and f"{transfer} (not comparable)" in header(name)
+    assert_holds(
+        run_of(name),
+        objective=objective,
+        model={"backbone": "google/bert_uncased_L-8_H-512_A-8", "pooling": "mean-no-cls", "head": "none"},
+        data={"train": "hf:stanfordnlp/snli?split=train"},
+        dev={"data": "none"},
+        train={"batch_size": 64, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "weight_decay": 0.0},
+    )
+    assert_holds(run_of(name), model={"max_length": 128}, train={"schedule": "linear", "warmup": 0.1, "clip": 0.0})
+    assert averages(name, "sts") == [("one seed", Score(sts))]
+    assert averages(name, "transfer") == [("not comparable", Score(transfer))]
+    assert "padded length" in presets.find(name).about.settled["scale"]
 
 
 @pytest.mark.parametrize(("loss", "backbone", "score"), ROWS_11)
-def test_other_objectives_are_simaces_table(loss, backbone, score) -> None:
+def test_other_objectives_are_simaces_table(loss: str, backbone: str, score: str) -> None:
     name = f"{loss}-{backbone}"
     batch, lr = RBF_11[backbone] if loss == "rbf" else (128, 1e-5)
     like = run_of(f"simcse-{backbone}")
     same = {key: value for key, value in like.items() if not key.startswith("objective.")}
     assert_holds(run_of(name), objective=OBJECTIVES_11[loss])
     assert same | {"train.batch_size": batch, "train.lr": lr} == {key: run_of(name)[key] for key in same}
-    assert f"{score} (mean of {'five seeds' if loss == 'rbf' else 'seeds'}" in header(name)
+    mark = "mean of five seeds" if loss == "rbf" else "mean of seeds"
+    assert averages(name, "sts") == [(mark, Score(float(score)))]
 
 
 @pytest.mark.parametrize("row", ROWS_10, ids=lambda row: name_10(*row[:3]))
-def test_pcl_and_rankcse_are_simaces_tables(row) -> None:
+def test_pcl_and_rankcse_are_simaces_tables(row: tuple[str, str, str, str]) -> None:
     system, backbone, similarity, score = row
     name, (objective, _, how) = name_10(*row[:3]), system.partition("-")
-    found = run_of(name)
+    run = run_of(name)
     margin, hub_name = 10.0 if similarity == "angle" else 0.0, backbone + "-uncased" * backbone.startswith("bert")
-    assert_holds(found, objective={"name": objective, "similarity": similarity, "margin": margin, "tau": 0.05})
+    assert_holds(run, objective={"name": objective, "similarity": similarity, "margin": margin, "tau": 0.05})
     if how:
-        own = {"beta": 1.0, "gamma": 1.0, "distillation": how, "teachers": TEACHERS, "teacher_tau": 0.05}
-        assert_holds(found, objective=own)
+        own: dict[str, Value] = {
+            "beta": 1.0,
+            "gamma": 1.0,
+            "distillation": how,
+            "teachers": TEACHERS,
+            "teacher_tau": 0.05,
+        }
+        assert_holds(run, objective=own)
     assert_holds(
-        found,
+        run,
         model={"backbone": hub_name, "pooling": "cls", "head": "train-only", "max_length": 32},
         data={"train": WIKI, "limit": 0},
         dev={"data": "stsb", "every": 125, "patience": 0},
         train={"batch_size": 64, "epochs": 4 if how else 1, "optimizer": "adamw", "schedule": "linear", "seed": 42},
     )
-    assert found["train.lr"] == (3e-5 if not how or backbone == "bert-base" else 1e-5)
-    mean, deviation = score.split("±")
-    assert f"{mean} ± {deviation} (mean of five seeds, Table 10)" in header(name)
-    assert "one seed" not in header(name)
+    assert run["train.lr"] == (3e-5 if not how or backbone == "bert-base" else 1e-5)
+    mean, deviation = map(float, score.split("±"))
+    seeds: Mark = "mean of five seeds"
+    assert averages(name, "sts") == [(seeds, Score(mean)), (seeds, Score(mean, deviation))]  # Tables 4 and 10
 
 
 def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice() -> None:
     from contrastcli.training.teachers import Teacher, named_teachers
 
-    resolved = config.resolve([config.file_layer(config.preset_path("rankcse-listmle-bert-base"))])
-    assert named_teachers(resolved.objective) == [
+    config = presets.find("rankcse-listmle-bert-base").config
+    assert named_teachers(config.objective) == [
         Teacher("voidism/diffcse-bert-base-uncased-sts", 0.33, "cls"),
         Teacher("princeton-nlp/unsup-simcse-bert-large-uncased", 0.67, "cls"),
     ]
@@ -320,56 +336,71 @@ def test_sbert_is_the_paper() -> None:
         model={"backbone": "bert-base-uncased", "pooling": "mean", "head": "none"},
         train={"batch_size": 16, "epochs": 1, "lr": 2e-5, "optimizer": "adamw", "schedule": "linear", "warmup": 0.1},
     )
-    assert hub.parse(str(written("sbert-nli")["data.train"])) == hub.Reference(
+    assert hub.parse(str(run_of("sbert-nli")["data.train"])) == hub.Reference(
         "sentence-transformers/all-nli", config="pair-class", split="train"
     )
+    assert ("one seed", Score(74.89)) in averages("sbert-nli", "sts")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_training_data_is_a_name_that_the_hub_reader_understands(name: str) -> None:
-    reference = hub.parse(str(written(name)["data.train"]))
+    reference = hub.parse(str(run_of(name)["data.train"]))
     assert reference.repo and (reference.file or reference.split)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_header_names_paper_score_and_hardware(name: str) -> None:
-    starts = [line.split(":")[0] for line in config.preset_header(config.preset_path(name))]
-    assert starts.index("Paper") < starts.index("Published") < starts.index("Hardware")
-    assert re.search(r"Paper: .*(Tables? \d|released models)", header(name))
-    assert "estimated" in header(name)
-
-
 @pytest.mark.parametrize("row", SIMCSE_ROWS, ids=lambda row: row[0])
-def test_the_header_marks_the_published_scores_of_the_table(row) -> None:
+def test_the_published_scores_are_those_of_the_table(row: list[str]) -> None:
     name, one, five = row[0], row[6], row[7:]
-    assert f"{one} (one seed)" in header(name)
-    if five:
-        mean, deviation = five[0].split("±")
-        assert f"{mean} ± {deviation} (mean of five seeds" in header(name)
-    else:
-        assert "mean of five seeds" not in header(name)
+    shown = averages(name, "transfer" if name.endswith("-mlm") else "sts")
+    assert ("one seed", Score(float(one))) in shown
+    means = [("mean of five seeds", Score(*map(float, score.split("±")))) for score in five]
+    assert [(mark, score) for mark, score in shown if mark != "one seed"] == means
 
 
-@pytest.mark.parametrize("name", [*PAIRSUPCON, *SUPCON])
-def test_the_header_has_the_published_scores_of_labelled_pairs(name: str) -> None:
-    scores = PAIRSUPCON.get(name, SUPCON.get(name, ()))[1:]
-    assert [score for score in scores if score not in header(name)] == []
+@pytest.mark.parametrize(
+    ("name", "mark", "scores"),
+    [
+        ("simace-margins", "one seed", [78.20, 77.08, 73.46]),
+        ("simace-seeds", "mean of five seeds", [75.97, 76.76, 77.46]),
+        ("pairsupcon-beta", "one seed", [81.0, 80.8, 80.4, 80.0]),  # the fifth β is not printed
+        ("pairsupcon-negatives", "one seed", [80.8, 80.2, 79.0, 78.4]),
+        ("supcon-lambda", "one seed", [69.18, 70.44, 70.05, 69.69, 69.61]),
+        ("supcon-tau", "one seed", [61.61, 66.12, 68.24, 69.39, 69.78, 70.05]),
+    ],
+)
+def test_the_published_scores_of_a_grid_are_those_of_the_table(name: str, mark: Mark, scores: list[float]) -> None:
+    rows = [row for point in presets.find(name).points() for row in published.exact(point)]
+    assert [row.average.value for row in rows if (row.suite, row.mark) == ("sts", mark) and row.average] == scores
+
+
+def memory(name: str, budget: int = 65_536) -> Memory:
+    """The estimate of a preset."""
+    preset = presets.find(name)
+    found = estimate(preset.config, preset.about.texts, budget)
+    assert found
+    return found
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_memory_estimate_follows_from_the_sizes(name: str) -> None:
-    found, views = run_of(name), 20 if name.startswith("pcl-") else 3 if "-sup-" in name else 2
+    run, views = run_of(name), 20 if name.startswith("pcl-") else 3 if "-sup-" in name else 2
     encoders = 2 if name.startswith("pcl-") else 1
-    _, _, _, layers, width = SHAPES[found["model.backbone"]]
-    said = re.search(MEMORY, header(name))
-    assert said, header(name)
-    whole, fixed, activations = float(said[1]), float(said[2]), float(said[3])
-    tokens = found["train.batch_size"] * views * found["model.max_length"]
-    assert int(said[4].replace(",", "")) == tokens
-    assert fixed == pytest.approx(encoders * 16 * parameters(found["model.backbone"]) / 1e9, abs=0.06)
-    # 28 activations of the width in each layer, two bytes each
-    assert activations == pytest.approx(tokens * layers * 28 * width * 2 / 1e9, abs=0.06)
-    assert 0.4 < whole - fixed - activations < 2.5  # CUDA, bf16 copies of the weights, rounding up
+    backbone, batch, length = run["model.backbone"], run["train.batch_size"], run["model.max_length"]
+    assert isinstance(backbone, str) and isinstance(batch, int) and isinstance(length, int)
+    _, _, _, layers, width = SHAPES[backbone]
+    for budget in (65_536, 8_192):
+        found = memory(name, budget)
+        assert found.tokens == min(batch * views * length, budget)
+        assert found.weights == pytest.approx(encoders * 16 * parameters(backbone) / 1e9)
+        # 28 activations of the width in each layer, two bytes each
+        assert found.activations == pytest.approx(found.tokens * layers * 28 * width * 2 / 1e9)
+        assert 0.4 < found.total - found.weights - found.activations < 2.5  # CUDA, bf16 copies, rounding up
+
+
+def test_a_smaller_token_budget_takes_less_memory_and_an_unknown_backbone_has_no_estimate() -> None:
+    assert (memory("pairsupcon-large").total, memory("pairsupcon-large", 8_192).total) == (97, 18)
+    starter = presets.find("starter")
+    assert estimate(starter.config, starter.about.texts) is None
 
 
 def test_the_wheel_ships_the_presets() -> None:
@@ -377,4 +408,4 @@ def test_the_wheel_ships_the_presets() -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())
     shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert shipped == {"presets": "contrastcli/presets"}
-    assert config.presets_dir() in (root / "presets", Path(config.__file__).parents[1] / "presets")
+    assert presets.folder() in (root / "presets", Path(presets.__file__).parents[1] / "presets")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.settings import catalogue, config
+from contrastcli.settings import catalogue, presets, published
 from contrastcli.show import settings
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_every_built_in_objective_has_a_line_of_six_cells() -> None:
     [
         ("simace", "sentences, triplets or pairs", "margin 10 (degrees)", "78.20 (one seed, `simace-bert-base`)"),
         ("met", "sentences or pairs", "margin 0.45 (distance)", "78.38 (mean of seeds, `met-bert-base`)"),
-        ("pairsupcon", "labelled pairs", "hard_negatives importance", "80.8 (one seed, `pairsupcon-base`)"),
+        ("pairsupcon", "labelled pairs", "hard_negatives importance", "80.80 (one seed, `pairsupcon-base`)"),
         ("softmax", "labelled pairs with neutral", "–", "74.89 (one seed, `sbert-nli`)"),
     ],
 )
@@ -42,12 +42,12 @@ def test_a_line_says_what_it_needs_takes_and_scored(name: str, needs: str, setti
 
 
 def test_a_published_score_is_that_of_a_preset_with_the_objective() -> None:
-    for name, (*_, published, _) in cells().items():
-        if published != "–":
-            score, _, preset = published.partition(" (")
-            path = config.preset_path(preset.split("`")[1])
-            assert config.file_layer(path).values["objective.name"] == name
-            assert f"Published: {score} (" in " ".join(config.preset_header(path))
+    for name, (*_, best, _) in cells().items():
+        if best != "–":
+            score, _, preset = best.partition(" (")
+            chosen = presets.find(preset.split("`")[1]).config
+            assert chosen.spec.name == name
+            assert score in [str(row.average) for row in published.exact(chosen)]
 
 
 def test_measured_scores_are_shown_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from contrastcli.settings import config as configs
+from contrastcli.settings import presets
 from contrastcli.settings.config import Config, Layer
 
 
@@ -26,4 +27,4 @@ def config(values: Mapping[str, object] | None = None, /, **changes: object) -> 
 
 def preset(name: str, /, **changes: object) -> Config:
     """A preset with changes."""
-    return configs.resolve([configs.file_layer(configs.preset_path(name)), layer(**changes)])
+    return configs.resolve([*presets.find(name).layers, layer(**changes)])

@@ -14,8 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Checkbox, Input, Select, Static
 
 from contrastcli.runs.events import Progress
-from contrastcli.settings import config as configs
-from contrastcli.settings import published
+from contrastcli.settings import presets, published
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.children import Finished
@@ -276,7 +275,7 @@ def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place
 
 
 def test_the_papers_rows_stand_beside_the_result() -> None:
-    preset = configs.resolve([configs.file_layer(configs.preset_path("simcse-bert-base"))])
+    preset = presets.find("simcse-bert-base").config
     (table,) = tables({"suites": {"sts": STS}}, preset)
     paper = published.rows("sts", preset)
     column = table.header.index("[1]")

@@ -10,7 +10,7 @@ from pathlib import Path
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.options import FLAGS
 from contrastcli.runs import directory as runs
-from contrastcli.settings import catalogue, config
+from contrastcli.settings import catalogue, config, presets
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Setting, Value
 from contrastcli.tui.setup import fields
@@ -33,7 +33,7 @@ class Draft:
     def __init__(self, preset: str, typed: Mapping[str, str]) -> None:
         self.objectives = catalogue.every()
         self.known = {config.OBJECTIVE.key: config.OBJECTIVE} | config.all_settings()
-        self.preset = preset if preset in config.preset_names() else ""
+        self.preset = preset if preset in presets.names() else ""
         self.typed = {key: text for key, text in typed.items() if self._is_known(key, text)}
         """Setting key → text, also of settings that the chosen objective does not use."""
         self.error = ""
@@ -107,8 +107,7 @@ class Draft:
 
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
-        path = config.preset_path(self.preset) if self.preset else None
-        named = [config.file_layer(path, f"preset {self.preset}")] if path else []
+        named = presets.find(self.preset).layers if self.preset else ()
         self._unreadable = ""
         try:
             standing = config.standing_layers()

@@ -11,8 +11,10 @@ import msgspec
 
 from contrastcli.options import FLAGS
 from contrastcli.settings import config as configs
+from contrastcli.settings import presets
 from contrastcli.settings.catalogue import ObjectiveSettings, Spec
 from contrastcli.settings.config import Config
+from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value
 
 ESSENTIAL = (
@@ -145,41 +147,27 @@ def _replaced(objective: ObjectiveSettings, name: str, value: Value) -> Objectiv
     return msgspec.structs.replace(objective, **{_attribute(name): value})
 
 
-@dataclass(frozen=True)
-class Published:
-    """A preset that repeats a paper's setting, and the values that it names."""
-
-    name: str
-    values: Mapping[str, object]
-
-
-def paper(preset: str, config: Config) -> Published:
-    """The published preset that comes closest: this one, else of objective and backbone, else of the objective; of
-    several the one with the plainest name."""
+def paper(preset: str, config: Config) -> Mapping[str, Value]:
+    """The settings that a paper states, from the published preset that comes closest: this one, else of objective and
+    backbone, else of the objective; of several the one with the plainest name."""
     name = config.spec.name
 
-    def distance(found: Published) -> tuple[bool, bool, bool, int, str]:
-        other_backbone = found.values.get("model.backbone") != config.model.backbone
-        return found.name != preset, other_backbone, not found.name.startswith(name), len(found.name), found.name
+    def distance(other: Preset) -> tuple[bool, bool, bool, int, str]:
+        other_backbone = other.config.model.backbone != config.model.backbone
+        return other.name != preset, other_backbone, not other.name.startswith(name), len(other.name), other.name
 
-    same = (found for found in published() if found.values.get("objective.name") == name)
-    return min(same, key=distance, default=Published("", {}))
-
-
-@cache
-def published() -> tuple[Published, ...]:
-    """Presets whose header says what was published."""
-    paths = [configs.preset_path(name) for name in configs.preset_names()]
-    headed = [path for path in paths if any(line.startswith("Published") for line in configs.preset_header(path))]
-    return tuple(Published(path.stem, configs.file_layer(path).values) for path in headed)
+    published = (preset for preset in map(presets.find, presets.names()) if preset.about.paper)
+    same = (preset for preset in published if preset.config.spec.name == name)
+    closest = min(same, key=distance, default=None)
+    return closest.values if closest else {}
 
 
-def paper_value(found: Published, config: Config, setting: Setting) -> str:
-    """What a paper has for a setting; nothing for data, and for a margin of another unit."""
+def paper_value(stated: Mapping[str, Value], config: Config, setting: Setting) -> str:
+    """What a paper states for a setting; nothing for data, and for a margin of another unit."""
     compared = getattr(config.objective, "similarity", None)
-    elsewhere = setting.name == "margin" and compared != found.values.get("objective.similarity")
+    elsewhere = setting.name == "margin" and compared != stated.get("objective.similarity")
     if setting == configs.OBJECTIVE:
         return config.spec.paper
-    if setting.section == "data" or setting.key == "dev.data" or elsewhere or setting.key not in found.values:
+    if setting.section == "data" or setting.key == "dev.data" or elsewhere or setting.key not in stated:
         return ""
-    return spelled(found.values[setting.key])
+    return spelled(stated[setting.key])

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from contrastcli.settings import config
+from contrastcli.settings import config, presets
 from contrastcli.tui.picker import Choices, Pick
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.fields import ESSENTIAL, Field
@@ -236,8 +236,7 @@ def _is_beyond(field: Field, section: str) -> bool:
 
 
 def _presets() -> Choices:
-    """All presets with the first sentence of their headers, and none at all."""
-    headers = {name: " ".join(config.preset_header(config.preset_path(name))) for name in config.preset_names()}
-    first = [(name, header.partition(". ")[0].rstrip(".")) for name, header in headers.items()]
-    first.sort(key=lambda choice: choice[0] != "starter")
-    return [*first, ("", "nothing: every setting at its default")]
+    """All presets of runs with what they are, and none at all."""
+    choices = [(name, presets.find(name).about.what) for name in presets.names()]
+    choices.sort(key=lambda choice: choice[0] != "starter")
+    return [*choices, ("", "nothing: every setting at its default")]

@@ -1,0 +1,47 @@
+"""Memory that training takes on a GPU, estimated from the backbone's sizes, the batch and the token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import NamedTuple
+
+from contrastcli.settings.config import Config
+
+CUDA_BUDGET = 65_536
+"""Tokens whose activations are kept at once on CUDA unless train.token_budget says otherwise."""
+
+SIZES: Mapping[str, tuple[int, int, int, int, int]] = {
+    "bert-base-uncased": (30522, 512, 2, 12, 768),
+    "bert-large-uncased": (30522, 512, 2, 24, 1024),
+    "roberta-base": (50265, 514, 1, 12, 768),
+    "roberta-large": (50265, 514, 1, 24, 1024),
+    "distilbert-base-uncased": (30522, 512, 0, 6, 768),
+    "google/bert_uncased_L-8_H-512_A-8": (30522, 512, 2, 8, 512),
+}
+"""Vocabulary, positions, token types, layers and width of the papers' backbones."""
+
+
+class Memory(NamedTuple):
+    """An estimate in GB: weights with gradients and Adam's moments; activations of so many tokens; everything."""
+
+    weights: float
+    activations: float
+    tokens: int
+    total: int
+
+
+def estimate(config: Config, texts: int, budget: int = CUDA_BUDGET) -> Memory | None:
+    """The memory of a run whose rows give the encoder so many `texts` each; None for an unknown backbone."""
+    if config.model.backbone not in SIZES:
+        return None
+    vocabulary, positions, types, layers, width = SIZES[config.model.backbone]
+    encoders, views = 1 + config.spec.peer, texts + len(config.spec.perturbations)
+    embeddings = (vocabulary + positions + types + 2) * width
+    parameters = encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
+    batch = encoders * views * config.train.batch_size * config.model.max_length
+    tokens = min(batch, config.train.token_budget or budget)
+    weights = 16 * parameters  # bytes: the weight, its gradient and two moments in fp32
+    activations = 28 * tokens * layers * width * 2 / 1e9  # 28 of the width in each layer, in bf16
+    total = weights + activations + 2 * parameters + 0.5  # autocast's copy in bf16, CUDA's own
+    return Memory(weights, activations, tokens, ceil(total))

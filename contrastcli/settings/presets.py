@@ -1,0 +1,158 @@
+"""Presets: one TOML file for each published setting, and for each grid of them that a sweep trains.
+
+A preset has the sections of any file of settings and says what it is in `[about]`. With `base = "NAME"` it states only
+what differs from that preset, in `[about]` too; the base of a run's preset has no base itself. A grid has `[grid]` and
+`seeds` as well. A file of `--config` may have all of these.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import tomli_w
+from msgspec import Meta
+
+from contrastcli.errors import UsageError, nearest
+from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.setting import Value
+
+Grid = Mapping[str, tuple[Value, ...]]
+"""Values by setting."""
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a preset says of itself: `what` it trains in one sentence; the `paper` that published it, and where the
+    settings are from; the `hardware` that it needs apart from a GPU's memory; the `texts` of a row that the encoder
+    reads; and, by topic, what the paper leaves open and how it is `settled` here. Without a paper it repeats none."""
+
+    what: str = ""
+    paper: str = ""
+    hardware: str = ""
+    texts: Annotated[int, Meta(ge=1)] = 2
+    settled: dict[str, str] = {}
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What a file may have apart from settings."""
+
+    base: str = ""
+    about: dict[str, Any] = {}
+    seeds: Annotated[int, Meta(ge=1)] = 1
+    grid: dict[str, Annotated[tuple[Value, ...], Meta(min_length=1)]] = {}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a file says: settings in layers, those of its base first."""
+
+    name: str = ""
+    about: About = field(default_factory=About)
+    layers: tuple[Layer, ...] = ()
+    grid: Grid = field(default_factory=dict)
+    seeds: int = 1
+
+    @cached_property
+    def config(self) -> Config:
+        """The run that it describes; of a grid, the run that is varied."""
+        return configs.resolve(self.layers)
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """What it or its base states, by setting."""
+        return {key: value for key, value in self.config.flat().items() if self.config.sources[key] != "default"}
+
+    def points(self) -> Iterator[Config]:
+        """The run of each point of the grid, with one seed."""
+        for values in itertools.product(*self.grid.values()):
+            point = dict(zip(self.grid, values, strict=True))
+            yield configs.resolve([*self.layers, Layer(point, dict.fromkeys(point, self.name))])
+
+    def to_toml(self) -> str:
+        """A file that says the same without a base."""
+        tables: dict[str, Any] = {"seeds": self.seeds} if self.seeds > 1 else {}
+        tables["about"] = msgspec.to_builtins(self.about)
+        for key, value in self.values.items():
+            section, name = key.split(".")
+            tables.setdefault(section, {})[name] = value
+        grid = {key: list(values) for key, values in self.grid.items()}
+        return tomli_w.dumps(tables | ({"grid": grid} if grid else {}))
+
+
+def folder() -> Path:
+    """Where the presets are: inside the installed package, or next to it in a checkout."""
+    installed = Path(__file__).parents[1] / "presets"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "presets"
+
+
+def names() -> list[str]:
+    """The presets of runs."""
+    return sorted(path.stem for path in folder().glob("*.toml"))
+
+
+def sweep_names() -> list[str]:
+    """The presets of sweeps."""
+    return sorted(path.stem for path in folder().glob("sweeps/*.toml"))
+
+
+def find(name: str) -> Preset:
+    """The preset of a run or of a sweep. Raises UsageError for an unknown one."""
+    for place, bases in ((folder(), 1), (folder() / "sweeps", 2)):
+        path = place / f"{name}.toml"
+        if path.stem == name and path.is_file():
+            return _shipped(path, bases)
+    raise UsageError(f"there is no preset '{name}'", nearest(name, [*names(), *sweep_names()]))
+
+
+def read(path: Path) -> Preset:
+    """A user's file of settings. Raises DataError and UsageError."""
+    return _read(path, str(path), bases=2)
+
+
+def stack(preset: Preset) -> list[Layer]:
+    """Every layer below the flags, the lowest first."""
+    return [*configs.standing_layers(), *preset.layers, configs.environment_layer(os.environ)]
+
+
+@cache
+def _shipped(path: Path, bases: int) -> Preset:
+    return _read(path, f"preset {path.stem}", bases)
+
+
+def _read(path: Path, label: str, bases: int) -> Preset:
+    """A preset from its file, which may stand on so many `bases`, one on the other."""
+    tables = configs.read_toml(path)
+    try:
+        head = msgspec.convert({name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}, _Head)
+        base = _base_of(head, label, bases) if head.base else Preset()
+        about = _about(base.about, head.about, label)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{label}: {error}", "see contrast presets show simace-bert-base for the form") from None
+    return Preset(path.stem, about, (*base.layers, configs.table_layer(tables, label)), head.grid, head.seeds)
+
+
+def _base_of(head: _Head, label: str, bases: int) -> Preset:
+    path = folder() / f"{head.base}.toml"
+    if not path.is_file():
+        raise UsageError(f"{label}: there is no preset '{head.base}' to base it on", nearest(head.base, names()))
+    if not bases:
+        raise UsageError(f"{label} is a base and has one itself: '{head.base}'", "choose a base that has none")
+    return _shipped(path, bases - 1)
+
+
+def _about(base: About, own: Mapping[str, Any], label: str) -> About:
+    """A preset's own entries over its base's, those of `settled` topic by topic."""
+    known = [f"about.{name}" for name in About.__struct_fields__]
+    for key in (f"about.{name}" for name in own):
+        if key not in known:
+            raise UsageError(f"there is no setting '{key}' ({label})", nearest(key, known))
+    above = msgspec.convert(own, About)
+    stated = {name: getattr(above, name) for name in own}
+    return msgspec.structs.replace(base, **(stated | {"settled": base.settled | above.settled}))

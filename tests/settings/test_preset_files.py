@@ -1,0 +1,161 @@
+"""What a preset's file may say: settings on a base, what it is, a grid; and what is said about mistakes in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings import config as configs
+from contrastcli.settings import presets
+from contrastcli.settings.presets import Preset
+from support.command import Contrast, refused
+
+
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that takes the place of the presets' own."""
+    monkeypatch.setattr(presets, "folder", lambda: tmp_path / "presets")
+    (tmp_path / "presets" / "sweeps").mkdir(parents=True)
+    return tmp_path / "presets"
+
+
+def write(path: Path, toml: str) -> Path:
+    path.write_text(toml, encoding="utf-8")
+    return path
+
+
+def read(toml: str) -> Preset:
+    return presets.read(write(Path("mine.toml"), toml))
+
+
+def complaint(toml: str) -> tuple[str, str]:
+    """(what, hint) of the error of a file that says this."""
+    with pytest.raises(UsageError) as raised:
+        configs.resolve(read(toml).layers)
+    return raised.value.what, raised.value.hint
+
+
+def test_an_unknown_preset_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as raised:
+        presets.find("simcse-bert-bass")
+    assert raised.value.hint == "did you mean 'simcse-bert-base'?"
+
+
+@pytest.mark.parametrize("name", ["", "sweeps/simace-grid", "../presets/starter", "starter.toml"])
+def test_a_preset_is_found_by_its_name_alone(name: str) -> None:
+    with pytest.raises(UsageError, match="there is no preset"):
+        presets.find(name)
+
+
+def test_a_file_states_what_differs_from_its_base() -> None:
+    base, mine = presets.find("simace-bert-base"), read('base = "simace-bert-base"\n[train]\nlr = 1e-4\n')
+    assert mine.values == base.values | {"train.lr": 1e-4}
+    assert mine.config.sources["train.lr"] == "mine.toml"
+    assert mine.config.sources["train.clip"] == "preset simace-bert-base"
+    assert mine.config.sources["train.device"] == "default"
+
+
+def test_another_objective_takes_none_of_the_bases_objective_settings() -> None:
+    mine = read('base = "supcon-medium"\n[objective]\nname = "augment"\n')
+    assert [key for key in mine.values if key.startswith("objective.")] == ["objective.name"]
+    assert mine.config.notes == ()
+
+
+def test_what_a_file_says_of_itself_stands_over_its_base_topic_by_topic(shipped: Path) -> None:
+    about = '[about]\nwhat = "W"\npaper = "P"\ntexts = 3\nsettled.seed = "S"\nsettled.rate = "R"\n'
+    write(shipped / "root.toml", about)
+    write(shipped / "leaf.toml", 'base = "root"\n[about]\nwhat = "V"\ntexts = 2\nsettled.rate = "Q"\n')
+    found = presets.find("leaf").about
+    assert (found.what, found.paper, found.texts) == ("V", "P", 2)
+    assert found.settled == {"seed": "S", "rate": "Q"}
+
+
+def test_a_base_has_no_base_itself(shipped: Path) -> None:
+    for name, base in (("b", "a"), ("c", "b"), ("d", "d")):
+        write(shipped / f"{name}.toml", f'base = "{base}"\n')
+    write(shipped / "a.toml", "[train]\nlr = 1e-4\n")
+    assert presets.find("b").config.train.lr == 1e-4
+    for name, what in (("c", "preset b"), ("d", "preset d")):
+        with pytest.raises(UsageError, match=f"{what} is a base and has one itself"):
+            presets.find(name)
+
+
+def test_a_grid_and_a_file_may_stand_on_any_preset_of_a_run(shipped: Path) -> None:
+    write(shipped / "a.toml", "[train]\nlr = 1e-4\n")
+    write(shipped / "b.toml", 'base = "a"\n[train]\nseed = 7\n')
+    write(shipped / "sweeps" / "g.toml", 'base = "b"\n[grid]\n"objective.tau" = [0.05, 0.1]\n')
+    for found in (presets.find("g"), read('base = "b"\n')):
+        assert (found.config.train.lr, found.config.train.seed) == (1e-4, 7)
+    assert complaint('base = "g"\n')[0] == "mine.toml: there is no preset 'g' to base it on"
+
+
+def test_a_grid_has_a_run_for_each_of_its_points() -> None:
+    grid = '[grid]\n"train.lr" = [1e-5, 3e-5]\n"objective.name" = ["simcse", "arccon"]\n'
+    found = read(f'base = "simace-bert-base"\nseeds = 2\n{grid}')
+    assert found.seeds == 2
+    assert [(point.train.lr, point.spec.name) for point in found.points()] == [
+        (1e-5, "simcse"),
+        (1e-5, "arccon"),
+        (3e-5, "simcse"),
+        (3e-5, "arccon"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("toml", "what", "hint"),
+    [
+        ('[about]\nwaht = "x"', "there is no setting 'about.waht' (mine.toml)", "did you mean 'about.what'?"),
+        ("[about]\nwhat = 3", "mine.toml: Expected `str`, got `int` - at `$.what`", "see contrast presets show"),
+        ("about = 3", "mine.toml: Expected `object`, got `int` - at `$.about`", "see contrast presets show"),
+        ("[about]\nsettled = 3", "mine.toml: Expected `object`, got `int` - at `$.settled`", "see contrast presets"),
+        ("seeds = 0", "mine.toml: Expected `int` >= 1 - at `$.seeds`", "see contrast presets show"),
+        ('[grid]\n"train.lr" = 3', "mine.toml: Expected `array`, got `int` - at `$.grid[...]`", "see contrast"),
+        ('base = "simace-bert-bass"', "there is no preset 'simace-bert-bass' to base", "did you mean 'simace-bert-b"),
+        ("speed = 3", "mine.toml: 'speed' stands outside a section", "sections: [objective]"),
+        ("[train]\nlearning = 3", "there is no setting 'train.learning' (mine.toml)", "did you mean 'train.lr'?"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named(toml: str, what: str, hint: str) -> None:
+    found = complaint(toml)
+    assert what in found[0] and found[1].startswith(hint)
+
+
+def test_a_file_that_is_not_there_is_a_data_error() -> None:
+    with pytest.raises(DataError, match=r"mine\.toml cannot be read"):
+        presets.read(Path("mine.toml"))
+
+
+def test_a_run_is_trained_from_a_file_with_a_base(contrast: Contrast) -> None:
+    write(Path("mine.toml"), 'base = "starter"\n[about]\nwhat = "Ours"\n[train]\nlr = 1e-4\n')
+    shown = contrast("config", "show", "--config", "mine.toml").out.splitlines()
+    lines = {line.split()[0]: line.split()[1:] for line in shown}
+    assert lines["train.lr"] == ["0.0001", "mine.toml"]
+    assert lines["train.epochs"] == ["6", "preset", "starter"]
+
+
+def test_a_grid_in_a_file_has_no_seeds(contrast: Contrast) -> None:
+    write(Path("mine.toml"), 'base = "starter"\n[grid]\n"train.seed" = [1, 2]\n')
+    refused(contrast("sweep", "--config", "mine.toml"), 2, "a grid has no seeds", "--seeds N")
+
+
+@pytest.mark.parametrize("words", [("--preset", "simace-grid"), ("--config", "mine.toml")])
+def test_a_grid_is_not_trained_as_a_run(contrast: Contrast, words: tuple[str, str]) -> None:
+    write(Path("mine.toml"), 'base = "starter"\nseeds = 3\n')
+    refused(contrast("train", *words, "--dry-run"), 2, "is a grid of runs", "contrast sweep")
+
+
+def test_a_sweep_is_trained_from_a_file_with_a_grid(contrast: Contrast) -> None:
+    write(Path("mine.toml"), 'base = "starter"\nseeds = 2\n[grid]\n"objective.tau" = [0.05, 0.1]\n')
+    answer = contrast("sweep", "--config", "mine.toml", "--name", "s", "--dry-run")
+    assert answer.code == 0
+    assert [word for word in answer.out.split() if word.startswith("s-tau")] == [
+        f"s-tau={tau}-seed={seed}" for tau in ("0.05", "0.1") for seed in (42, 43)
+    ]
