@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int32]
 OnProgress = Callable[[int, int], None]
 
-_SHARD = 50_000  # texts tokenised between two reports of progress
+SHARD = 50_000  # texts tokenised between two reports of progress
 
 
 class Tokenizer:
@@ -171,10 +171,10 @@ def _tokenise(
     texts: Sequence[str], tokenizer: Tokenizer, max_length: int, on_progress: OnProgress | None
 ) -> TokenTable:
     parts: list[TokenTable] = []
-    for start in range(0, len(texts), _SHARD):
-        parts.append(TokenTable.of(tokenizer.encode(texts[start : start + _SHARD], max_length)))
+    for start in range(0, len(texts), SHARD):
+        parts.append(TokenTable.of(tokenizer.encode(texts[start : start + SHARD], max_length)))
         if on_progress:
-            on_progress(min(start + _SHARD, len(texts)), len(texts))
+            on_progress(min(start + SHARD, len(texts)), len(texts))
     lengths = np.concatenate([p.lengths for p in parts]) if parts else np.zeros(0, np.int64)
     flat = np.concatenate([p.flat for p in parts]) if parts else np.zeros(0, np.int32)
     return TokenTable(flat, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))

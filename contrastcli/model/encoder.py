@@ -20,7 +20,7 @@ from contrastcli.settings.config import Pooling
 Precision = Literal["fp32", "bf16"]
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: large enough to fill a device, small beside the weights
 
-_ROUND = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
+TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
 
 
 class Dense(nn.Module):
@@ -138,8 +138,8 @@ class SentenceEncoder(nn.Module):
             if on_progress:
                 on_progress(done, len(texts))
 
-        for start in range(0, len(texts), _ROUND):
-            some = [self.prompt + text for text in texts[start : start + _ROUND]]
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            some = [self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
             table = TokenTable.of(self.tokenizer.encode(some, self.max_length))
             yield self.encode_table(table, precision=precision, on_chunk=advance).numpy()
 

@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_nothing_behind(tokenizer: Counting, monkeypatch: pyt
 def test_progress_counts_to_the_end_and_a_cached_table_needs_none(
     tokenizer: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "_SHARD", 2)
+    monkeypatch.setattr(tokens, "SHARD", 2)
     told: list[tuple[int, int]] = []
     for _ in range(2):
         table = tokenise(TEXTS, tokenizer, 32, lambda done, total: told.append((done, total)))

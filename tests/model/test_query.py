@@ -320,7 +320,7 @@ def read_vectors(path: Path) -> tuple[Floats, list[str] | None]:
 def test_vectors_are_written_in_the_order_of_the_texts(
     encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    monkeypatch.setattr("contrastcli.model.encoder._ROUND", 70)  # written in five parts
+    monkeypatch.setattr("contrastcli.model.encoder.TEXTS_AT_ONCE", 70)  # written in five parts
     steps: list[tuple[int, int]] = []
     output = tmp_path / f"vectors{suffix}"
     for texts in (SENTENCES, SENTENCES[:3]):  # and over what was there
