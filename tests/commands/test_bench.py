@@ -1,4 +1,4 @@
-"""`contrast bench`: what is measured, and how it is told."""
+"""`contrast bench`: what is measured, and how it is shown."""
 
 from __future__ import annotations
 

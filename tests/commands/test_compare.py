@@ -186,7 +186,7 @@ def test_a_run_named_twice_is_one_run(contrast: Contrast, run: Run) -> None:
     refused(contrast("compare", "simple", "simple"), 2, "only one run to compare")
 
 
-def test_pairs_for_a_test_that_is_not_asked_for_are_refused(contrast: Contrast, other: Run) -> None:
+def test_pairs_for_a_test_that_was_not_requested_are_refused(contrast: Contrast, other: Run) -> None:
     refused(contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl"), 2, "--dev", "--bootstrap")
 
 

@@ -1,4 +1,4 @@
-"""Bad data is told in two lines on stderr, nothing on stdout, and exit code 3."""
+"""Bad data is an error of two lines on stderr, with nothing on stdout and exit code 3."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TRAINING_FILES: dict[str, tuple[str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", TRAINING_FILES)
-def test_training_data_that_is_no_good_is_named_by_file_and_line(contrast: Contrast, case: str) -> None:
+def test_bad_training_data_is_named_by_file_and_line(contrast: Contrast, case: str) -> None:
     name, content, what = TRAINING_FILES[case]
     Path(name).write_bytes(content)
     refused(contrast(*train("--objective", "simcse", "--data", name)), 3, what)
@@ -57,7 +57,7 @@ DEV_FILES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", DEV_FILES)
-def test_dev_data_that_is_no_good_is_named_by_file_and_line(contrast: Contrast, case: str) -> None:
+def test_bad_dev_data_is_named_by_file_and_line(contrast: Contrast, case: str) -> None:
     content, what = DEV_FILES[case]
     Path("dev.csv").write_bytes(content)
     refused(contrast(*train(*LABELLED, "--dev", "dev.csv")), 3, what)

@@ -51,7 +51,7 @@ def test_half_precision_on_request_stays_near(contrast: Contrast) -> None:
     ("stdin", "what"),
     [(b"", "stdin is empty"), (b"a\n\nb\n", "stdin, line 2: blank"), (b"\xe9", "stdin, line 1: not UTF-8")],
 )
-def test_sentences_of_stdin_that_are_no_good_are_named(contrast: Contrast, stdin: bytes, what: str) -> None:
+def test_bad_sentences_of_stdin_are_named(contrast: Contrast, stdin: bytes, what: str) -> None:
     refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what)
 
 

@@ -89,7 +89,7 @@ def test_no_task_is_not_all_tasks(contrast: Contrast, run: Run) -> None:
     refused(contrast("eval", "simple", "--task", ""), 2, "there is no task ''")
 
 
-def test_an_interrupted_evaluation_says_that_it_goes_on(
+def test_an_interrupted_evaluation_hints_that_the_same_command_continues(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:

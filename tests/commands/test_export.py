@@ -119,16 +119,16 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     assert "later" not in card
 
 
-def test_the_card_says_what_makes_a_vector_of_a_text(tiny: Tiny, tmp_path: Path) -> None:
+def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -> None:
     export_model(str(model(tiny, tmp_path / "mine", "mean-no-cls", full=True)), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
-    said = ["# mine\n", "`mean-no-cls`", "all tokens but CLS", "Tanh", "unit length", "`go `", "32 tokens", "7 dim"]
-    assert [words for words in said if words not in card] == []
+    phrases = ["# mine\n", "`mean-no-cls`", "all tokens but CLS", "Tanh", "unit length", "`go `", "32 tokens", "7 dim"]
+    assert [phrase for phrase in phrases if phrase not in card] == []
     assert "## Training" not in card and "## Scores" not in card
 
 
 @pytest.mark.parametrize("there", ["file", "folder"])
-def test_what_exists_is_not_overwritten_unasked(tiny: Tiny, tmp_path: Path, there: str) -> None:
+def test_existing_files_are_not_overwritten_without_the_option(tiny: Tiny, tmp_path: Path, there: str) -> None:
     dest = tmp_path / "dest"
     if there == "folder":
         dest.mkdir()
@@ -139,7 +139,7 @@ def test_what_exists_is_not_overwritten_unasked(tiny: Tiny, tmp_path: Path, ther
     assert (dest if there == "file" else dest / "notes.txt").read_text() == "mine"
 
 
-def test_an_empty_folder_is_filled_and_an_export_replaced_when_asked_for(tiny: Tiny, tmp_path: Path) -> None:
+def test_an_empty_folder_is_filled_and_an_export_replaced_on_request(tiny: Tiny, tmp_path: Path) -> None:
     dest = tmp_path / "new" / "dest"
     dest.mkdir(parents=True)
     export_model(str(model(tiny, tmp_path / "one", "cls")), dest)
@@ -244,7 +244,7 @@ def test_onnx_without_its_packages_says_how_to_get_them(
 A, B = "bada boo", "foum den gir"
 
 
-def test_an_export_is_a_model_that_answers_alike(contrast: Contrast, run: Run) -> None:
+def test_an_export_is_a_model_with_the_same_vectors(contrast: Contrast, run: Run) -> None:
     answer = contrast("export", "simple", "out/mine")
     assert (answer.code, answer.out) == (0, "out/mine\n")
     assert "contrast query" in answer.err and "--model out/mine" in answer.err

@@ -27,7 +27,7 @@ def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...]
 COMMANDS = dict(commands(cli))
 
 
-def test_without_a_word_the_command_gives_its_help(contrast: Contrast) -> None:
+def test_without_arguments_the_command_prints_its_help(contrast: Contrast) -> None:
     assert contrast().out == contrast("--help").out
     assert contrast().code == 0 and "Commands:" in contrast().out
 

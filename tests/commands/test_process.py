@@ -65,7 +65,7 @@ def test_a_terminal_that_knows_ascii_only_gets_words_for_symbols() -> None:
     assert done.returncode == 0 and b"tau" in done.stdout
 
 
-def test_training_goes_on_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
+def test_training_continues_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write) as stdout:

@@ -42,7 +42,7 @@ def test_a_sentence_is_at_no_angle_to_itself(contrast: Contrast) -> None:
     assert contrast("query", A, A, *MODEL).out.split()[:2] == ["1.0000", "0.0°"]
 
 
-def test_pairs_of_stdin_are_answered_in_their_order(contrast: Contrast) -> None:
+def test_pairs_of_stdin_are_answered_in_order(contrast: Contrast) -> None:
     some = sentences()
     pairs = [(some[i * 7 % 150], some[i * 11 % 150]) for i in range(1203)]  # more than are read at once
     stdin = "".join(f"{a}\t{b}\n" for a, b in pairs).encode()
@@ -59,7 +59,7 @@ def test_stdin_may_have_the_line_ends_of_windows_and_no_last_one(contrast: Contr
     assert [(x["a"], x["b"]) for x in map(json.loads, answer.out.splitlines())] == [("é", "b"), ("c", "d")]
 
 
-def test_the_nearest_of_a_corpus_are_found_and_its_vectors_kept(
+def test_the_nearest_sentences_of_a_corpus_are_listed_and_its_vectors_cached(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = sentences()
@@ -116,9 +116,7 @@ def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:
     "words",
     [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("a", " ")],
 )
-def test_a_question_of_no_known_kind_is_refused_before_a_model_is_sought(
-    contrast: Contrast, words: tuple[str, ...]
-) -> None:
+def test_a_malformed_query_is_refused_before_a_model_is_loaded(contrast: Contrast, words: tuple[str, ...]) -> None:
     refused(contrast("query", *words), 2, "")
 
 

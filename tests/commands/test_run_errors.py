@@ -1,4 +1,4 @@
-"""Runs that are damaged, missing, locked or ambiguous are told in two lines on stderr, and the right exit code."""
+"""Runs that are damaged, missing, locked or ambiguous are an error of two lines on stderr with the right exit code."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_malformed_pointers_to_checkpoints_are_named(
     run.checkpoints_path.write_text(text)
     answer = contrast(*words)
     if text == "{}" and "--resume" in words:
-        assert answer.code == 0  # what had saved nothing begins anew
+        assert answer.code == 0  # it starts again, as a run that has saved nothing
     elif "show" in words and text.endswith("}") and "3" not in text:
-        assert answer.code == 0  # it shows what the file says
+        assert answer.code == 0  # the file itself is well-formed
     else:
         failed(answer, 3, "checkpoint")
 
@@ -86,7 +86,7 @@ def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) ->
     refused(contrast(*train(*LABELLED)), 1, "runs")
 
 
-def test_a_full_disk_is_told_with_a_way_to_make_room(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_with_a_way_to_free_space(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
@@ -192,7 +192,7 @@ def test_a_part_of_two_names_is_ambiguous(contrast: Contrast, run: Run) -> None:
     assert contrast("runs", "path", "simple").out == "runs/simple\n"
 
 
-def test_a_failed_run_gives_its_words_to_those_who_watch(contrast: Contrast, run: Run) -> None:
+def test_watching_a_failed_run_ends_with_its_code(contrast: Contrast, run: Run) -> None:
     (run.checkpoint("last") / "training" / "heads.safetensors").unlink()
     failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "heads.safetensors is missing")
     watched = contrast("watch", "simple")

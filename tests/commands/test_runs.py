@@ -61,7 +61,7 @@ def test_the_path_of_a_run_is_all_that_path_prints(contrast: Contrast, run: Run)
     assert contrast("--runs-dir", "elsewhere", "runs", "path", "runs/simple").out == "runs/simple\n"
 
 
-def test_a_run_is_removed_once_it_was_agreed_to(contrast: Contrast, runs_of_two: list[Run]) -> None:
+def test_a_run_is_removed_after_confirmation(contrast: Contrast, runs_of_two: list[Run]) -> None:
     kept = contrast("runs", "rm", "simple", stdin=b"n\n")
     assert (kept.code, kept.out) == (0, "") and "Delete runs/simple?" in kept.err
     assert runs_of_two[0].path.is_dir()
@@ -70,12 +70,12 @@ def test_a_run_is_removed_once_it_was_agreed_to(contrast: Contrast, runs_of_two:
     assert not list(Path("runs").glob("*/config.toml"))
 
 
-def test_asking_nobody_removes_nothing(contrast: Contrast, run: Run) -> None:
+def test_without_an_answer_nothing_is_removed(contrast: Contrast, run: Run) -> None:
     assert contrast("runs", "rm", "simple", stdin=b"").code == 130
     assert run.path.is_dir()
 
 
-def test_pruning_frees_room_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
+def test_pruning_frees_space_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
     before = run.size_bytes()
     answer = contrast("runs", "prune", "simple")
     assert answer.code == 0 and "freed" in answer.err and "B" in answer.err
@@ -83,7 +83,7 @@ def test_pruning_frees_room_and_keeps_the_model(contrast: Contrast, run: Run) ->
     assert contrast("query", "a", "b").code == 0
 
 
-def test_runs_are_compared_by_what_differs_and_what_came_of_it(contrast: Contrast, runs_of_two: list[Run]) -> None:
+def test_runs_are_compared_by_settings_that_differ_and_results(contrast: Contrast, runs_of_two: list[Run]) -> None:
     lines = {line.split()[0]: line.split()[1:] for line in contrast("compare", "simple", "other").out.splitlines()}
     assert lines["train.lr"] == ["0.001", "0.002"] and "train.seed" not in lines
     compared = json.loads(contrast("compare", "simple", "other", "--json").out)
@@ -92,7 +92,7 @@ def test_runs_are_compared_by_what_differs_and_what_came_of_it(contrast: Contras
     assert compared["results"][0]["dev"] == compared["results"][1]["dev"] is not None
 
 
-def test_watching_an_ended_run_tells_it_and_ends_with_its_code(contrast: Contrast, run: Run) -> None:
+def test_watching_an_ended_run_shows_it_and_ends_with_its_code(contrast: Contrast, run: Run) -> None:
     told = contrast("watch", "simple")
     assert (told.code, told.out) == (0, "") and "finished" in told.err
     assert contrast("watch", "simple", "--json").out.encode() == run.events_path.read_bytes()

@@ -1,4 +1,4 @@
-"""Bad settings are told in two lines on stderr, nothing on stdout, and before there is a run."""
+"""Bad settings are an error of two lines on stderr, with nothing on stdout and before there is a run."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ TOML: dict[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize("case", TOML)
-def test_a_settings_file_that_is_no_good_is_named(contrast: Contrast, case: str) -> None:
+def test_a_malformed_settings_file_is_named(contrast: Contrast, case: str) -> None:
     text, code, what = TOML[case]
     Path("mine.toml").write_text(text)
     refused(contrast(*train(*LABELLED, "--config", "mine.toml")), code, what)
@@ -110,7 +110,7 @@ def test_a_variable_with_a_bad_value_is_named(contrast: Contrast, monkeypatch: p
     refused(contrast("config", "show"), 2, "train.lr is 'fast' (CONTRAST_TRAIN_LR)")
 
 
-def test_an_unknown_backbone_without_network_is_told_from_a_folder(
+def test_an_unknown_backbone_without_network_is_not_taken_for_a_folder(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from huggingface_hub import constants

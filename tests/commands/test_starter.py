@@ -75,7 +75,7 @@ def test_no_dev_sentence_is_trained_on(examples: Examples, dev: ScoredPairs) -> 
     assert not trained & {text.lower() for text in (*dev.first, *dev.second)}
 
 
-def test_no_sentence_frame_stands_more_than_three_times(examples: Examples, dev: ScoredPairs) -> None:
+def test_no_sentence_frame_occurs_more_than_three_times(examples: Examples, dev: ScoredPairs) -> None:
     texts = dict.fromkeys([*examples.views["anchor"], *examples.views["positive"], *dev.first, *dev.second])
     frames = Counter(skeleton(text) for text in texts)
     assert [frame for frame, count in frames.items() if count > 3] == []

@@ -35,18 +35,18 @@ SWEEP = ("sweep", *WORDS, *GRID, "--name", "mine")
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Cells that train in this process."""
-    said: list[str] = []
+    names: list[str] = []
 
     def launch(run: Run, arguments: list[str]) -> int:
-        said.append(run.name)
+        names.append(run.name)
         train_here(run)
         return 0
 
     monkeypatch.setattr(control, "launch", launch)
-    return said
+    return names
 
 
-def test_a_sweep_prints_its_table_and_tells_the_rest_on_stderr(contrast: Contrast, launched: list[str]) -> None:
+def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Contrast, launched: list[str]) -> None:
     answer = contrast("sweep", *WORDS, *GRID, "--seeds", "2", "--name", "mine")
     header, *rows = answer.out.splitlines()
     assert (answer.code, header.split()) == (0, ["tau", "seeds", "best", "dev"])
@@ -97,7 +97,7 @@ def test_a_bad_sweep_is_refused_before_anything_is_written(
     assert not Path("runs").exists()
 
 
-def test_a_sweep_to_go_on_with_cannot_be_changed_and_must_exist(contrast: Contrast, launched: list[str]) -> None:
+def test_a_resumed_sweep_cannot_be_changed_and_must_exist(contrast: Contrast, launched: list[str]) -> None:
     refused(contrast("sweep", "--resume", "last"), 3, "there is no sweep 'last'", "make one: contrast sweep")
     assert contrast(*SWEEP).code == 0
     for words in (GRID, ("--seeds", "3"), ("--tau", "0.1"), ("--preset", "starter"), ("--name", "other")):
@@ -112,25 +112,27 @@ def test_a_new_sweep_with_a_name_that_is_taken_is_refused_whatever_its_settings(
         refused(contrast(*SWEEP, *words), 1, "mine-tau=0.05 exists", "choose another --name")
 
 
-def test_a_cell_whose_process_says_nothing_ends_the_sweep(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_whose_process_writes_no_event_ends_the_sweep(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def launch(run: Run, arguments: list[str]) -> int:
-        if len(said) < 2:
+        if len(names) < 2:
             train_here(run)
             stopped = run.events_path.read_text().replace('"status":"finished"', '"status":"stopped"')
             run.events_path.write_text(stopped)
-        said.append(run.name)
+        names.append(run.name)
         return 0
 
-    said: list[str] = []
+    names: list[str] = []
     monkeypatch.setattr(control, "launch", launch)
     contrast(*SWEEP)
-    time.sleep(0.01)  # so that what was said before is before
+    time.sleep(0.01)  # so that later events have later times
     answer = contrast("sweep", "--resume", "mine")
     assert (answer.code, answer.out) == (1, "")
     assert "contrast: error: the process of mine-tau=0.05 ended without a word\nhint: see " in answer.err
 
 
-def test_of_a_setting_its_last_part_is_enough_to_be_found(contrast: Contrast) -> None:
+def test_the_last_part_of_a_setting_is_enough_for_a_hint(contrast: Contrast) -> None:
     answer = contrast("sweep", *WORDS, "--grid", "tau=0.05,0.07")
     refused(answer, 2, "there is no setting 'tau'", "did you mean 'objective.tau'?")
     assert nearest("every", ["dev.every", "train.log_every"]) == "did you mean 'dev.every'?"
@@ -151,7 +153,7 @@ def begin(place: Path) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code and what was told."""
+    """The exit code and stderr."""
     _, narration = process.communicate(timeout=120)
     return process.returncode, narration
 
@@ -173,7 +175,7 @@ def two(tiny: Tiny, tmp_path: Path) -> Sweep:
 
 
 @pytest.mark.slow
-def test_an_interrupt_stops_the_cell_saves_and_the_sweep_goes_on_later(two: Sweep, tmp_path: Path) -> None:
+def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: Sweep, tmp_path: Path) -> None:
     first, second = (Run(tmp_path / cell.name) for cell in two.cells())
     process = begin(tmp_path)
     until(lambda: len(told(first, Step)) > 3)
@@ -188,7 +190,7 @@ def test_an_interrupt_stops_the_cell_saves_and_the_sweep_goes_on_later(two: Swee
     assert code == 0
     assert told(first, Started)[-1].resumed_from == stopped < 60
     assert [run.status().state for run in (first, second)] == ["finished", "finished"]
-    assert narration.count("resumed") == 1  # and nothing of what was told before
+    assert narration.count("resumed") == 1  # nothing from before is repeated
 
     before = [run.events_path.read_bytes() for run in (first, second)]
     assert finish(begin(tmp_path))[0] == 0
@@ -196,7 +198,7 @@ def test_an_interrupt_stops_the_cell_saves_and_the_sweep_goes_on_later(two: Swee
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_killed_takes_up_the_cell_that_goes_on_without_it(two: Sweep, tmp_path: Path) -> None:
+def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(two: Sweep, tmp_path: Path) -> None:
     first, second = (Run(tmp_path / cell.name) for cell in two.cells())
     process = begin(tmp_path)
     until(lambda: len(told(first, Step)) > 3)

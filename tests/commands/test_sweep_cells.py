@@ -30,19 +30,19 @@ Ends = dict[str, tuple[str, int]]
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Ends]:
-    """What was launched, and how each is to end; the dev score of a cell is its seed's."""
-    said: list[str] = []
+    """The names of launched cells, and how each ends."""
+    started: list[str] = []
     ends: Ends = {}
 
     def launch(run: Run, arguments: list[str]) -> int:
-        said.append(run.name)
+        started.append(run.name)
         assert arguments == ["train", "--resume", str(run.path.resolve()), "--no-ui"]
         status, code = next((how for part, how in ends.items() if part in run.name), ("finished", 0))
         end_cell(run, status, code)
         return 0
 
     monkeypatch.setattr(control, "launch", launch)
-    return said, ends
+    return started, ends
 
 
 def end_cell(run: Run, status: str = "finished", code: int = 0) -> None:
@@ -84,7 +84,7 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     assert "cell 4 of 6: tau=0.06 seed=42: finished, best dev 70.00 (step 4)\n" in told
 
 
-def test_scores_stand_in_the_table_where_all_finished_runs_of_a_point_have_them(
+def test_scores_are_in_the_table_where_all_finished_runs_of_a_point_have_them(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     sweep = small()
@@ -101,24 +101,24 @@ def test_scores_stand_in_the_table_where_all_finished_runs_of_a_point_have_them(
 def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said, ends = launched
+    started, ends = launched
     ends |= {"tau=0.05-seed=43": ("diverged", 4), "tau=0.06-seed=42": ("failed", 1)}
     sweep = small()
     assert start(sweep, tmp_path) == 4
-    assert said == names(sweep)
+    assert started == names(sweep)
     table = comparison.sweep(sweep, results(sweep, tmp_path), to_json=False)
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
     ends.clear()
     assert start(sweeps.find("s", tmp_path), tmp_path) == 4  # diverging again would help no one
-    assert said[6:] == ["s-tau=0.06-seed=42"]
-    assert start(sweep, tmp_path) == 4 and len(said) == 7  # nothing is trained twice
+    assert started[6:] == ["s-tau=0.06-seed=42"]
+    assert start(sweep, tmp_path) == 4 and len(started) == 7  # nothing is trained twice
 
 
-def test_a_cell_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(
+def test_a_stopped_cell_is_resumed_and_a_finished_one_is_left_alone(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
-    said, ends = launched
+    started, ends = launched
     ends |= {"tau=0.05-seed=44": ("stopped", 0)}
     sweep = small()
     assert start(sweep, tmp_path) == 0
@@ -128,7 +128,7 @@ def test_a_cell_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(
     cells = comparison.cells(results(sweep, tmp_path), to_json=False)
     assert "s-tau=0.05-seed=44  stopped" in cells and "s-tau=0.06-seed=44  waiting" in cells
     assert start(sweep, tmp_path) == 0
-    assert said[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]
+    assert started[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]
     assert (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes() == kept
 
 
@@ -139,7 +139,7 @@ def test_a_cell_that_a_killed_sweep_never_launched_is_waited_for_and_then_traine
     first = runs.create(sweep.cells()[0].config, tmp_path, names(sweep)[0])
     almost = time.time() - status.STARTING_GRACE + 0.5
     os.utime(first.config_path, (almost, almost))
-    assert first.status().state == "starting"  # a process may be yet to come
+    assert first.status().state == "starting"  # its process may still be starting
     assert start(sweep, tmp_path) == 0
     assert launched[0] == names(sweep)
 
@@ -166,7 +166,7 @@ def test_a_signal_ends_the_sweep_after_the_running_cell(
     assert asked == ["s-tau=0.05-seed=43"] and signal.getsignal(number) is before
 
 
-def test_data_backbone_and_batch_are_looked_at_before_anything_is_trained(tiny: Tiny, tmp_path: Path) -> None:
+def test_data_backbone_and_batch_are_checked_before_anything_is_trained(tiny: Tiny, tmp_path: Path) -> None:
     below = tiny.settings("simcse", "sentences")
     for words, what in (
         ("train.batch_size=8,4096", "train.batch_size is 4096"),

@@ -22,7 +22,7 @@ def weights(run: str) -> str:
     return hashlib.sha256((Run(Path(run)).checkpoint("last") / "model.safetensors").read_bytes()).hexdigest()
 
 
-def test_training_prints_its_run_on_stdout_and_tells_the_rest_on_stderr(contrast: Contrast) -> None:
+def test_training_prints_its_run_on_stdout_and_narrates_on_stderr(contrast: Contrast) -> None:
     answer = contrast(*train(*LABELLED, "--name", "mine", "--no-ui"))
     assert (answer.code, answer.out) == (0, "runs/mine\n")
     words = [line.split()[0] for line in answer.err.splitlines()]
@@ -31,12 +31,12 @@ def test_training_prints_its_run_on_stdout_and_tells_the_rest_on_stderr(contrast
     assert Run(Path("runs/mine")).status().state == "finished"
 
 
-def test_a_run_s_name_is_a_backbone(contrast: Contrast, run: Run) -> None:
+def test_the_name_of_a_run_is_a_backbone(contrast: Contrast, run: Run) -> None:
     preview = json.loads(contrast(*train(*LABELLED, "--backbone", run.name, "--dry-run", "--json")).out)
     assert preview["settings"]["model.backbone"]["value"] == str(run.path)
 
 
-def test_a_run_s_name_is_a_teacher(contrast: Contrast, run: Run) -> None:
+def test_the_name_of_a_run_is_a_teacher(contrast: Contrast, run: Run) -> None:
     words = ("--objective", "rankcse", "--teachers", f"{run.name}:cls=0.4,tiny/backbone")
     preview = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
     assert preview["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
@@ -54,7 +54,7 @@ def test_a_dry_run_shows_settings_rows_and_costs_and_makes_no_run(
 ) -> None:
     from contrastcli.model import folder
 
-    monkeypatch.setattr(folder, "load_backbone", None)  # whoever loads weights fails
+    monkeypatch.setattr(folder, "load_backbone", None)  # loading weights would fail
     text = contrast(*train(*LABELLED, "--dry-run"))
     preview = json.loads(contrast(*train(*LABELLED, "--dry-run", "--json")).out)
     assert text.code == 0 and not Path("runs").exists()
@@ -80,7 +80,7 @@ def test_the_disk_that_a_dry_run_foretells_is_what_checkpoints_take(contrast: Co
     assert 0.6 * foretold < took < 1.4 * foretold
 
 
-def test_a_backbone_that_is_yet_to_be_fetched_does_not_stop_a_dry_run(contrast: Contrast) -> None:
+def test_a_backbone_that_is_not_downloaded_does_not_stop_a_dry_run(contrast: Contrast) -> None:
     answer = contrast(*train(*LABELLED, "--backbone", "nobody/nothing", "--dry-run"))
     assert answer.code == 0 and "known once the backbone is here" in answer.out
 
@@ -119,7 +119,7 @@ def test_a_length_beyond_the_backbone_is_cut_with_a_note(contrast: Contrast) -> 
     assert "model.max_length is 32, the most that this backbone reads" in answer.err
 
 
-def test_rows_of_another_form_convert_by_themselves_and_it_says_so(contrast: Contrast) -> None:
+def test_rows_of_another_form_are_converted_with_a_note(contrast: Contrast) -> None:
     answer = contrast(*train("--data", "tiny/triplets.jsonl"))
     assert answer.code == 0
     note = "160 triplets (anchor, positive, negative) became 320 labelled pairs (premise, hypothesis, label)"
@@ -165,7 +165,7 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
 @pytest.mark.parametrize(
     ("words", "where"), [((), "app"), (("--no-ui",), "here"), (("--detach",), "background"), (("--json",), "here")]
 )
-def test_on_a_terminal_training_opens_the_app_unless_told_otherwise(
+def test_on_a_terminal_training_opens_the_app_unless_an_option_says_otherwise(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], where: str
 ) -> None:
     asked: list[str] = []

@@ -60,7 +60,7 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
 
 
 @pytest.mark.parametrize("case", GOOD)
-def test_a_file_is_read_as_it_stands(read: Read, case: str) -> None:
+def test_a_file_is_read_verbatim(read: Read, case: str) -> None:
     name, content, columns = GOOD[case]
     assert read(name, content).columns == columns
 
@@ -182,7 +182,7 @@ def test_a_limit_reads_the_first_rows(read: Read, name: str, content: bytes) -> 
     assert len(read(name, content, 100)) == 9
 
 
-def test_what_stands_below_the_limit_is_not_read(read: Read) -> None:
+def test_rows_beyond_the_limit_are_not_read(read: Read) -> None:
     assert len(read("a.txt", b"one\ntwo\n\xff\n", 2)) == 2
 
 

@@ -92,7 +92,7 @@ def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hub_set")
-def test_a_data_set_of_the_hub_brings_the_names_of_its_labels() -> None:
+def test_a_data_set_of_the_hub_knows_the_names_of_its_labels() -> None:
     rows = load("hf:owner/name", "supcon")
     assert rows.views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
     assert rows.labels == [2, 0]
@@ -109,14 +109,14 @@ def test_a_data_set_of_the_hub_brings_the_names_of_its_labels() -> None:
         ("hf:owner/other", "owner/other"),
     ],
 )
-def test_what_the_hub_does_not_have_is_said(name: str, what: str) -> None:
+def test_a_data_set_that_the_hub_does_not_have_is_an_error(name: str, what: str) -> None:
     with pytest.raises(DataError) as caught:
         load(name, "supcon")
     assert caught.value.what.startswith(name) and what in caught.value.what
     assert "\n" not in caught.value.what
 
 
-def test_a_hub_out_of_reach_is_said_after_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_an_error_after_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     asked: list[str] = []

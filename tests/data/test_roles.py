@@ -67,7 +67,7 @@ def test_the_order_of_columns_does_not_matter(load: Load) -> None:
     assert "columns not used: id" in rows.notes
 
 
-def test_the_users_word_goes_before_names(load: Load) -> None:
+def test_columns_that_the_user_names_precede_known_names(load: Load) -> None:
     lines = ("sentence1|sentence2|question|answer", "a|b|c|d", "e|f|g|h")
     rows = load(*lines, columns="anchor=question, positive=answer")
     assert rows.views == {"anchor": ["c", "g"], "positive": ["d", "h"]}
@@ -114,7 +114,7 @@ def test_columns_without_a_clear_role_are_refused(load: Load, case: str) -> None
     refused(error, load, header, row, row, what=what, hint=hint, columns=columns)
 
 
-def test_a_csv_with_tabs_is_told_its_right_name(tmp_path: Path) -> None:
+def test_a_csv_with_tabs_gets_the_hint_to_rename_it(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("anchor\tpositive\na\tb\n")
     with pytest.raises(DataError) as caught:
         load_examples(Data(train=str(tmp_path / "a.csv")), ANY, ())
@@ -194,7 +194,7 @@ def test_labels_in_json_may_be_numbers(tmp_path: Path, label: str) -> None:
     assert load_examples(Data(train=str(path), labels="1=contradiction"), ANY, ()).labels == [2, 2]
 
 
-def test_scores_are_numbers_as_they_stand(tmp_path: Path) -> None:
+def test_scores_are_not_rescaled(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("sentence2\tid\tscore\tsentence1\nb\t1\t4.75\ta\nd\t2\t-1e-3\tc\n")
     pairs = load_scored(str(path))

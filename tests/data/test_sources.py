@@ -79,7 +79,7 @@ def test_labelled_pairs_without_contradictions_become_pairs(tmp_path: Path) -> N
     assert examples.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
 
 
-def test_triplets_become_labelled_pairs_that_stand_together(files: dict[str, str]) -> None:
+def test_triplets_become_labelled_pairs_next_to_each_other(files: dict[str, str]) -> None:
     rows = load(files["triplets"], "pairsupcon")
     assert rows.form == "labelled"
     assert rows.views == {"anchor": ["a", "a", "d", "d"], "positive": ["b", "c", "e", "c"]}
@@ -128,7 +128,7 @@ def test_triplets_and_labelled_pairs_become_pairs(files: dict[str, str]) -> None
         ("pairs", ("triplets",), "pairs (anchor, positive)", "labelled pairs"),
     ],
 )
-def test_what_cannot_be_had_is_said_with_what_would_do(
+def test_a_form_that_the_data_cannot_give_is_an_error_with_one_that_would_do(
     files: dict[str, str], form: str, needs: tuple[catalogue.Form, ...], holds: str, remedy: str
 ) -> None:
     with pytest.raises(DataError) as caught:

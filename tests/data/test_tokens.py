@@ -74,7 +74,7 @@ def test_texts_are_tokenised_once(tokenizer: Counting) -> None:
         (["ba den", "fir\ngo lum ma nen", "ba", "", ""], 32),
     ],
 )
-def test_other_texts_and_lengths_are_tokenised_anew(tokenizer: Counting, texts: list[str], length: int) -> None:
+def test_other_texts_and_lengths_are_tokenised_again(tokenizer: Counting, texts: list[str], length: int) -> None:
     tokenise(TEXTS, tokenizer, 32)
     table = tokenise(texts, tokenizer, length)
     assert tokenizer.count == len(TEXTS) + len(texts)
@@ -86,7 +86,7 @@ def test_texts_with_line_breaks_are_not_taken_for_several(tokenizer: Counting) -
     assert len(tokenise(["ba", "den"], tokenizer, 32)) == 2
 
 
-def test_another_tokenizer_tokenises_anew(tokenizer: Counting, tmp_path: Path) -> None:
+def test_another_tokenizer_tokenises_again(tokenizer: Counting, tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     same = Counting(tmp_path)
     file = tmp_path / "tokenizer.json"

@@ -78,7 +78,7 @@ def test_dense_layer_unit_length_prompt_and_longest_text_are_applied(tiny: Tiny)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
-def test_a_vector_does_not_depend_on_the_texts_beside_it(tiny: Tiny) -> None:
+def test_a_vector_does_not_depend_on_the_other_texts_of_its_batch(tiny: Tiny) -> None:
     encoder = full(tiny)
     together = encoder.encode(TEXTS[::-1])[::-1]
     np.testing.assert_allclose(together, [encoder.encode([text])[0] for text in TEXTS], rtol=0, atol=1e-6)
@@ -107,7 +107,7 @@ def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_mode
     assert load_encoder(folder, "mean").dense is not None  # the model's own
 
 
-def test_a_half_precision_backbone_is_saved_in_single_precision_and_says_so(tmp_path: Path) -> None:
+def test_a_half_precision_backbone_is_saved_in_single_precision_with_a_note(tmp_path: Path) -> None:
     starter = locate("starter")
     assert json.loads((starter / "config.json").read_text())["dtype"] == "float16"
     save_encoder(load_encoder(starter, "first-last"), tmp_path / "model")
@@ -151,7 +151,7 @@ def foreign_type(folder: Path) -> None:
 
 
 def layers(folder: Path, pooling: Pooling, change: Change) -> None:
-    """The folder saved anew with another pooling, then changed."""
+    """The folder saved again with another pooling, then changed."""
     encoder = load_encoder(folder, pooling)
     shutil.rmtree(folder)
     save_encoder(encoder, folder)

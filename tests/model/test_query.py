@@ -85,7 +85,7 @@ def test_without_a_word_the_newest_run_that_has_ended_is_meant(trained: Run, tin
     assert resolve_model(None, folder, {}) == str(folder / "simple-a")
 
 
-def test_the_word_goes_before_the_environment_and_that_before_the_newest_run(trained: Run, tmp_path: Path) -> None:
+def test_the_option_precedes_the_environment_which_precedes_the_newest_run(trained: Run, tmp_path: Path) -> None:
     folder = two_runs(trained, tmp_path / "runs")
     environ = {"CONTRAST_MODEL": "simple-a"}
     assert resolve_model(None, folder, environ) == str(folder / "simple-a")
@@ -236,7 +236,7 @@ def changed(encoder: SentenceEncoder, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["weights", "prompt", "length", "pooling"])
-def test_another_model_encodes_the_corpus_anew(encoder: SentenceEncoder, corpus: Path, what: str) -> None:
+def test_another_model_encodes_the_corpus_again(encoder: SentenceEncoder, corpus: Path, what: str) -> None:
     before = Index(encoder, corpus).nearest("ba den", 5)
     changed(encoder, what)
     after = Index(encoder, corpus).nearest("ba den", 5)
@@ -244,7 +244,7 @@ def test_another_model_encodes_the_corpus_anew(encoder: SentenceEncoder, corpus:
     assert [n.cosine for n in after] != [n.cosine for n in before]
 
 
-def test_a_changed_corpus_is_encoded_anew(encoder: SentenceEncoder, corpus: Path) -> None:
+def test_a_changed_corpus_is_encoded_again(encoder: SentenceEncoder, corpus: Path) -> None:
     Index(encoder, corpus).nearest("ba den", 1)
     corpus.write_text(corpus.read_text().replace(SENTENCES[7] + "\n", "ba den\n", 1))
     assert Index(encoder, corpus).nearest("ba den", 1)[0].row == 8

@@ -133,7 +133,7 @@ def test_pcl_passes_gradcheck(kind: Kind) -> None:
 # ---- identities -----------------------------------------------------------------------------------------------------
 
 
-def test_identical_peers_have_nothing_to_tell_each_other() -> None:
+def test_identical_peers_agree_and_their_divergences_are_zero() -> None:
     net = batch(*NAMES, rows=4)
     views = net | {f"peer_{name}": view for name, view in net.items()}
     _, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS)
@@ -177,8 +177,8 @@ def test_the_peer_is_the_first_of_both_divergences() -> None:
 
 
 def test_the_group_contrast_is_the_log_of_the_softmax() -> None:
-    """Rows told apart wholly leave log K for each encoder. A sigmoid loss of the softmax's outputs, which all lie
-    between 0 and 1, would instead be −log σ(1/K), and go on pulling."""
+    """Rows that are told apart completely leave log K for each encoder. A sigmoid loss of the softmax's outputs, which all lie
+    between 0 and 1, would instead be −log σ(1/K), and still have a gradient."""
     apart = torch.eye(4, 6, dtype=torch.float64).requires_grad_()
     views = dict.fromkeys([*NAMES, *(f"peer_{name}" for name in NAMES)], apart)
     loss, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS, tau=0.01)

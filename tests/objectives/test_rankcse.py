@@ -205,7 +205,7 @@ def test_an_agreeing_student_is_more_likely_than_an_opposed_one() -> None:
         assert distance(0 * teacher, teacher, keep) < distance(-teacher, teacher, keep)
 
 
-def test_what_is_not_kept_counts_for_nothing() -> None:
+def test_masked_columns_count_for_nothing() -> None:
     student, teacher = batch("s", "t", rows=3, width=6).values()
     keep = torch.tensor([True, False, True, True, False, True]).expand(3, 6)
     for distance in (listnet, listmle):

@@ -117,7 +117,7 @@ def test_softmax_is_its_formula_in_value_and_gradient() -> None:
     assert parts["classification"] == loss
 
 
-def test_a_loss_on_labels_says_so_where_there_are_none() -> None:
+def test_a_loss_on_labels_refuses_rows_without_them() -> None:
     views = batch("anchor", "positive", rows=2)
     with pytest.raises(ValueError, match="labelled pairs"):
         softmax(views, Rows(distinct(views)), sbert.heads(2).double())

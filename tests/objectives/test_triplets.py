@@ -94,7 +94,7 @@ def test_each_margin_has_its_own_unit_limits_and_default() -> None:
 
 
 @pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
-def test_a_margin_in_anothers_unit_is_refused_by_name(name: str, margin: float, words: str) -> None:
+def test_a_margin_in_the_unit_of_another_loss_is_refused_by_name(name: str, margin: float, words: str) -> None:
     with pytest.raises(UsageError) as raised:
         config(objective__name=name, objective__margin=margin)
     assert "objective.margin" in raised.value.what and words in raised.value.hint

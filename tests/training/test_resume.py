@@ -29,7 +29,7 @@ from support.tiny import Tiny, train
 
 
 def start(run: Run) -> subprocess.Popen[bytes]:
-    """Train a run, or go on with it, in another process."""
+    """Train or resume a run in another process."""
     command = [sys.executable, train_runs.__file__, str(run.path)]
     with open(run.log_path, "ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log)

@@ -47,7 +47,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 # ---- what a run says ------------------------------------------------------------------------------------------------
 
 
-def test_a_run_tells_its_story_in_order(tiny: Tiny, place: Path) -> None:
+def test_a_run_writes_its_events_in_order(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, dev__every=10, train__log_every=7)
     assert train(run) == Done(step=20, status="finished", code=0)
     story = [(type(event).__name__, event.step) for event in run.events() if not isinstance(event, Note)]
@@ -109,7 +109,7 @@ def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
     assert negative[-1] - positive[-1] > negative[0] - positive[0] + 10  # degrees
 
 
-def test_notes_of_settings_and_data_are_told(tiny: Tiny, place: Path) -> None:
+def test_notes_of_settings_and_data_are_events(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, "simcse", "labelled", model__max_length=100, train__max_steps=1)
     train(run)
     notes = [event.text for event in told(run, Note)]
@@ -161,7 +161,7 @@ def test_a_new_best_is_saved_between_saves(tiny: Tiny, place: Path, scripted: Ca
     assert run.checkpoints() == {"last": "000020", "best": "000008"}
 
 
-def test_the_best_model_scores_what_was_told(tiny: Tiny, place: Path) -> None:
+def test_the_best_model_has_the_score_that_was_logged(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, dev__every=5, train__epochs=2)
     train(run)
     pairs = load_scored(str(tiny.dev))
@@ -212,7 +212,7 @@ def test_an_early_stop_that_a_kill_cut_short_takes_no_further_step(
     assert train(run) == Done(step=6, status="finished", code=0)
 
 
-def test_a_collapsing_score_is_said_as_it_happens(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
+def test_a_collapsing_score_is_noted_as_it_happens(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
     scripted(0.9, 0.6, 0.51, 0.49, None)
     run = tiny.run(place, dev__every=5)
     train(run)
