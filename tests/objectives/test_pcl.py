@@ -177,7 +177,7 @@ def test_the_peer_is_the_first_of_both_divergences() -> None:
 
 
 def test_the_group_contrast_is_the_log_of_the_softmax() -> None:
-    """Rows that are told apart completely leave log K for each encoder. A sigmoid loss of the softmax's outputs, which all lie
+    """Rows told apart completely leave log K for each encoder. A sigmoid loss of the softmax's outputs, which all lie
     between 0 and 1, would instead be −log σ(1/K), and still have a gradient."""
     apart = torch.eye(4, 6, dtype=torch.float64).requires_grad_()
     views = dict.fromkeys([*NAMES, *(f"peer_{name}" for name in NAMES)], apart)
