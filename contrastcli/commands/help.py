@@ -14,7 +14,7 @@ import contrastcli
 from contrastcli.data import convert, formats, roles
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.runs import directory, status, sweeps
-from contrastcli.settings import catalogue, config
+from contrastcli.settings import catalogue, config, presets
 from contrastcli.settings.setting import Setting, Value
 
 Rows = Sequence[tuple[str, str]]
@@ -143,5 +143,5 @@ FACTS: Facts = {
     "settings": _settings,
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
-    "sweep_presets": lambda: [(name, "") for name in sweeps.preset_names()],
+    "sweep_presets": lambda: [(name, presets.find(name).about.what) for name in presets.sweep_names()],
 }
