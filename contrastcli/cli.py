@@ -20,7 +20,6 @@ from contrastcli.commands.evaluate import Measuring, check_folder, check_whole, 
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config, presets
 from contrastcli.show import console, results, settings
-from contrastcli.show import presets as shown_presets
 from contrastcli.show.format import size
 from contrastcli.show.runs import run_details, run_list
 
@@ -402,7 +401,7 @@ def list_presets(json: bool) -> None:
     contrast presets list
     contrast presets list --json
     """
-    _print(shown_presets.listing(json))
+    _print(settings.preset_list(json))
 
 
 @presets_group.command("show")
@@ -414,7 +413,7 @@ def show_preset(name: str) -> None:
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
     """
-    _print(shown_presets.preset(presets.find(name)))
+    _print(settings.preset_details(presets.find(name)))
 
 
 @cli.group("config")

@@ -1,7 +1,7 @@
-"""What a sweep is: a grid of settings times seeds, each cell a run; kept in one file beside the runs.
+"""Sweeps: a grid of settings times seeds, each cell a run; kept in one file next to the runs.
 
 runs/
-  NAME.sweep.toml            grid, seeds and the settings beneath them
+  NAME.sweep.toml            grid, seeds and the settings that all cells share
   NAME-tau=0.05-seed=42/     a cell: a run like any other
 """
 
@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A grid over `seeds`, on top of the `settings` that all cells inherit.
+    """A grid over `seeds`, over the `settings` that all cells share.
 
     In the grid a single value is one for all cells.
     """
@@ -61,15 +61,15 @@ class Sweep:
     def cells(self) -> list[Cell]:
         """All cells, seed by seed within each point of the grid. Raises UsageError for settings that make no run."""
         below = Layer(self.settings, dict.fromkeys(self.settings, f"sweep {self.name}"))
-        found = []
+        cells = []
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
             for seed in self.seeds:
                 own = chosen | {SEED: seed}
                 config = configs.resolve([below, Layer(own, dict.fromkeys(own, f"sweep {self.name}"), strict=True)])
                 point = {key: chosen[key] for key in self.varied}
-                found.append(Cell(self._name_of(point, seed), point, config))
-        return found
+                cells.append(Cell(self._name_of(point, seed), point, config))
+        return cells
 
     def _name_of(self, point: Mapping[str, Value], seed: int) -> str:
         words = [f"{short(key)}={_slug(value)}" for key, value in point.items()]
@@ -105,7 +105,7 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
 
     Raises UsageError, also for a setting that was typed for all cells.
     """
-    found: dict[str, tuple[Value, ...]] = {}
+    grid: dict[str, tuple[Value, ...]] = {}
     for assignment in assignments:
         key, equals, values = assignment.partition("=")
         key = key.strip()
@@ -113,8 +113,8 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
             raise UsageError(f"--grid {assignment} has no values", "write --grid section.key=value,value")
         if key in typed.values:
             raise UsageError(f"{key} is in the grid and given for all cells ({typed.sources[key]})", "leave one out")
-        found[key] = tuple(_parsed(key, value, f"--grid {key}") for value in values.split(","))
-    return found
+        grid[key] = tuple(_parsed(key, value, f"--grid {key}") for value in values.split(","))
+    return grid
 
 
 def _parsed(key: str, value: str, source: str) -> Value:

@@ -124,11 +124,7 @@ class Config:
 
     def to_toml(self) -> str:
         """The settings as a file that `train --config` repeats the run from."""
-        sections: dict[str, dict[str, Value]] = {}
-        for key, value in self.flat().items():
-            section, name = key.split(".")
-            sections.setdefault(section, {})[name] = value
-        return tomli_w.dumps(sections)
+        return tomli_w.dumps(by_section(self.flat()))
 
 
 @dataclass(frozen=True)
@@ -140,6 +136,15 @@ class Layer:
     sources: Mapping[str, str]
     text: bool = False
     strict: bool = False
+
+
+def by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
+    """Values by section and name."""
+    sections: dict[str, dict[str, Value]] = {}
+    for key, value in values.items():
+        section, name = key.split(".")
+        sections.setdefault(section, {})[name] = value
+    return sections
 
 
 def settings_of(spec: catalogue.Spec) -> dict[str, Setting]:

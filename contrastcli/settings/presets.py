@@ -40,7 +40,7 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     settled: dict[str, str] = {}
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a file may have apart from settings."""
 
     base: str = ""
@@ -77,13 +77,8 @@ class Preset:
 
     def to_toml(self) -> str:
         """A file that says the same without a base."""
-        tables: dict[str, Any] = {"seeds": self.seeds} if self.seeds > 1 else {}
-        tables["about"] = msgspec.to_builtins(self.about)
-        for key, value in self.values.items():
-            section, name = key.split(".")
-            tables.setdefault(section, {})[name] = value
-        grid = {key: list(values) for key, values in self.grid.items()}
-        return tomli_w.dumps(tables | ({"grid": grid} if grid else {}))
+        head = _Head("", msgspec.to_builtins(self.about), self.seeds, dict(self.grid))
+        return tomli_w.dumps(msgspec.to_builtins(head) | configs.by_section(self.values))
 
 
 def folder() -> Path:

@@ -1,16 +1,21 @@
-"""Settings and objectives as text or JSON: what a run would use, and what there is to choose from."""
+"""Settings, presets and objectives as text or JSON: what a run would use, and what there is to choose from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
-from contrastcli.show.format import MISSING, as_json, names_and_values, size, table
+from contrastcli.settings.memory import estimate
+from contrastcli.settings.presets import Preset
+from contrastcli.show.format import MISSING, as_json, names_and_values, size, table, terminal_width
 
 if TYPE_CHECKING:
     from contrastcli.runs.results import Preview
 
+_SMALL_BUDGET = 8192  # tokens, suggested where memory is short
 _FACTS = ("count", "steps", "steps_per_epoch", "sentences_per_step", "negatives_per_anchor", "dev_pairs", "disk")
 
 
@@ -71,12 +76,47 @@ def _sourced(config: configs.Config) -> dict[str, dict[str, object]]:
     return {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
 
 
+def preset_list(to_json: bool) -> str:
+    """All presets, those of sweeps last, with what they are, cut to the terminal's width."""
+    what = {name: presets.find(name).about.what for name in (*presets.names(), *presets.sweep_names())}
+    if to_json:
+        return as_json(what)
+    room = terminal_width() - max(map(len, what)) - 2
+    return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in what.items()])
+
+
+def preset_details(preset: Preset) -> str:
+    """A file for `--config`, under comments with what follows from its settings: published results and memory."""
+    comments = "\n".join(f"# {line}" for line in (*_published_rows(preset), *_memory(preset)))
+    return "\n\n".join(filter(None, [comments, preset.to_toml().rstrip()]))
+
+
+def _published_rows(preset: Preset) -> Iterator[str]:
+    """A line for each average that a paper reports of these settings."""
+    rows = {row.words: row for config in preset.points() for row in published.exact(config) if row.average}
+    for words, row in rows.items():
+        reason = f": {row.note}" if row.mark == "not comparable" else ""
+        yield f"published: {row.suite} {row.average} ({words}){reason}"
+
+
+def _memory(preset: Preset) -> Iterator[str]:
+    """What a GPU must have, and what is enough with a smaller token budget."""
+    full, small = (estimate(preset.config, preset.about.texts, *budget) for budget in ((), (_SMALL_BUDGET,)))
+    if full and small:
+        yield (
+            f"GPU memory, estimated: {full.total} GB, of which {full.weights:.1f} GB for weights, gradients and Adam, "
+            f"and at most {full.activations:.1f} GB for the activations of {full.tokens:,} tokens"
+        )
+        if small.total < full.total:
+            yield f"with train.token_budget = {_SMALL_BUDGET} and one more forward pass: {small.total} GB"
+
+
 def objectives_table() -> str:
     """The built-in objectives as the README has them, in Markdown: made from the catalogue and from the presets."""
     lines = ["| name | needs | settings | paper | published | measured |", "|---|---|---|---|---|---|"]
     for spec in catalogue.BUILT_IN:
         measured = "{:.1f} → {:.1f}".format(*spec.measured) if spec.measured else MISSING
-        cells = (f"`{spec.name}`", _needs(spec), _defaults(spec), spec.paper, _published(spec), measured)
+        cells = (f"`{spec.name}`", _needs(spec), _defaults(spec), spec.paper, _published_score(spec), measured)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -95,7 +135,7 @@ def _defaults(spec: catalogue.Spec) -> str:
     return ", ".join(words) or MISSING
 
 
-def _published(spec: catalogue.Spec) -> str:
+def _published_score(spec: catalogue.Spec) -> str:
     """The published STS average of the objective's first preset, those named after it first, with its mark."""
     own = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
     for preset in sorted(own, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):
