@@ -29,9 +29,12 @@ Grid = Mapping[str, tuple[Value, ...]]
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a preset says of itself: `what` it trains in one sentence; the `paper` that published it, and where the
-    settings are from; the `hardware` that it needs apart from a GPU's memory; the `texts` of a row that the encoder
-    reads; and, by topic, what the paper leaves open and how it is `settled` here. Without a paper it repeats none."""
+    """What a preset says of itself.
+
+    `what` it trains, in one sentence; the `paper` that has it, and where the settings are from, empty where none has;
+    the `hardware` that it needs apart from a GPU's memory; the `texts` of a row that the encoder reads; and, by topic,
+    what the paper leaves open and how it is `settled` here.
+    """
 
     what: str = ""
     paper: str = ""

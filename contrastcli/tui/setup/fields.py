@@ -148,18 +148,25 @@ def _replaced(objective: ObjectiveSettings, name: str, value: Value) -> Objectiv
 
 
 def paper(preset: str, config: Config) -> Mapping[str, Value]:
-    """The settings that a paper states, from the published preset that comes closest: this one, else of objective and
-    backbone, else of the objective; of several the one with the plainest name."""
+    """The settings that the closest published preset states: this one, else one of the same objective.
+
+    Of several it is one with the same backbone, if there is any, and the plainest name.
+    """
     name = config.spec.name
 
     def distance(other: Preset) -> tuple[bool, bool, bool, int, str]:
         other_backbone = other.config.model.backbone != config.model.backbone
         return other.name != preset, other_backbone, not other.name.startswith(name), len(other.name), other.name
 
-    published = (preset for preset in map(presets.find, presets.names()) if preset.about.paper)
-    same = (preset for preset in published if preset.config.spec.name == name)
+    same = (preset for preset in _published() if preset.config.spec.name == name)
     closest = min(same, key=distance, default=None)
     return closest.values if closest else {}
+
+
+@cache
+def _published() -> tuple[Preset, ...]:
+    """The presets that a paper has."""
+    return tuple(preset for preset in map(presets.find, presets.names()) if preset.about.paper)
 
 
 def paper_value(stated: Mapping[str, Value], config: Config, setting: Setting) -> str:
