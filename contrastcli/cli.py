@@ -17,8 +17,9 @@ import click
 
 from contrastcli import __version__, options
 from contrastcli.commands.evaluate import Measuring, check_folder, check_whole, measure, save
+from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
-from contrastcli.settings import config, presets
+from contrastcli.settings import presets
 from contrastcli.show import console, results, settings
 from contrastcli.show.format import size
 from contrastcli.show.runs import run_details, run_list
@@ -448,7 +449,7 @@ def config_path() -> None:
     contrast config path
     $EDITOR "$(contrast config path)"
     """
-    click.echo(config.user_file())
+    click.echo(user_file())
 
 
 @cli.command()

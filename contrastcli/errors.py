@@ -20,14 +20,18 @@ class ContrastError(Exception):
     """An error that a user can act on.
 
     `what` says what is wrong in one line, `hint` the remedy in one line; the command line prints just these two.
+    `key` is the setting at fault and `source` the place that its value is from, which `what` ends with; empty where
+    no setting is.
     """
 
     code: ClassVar[int] = 1
 
-    def __init__(self, what: str, hint: str) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, what: str, hint: str, *, key: str = "", source: str = "") -> None:
+        self.what = f"{what} ({source})" if source else what
+        super().__init__(self.what)
         self.hint = hint
+        self.key = key
+        self.source = source
 
 
 class RunError(ContrastError):

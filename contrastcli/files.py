@@ -1,4 +1,4 @@
-"""Writing files so that a reader, a crash or a full disk never leaves half of one."""
+"""Where the user's files are, and writing so that a reader, a crash or a full disk never leaves half of one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,27 @@ import msgspec
 from contrastcli.errors import DataError, RunError
 
 T = TypeVar("T")
+
+
+def user_file() -> Path:
+    """The user's own settings, below every other file."""
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("contrast")) / "config.toml"
+
+
+def cache_dir() -> Path:
+    """Where tokens and embeddings are cached: CONTRAST_CACHE, else the user's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CONTRAST_CACHE") or platformdirs.user_cache_dir("contrast"))
+
+
+def state_dir() -> Path:
+    """Where the app keeps what it remembers: CONTRAST_STATE, else the user's state folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CONTRAST_STATE") or platformdirs.user_state_dir("contrast"))
 
 
 def read_json(path: Path, kind: type[T]) -> T | None:

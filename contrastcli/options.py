@@ -17,16 +17,13 @@ import click
 
 from contrastcli.commands.evaluate import Measuring
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
-from contrastcli.settings import config, presets
+from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting
 from contrastcli.show import console
 
 if TYPE_CHECKING:
     from contrastcli.runs.sweeps import Sweep
-
-FLAGS = {"data.train": "--data", "dev.data": "--dev", "objective.name": "--objective"}
-"""Options of `train` that are not called as their setting is."""
 
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
 of_model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
@@ -58,7 +55,7 @@ _MEASURING = (
     click.option("--task", "tasks", metavar="NAME,…", help="Only these tasks of the suites."),
     click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub."),
     click.option(
-        "--pooling", type=click.Choice(get_args(config.Pooling)), help="Another pooling than the model's own."
+        "--pooling", type=click.Choice(get_args(sections.Pooling)), help="Another pooling than the model's own."
     ),
     click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores and pictures there."),
     click.option("--fresh", is_flag=True, help="Measure again what the cache knows."),
@@ -139,9 +136,7 @@ class SettingsCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if not any(isinstance(p, SettingOption) for p in self.params):
-            settings = config.all_settings()
-            wanted = [s for s in settings.values() if s.section != "dev" or s.key == "dev.data"]
-            self.params += [SettingOption(config.OBJECTIVE), *(SettingOption(setting) for setting in wanted)]
+            self.params += [SettingOption(setting) for setting in sections.all_settings().values() if setting.flag]
         return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -162,20 +157,21 @@ class SettingOption(click.Option):
         self.setting = setting
         metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
         symbol = f"{setting.symbol}: " if setting.symbol else ""
-        super().__init__([FLAGS.get(setting.key, setting.flag), setting.key.replace(".", "__")], metavar=metavar)
+        super().__init__([setting.flag, setting.key.replace(".", "__")], metavar=metavar)
         self.help = f"{symbol}{setting.help}"
 
 
 def flag_layer(assignments: Sequence[str], flags: Mapping[str, str | None]) -> config.Layer:
     """What was typed: options, and `--set key=value`."""
-    typed = {key.replace("__", "."): value for key, value in flags.items() if value is not None}
-    found = {key: (value, FLAGS.get(key) or "--" + key.split(".")[1].replace("_", "-")) for key, value in typed.items()}
+    known = sections.all_settings()
+    values = {name.replace("__", "."): value for name, value in flags.items() if value is not None}
+    sources = {key: known[key].flag for key in values}
     for assignment in assignments:
-        key, equals, value = assignment.partition("=")
+        key, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise UsageError(f"--set {assignment} has no value", "write --set section.key=value")
-        found[key.strip()] = (value.strip(), f"--set {key.strip()}")
-    return config.text_layer(found, strict=True)
+        values[key], sources[key] = value, f"--set {key}"
+    return config.Layer(values, sources, text=True, strict=True)
 
 
 def resolve(job: Job) -> config.Config:

@@ -24,7 +24,8 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.events import AnyEvent, Step
 from contrastcli.runs.results import Measured
 from contrastcli.settings import config as configs
-from contrastcli.settings.config import Data
+from contrastcli.settings.config import Layer
+from contrastcli.settings.sections import Data
 from contrastcli.training import process
 from contrastcli.training.distributed import world
 from contrastcli.training.plan import make_plan
@@ -83,13 +84,12 @@ def _train(folder: Path) -> float:
         "model.backbone": str(folder / "model"),
         "data.train": "starter",
         "dev.data": "none",
-        "train.batch_size": str(BATCH),
-        "train.max_steps": str(STEPS),
-        "train.epochs": "99",
-        "train.log_every": str(STEPS // 3),
+        "train.batch_size": BATCH,
+        "train.max_steps": STEPS,
+        "train.epochs": 99,
+        "train.log_every": STEPS // 3,
     }
-    layer = configs.text_layer({key: (value, "bench") for key, value in settings.items()}, strict=False)
-    config = configs.resolve([layer])
+    config = configs.resolve([Layer.of(settings, "bench")])
     rates: list[float] = []
 
     def watch(event: AnyEvent, line: bytes) -> None:

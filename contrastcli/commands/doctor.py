@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import contrastcli
-from contrastcli.settings import config, presets
+from contrastcli.files import cache_dir, user_file
+from contrastcli.settings import presets
 
 
 def examine(runs_dir: Path) -> dict[str, Any]:
@@ -32,8 +33,8 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "token budget": f"{default_budget(device):,} tokens at once",
         "threads": torch.get_num_threads(),
         "runs": f"{runs_dir} ({_writable(runs_dir)})",
-        "cache": f"{config.cache_dir()} ({_writable(config.cache_dir())})",
-        "user settings": f"{config.user_file()} ({'present' if config.user_file().is_file() else 'none'})",
+        "cache": f"{cache_dir()} ({_writable(cache_dir())})",
+        "user settings": f"{user_file()} ({'present' if user_file().is_file() else 'none'})",
         "presets": f"{presets.folder()} ({len(presets.names())})",
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "asked when a name needs it",
         "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from contrastcli.errors import DataError, InterruptedEarly
 from contrastcli.files import make_folder
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 from contrastcli.show import console
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from contrastcli.evaluation.projection import pca
 from contrastcli.evaluation.result import Options
 from contrastcli.evaluation.suites import Scores, check_model, evaluate, load_subject
 from contrastcli.runs.directory import Run
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
 from contrastcli.show import plots as draw
 from contrastcli.show.pictures import Picture

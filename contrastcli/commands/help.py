@@ -13,9 +13,9 @@ import click
 import contrastcli
 from contrastcli.data import convert, formats, roles
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
-from contrastcli.runs import directory, status, sweeps
-from contrastcli.settings import catalogue, config, presets
-from contrastcli.settings.setting import Setting, Value
+from contrastcli.runs import directory, status
+from contrastcli.settings import catalogue, presets, sections
+from contrastcli.settings.setting import Setting, Value, spell
 
 Rows = Sequence[tuple[str, str]]
 """A term and what is said of it, a row each."""
@@ -111,21 +111,16 @@ def _run_directory() -> str:
 
 def _settings() -> Rows:
     """Every setting with its meaning, what it may be, and its default unless that depends on the objective."""
-    described, defaults = {config.OBJECTIVE.key: config.OBJECTIVE}, {config.OBJECTIVE.key: {config.OBJECTIVE.default}}
+    defaults: dict[str, set[Value]] = {}
     for spec in catalogue.every():
-        for key, setting in config.settings_of(spec).items():
-            described.setdefault(key, setting)
+        for key, setting in sections.settings_of(spec).items():
             defaults.setdefault(key, set()).add(setting.default)
-    return [(key, _setting(described[key], defaults[key])) for key in sorted(described, key=_section)]
-
-
-def _section(key: str) -> int:
-    return ["objective", *config.SECTIONS].index(key.partition(".")[0])
+    return [(key, _setting(setting, defaults[key])) for key, setting in sections.all_settings().items()]
 
 
 def _setting(setting: Setting, defaults: Collection[Value]) -> str:
     unit = f", in {setting.unit}" if setting.unit else ""
-    default = sweeps.as_text(setting.default) if len(defaults) == 1 else "by objective"
+    default = spell(setting.default) if len(defaults) == 1 else "by objective"
     return f"{setting.help} ({setting.expected}{unit}; default {default or 'none'})"
 
 
@@ -136,9 +131,9 @@ FACTS: Facts = {
     "formats": lambda: list(formats.FORMATS.items()),
     "forms": _forms,
     "labels": lambda: ", ".join(roles.LABELS),
-    "poolings": lambda: list(config.POOLINGS.items()),
+    "poolings": lambda: list(sections.POOLINGS.items()),
     "python": lambda: inspect.cleandoc(contrastcli.__doc__ or ""),
-    "resumable": lambda: ", ".join(sorted(config.RESUMABLE)),
+    "resumable": lambda: ", ".join(sorted(key for key, s in sections.all_settings().items() if s.resumable)),
     "run_directory": _run_directory,
     "settings": _settings,
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",

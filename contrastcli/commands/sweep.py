@@ -23,7 +23,8 @@ from contrastcli.runs import sweeps as grid
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Group, Member, spreads
 from contrastcli.runs.sweeps import Cell, Sweep
-from contrastcli.settings.config import RESUMABLE, Config
+from contrastcli.settings.config import Config, conflicts
+from contrastcli.settings.setting import spell
 from contrastcli.show import console
 
 WAITING = "waiting"
@@ -76,9 +77,7 @@ def _check_unchanged(cell: Cell, config: Config, directory: Path) -> None:
     run = Run(directory / cell.name)
     if not run.config_path.is_file():
         return
-    before, now = run.config().flat(), config.flat()
-    changed = [key for key in now if now[key] != before.get(key) and key not in RESUMABLE]
-    if changed:
+    if changed := conflicts(run.config(), config):
         what = f"{run.name} was trained with another {', '.join(changed)} than the sweep says"
         raise UsageError(what, "restore the file of the sweep, or begin another one")
 
@@ -167,7 +166,7 @@ def _outcome(run: Run) -> str:
 
 def label(cell: Cell) -> str:
     """What sets a cell apart, in words."""
-    return " ".join([*(f"{grid.short(k)}={grid.as_text(v)}" for k, v in cell.point.items()), f"seed={cell.seed}"])
+    return " ".join([*(f"{grid.short(k)}={spell(v)}" for k, v in cell.point.items()), f"seed={cell.seed}"])
 
 
 def results(sweep: Sweep, directory: Path) -> tuple[Group, ...]:

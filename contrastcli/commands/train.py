@@ -20,6 +20,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import AnyEvent, Evaluated, Saved, Step
 from contrastcli.runs.results import Preview
 from contrastcli.settings import config as configs
+from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.show import console
 
@@ -54,12 +55,11 @@ def changed(run: Run, flags: Layer) -> Config:
     """A run's settings with what a resume may change. Raises UsageError for anything else."""
     stored = configs.file_layer(run.config_path, f"run {run.name}")
     before, after = configs.resolve([stored]), configs.resolve([stored, flags])
-    old, new = before.flat(), after.flat()
-    frozen = [key for key in new if new[key] != old.get(key) and key not in configs.RESUMABLE]
-    if frozen:
+    if fixed := configs.conflicts(before, after):
+        may_change = sorted(key for key, setting in sections.settings_of(after.spec).items() if setting.resumable)
         raise UsageError(
-            f"a resumed run cannot change {', '.join(frozen)}",
-            f"only {', '.join(sorted(configs.RESUMABLE))}; for the rest start a new run: --config {run.config_path}",
+            f"a resumed run cannot change {', '.join(fixed)}",
+            f"only {', '.join(may_change)}; for the rest start a new run: --config {run.config_path}",
         )
     return after
 

@@ -87,7 +87,7 @@ def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
 
 
 def from_table(table: Table, columns: str, labels: str, source: str) -> Examples:
-    """The rows of a table in the form that its columns make; `columns` and `labels` as in `config.Data`.
+    """The rows of a table in the form that its columns make; `columns` and `labels` as in `sections.Data`.
 
     Raises DataError, among others for scored pairs, and UsageError for malformed `columns` and `labels`.
     """

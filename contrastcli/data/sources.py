@@ -13,7 +13,7 @@ from contrastcli.data.convert import hold_out, suit
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
 from contrastcli.data.formats import FORMATS, Table, format_of, read_file
 from contrastcli.errors import DataError, UsageError
-from contrastcli.settings import config
+from contrastcli.settings import sections
 from contrastcli.settings.catalogue import Form
 
 STARTER = Path(__file__).parent.parent / "starter"
@@ -24,7 +24,7 @@ _SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
 
 
-def load_examples(data: config.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
+def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
     """The training rows that `data` names, in a form of `needs`; of labelled ones those with a label in `labels`.
 
     `senteval:DIR` gives the distinct sentences of STS-B's training split. A hub name without a split means `train`.

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
-from contrastcli.files import read_json
-from contrastcli.settings.config import cache_dir
+from contrastcli.files import cache_dir, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer

@@ -13,8 +13,7 @@ import numpy as np
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation.result import Encode, Floats, Gap, Options, Subject
-from contrastcli.files import atomic_write, read_json
-from contrastcli.settings.config import cache_dir
+from contrastcli.files import atomic_write, cache_dir, read_json
 
 Task = dict[str, Any]
 """The scores of one task, ready for JSON."""

@@ -23,7 +23,7 @@ from contrastcli.evaluation.projection import pca, sample, tsne
 from contrastcli.evaluation.result import Gap, Options, Subject, SuiteResult, finite, two
 from contrastcli.objectives.similarity import degrees
 from contrastcli.runs.events import HISTOGRAM_BINS
-from contrastcli.settings.config import Data
+from contrastcli.settings.sections import Data
 
 TASKS = ("STS-B", *clustering.TASKS)
 """The clustering sets, drawn by t-SNE, are measured only where they are asked for by name."""

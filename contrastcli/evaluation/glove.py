@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.result import Subject
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 Floats = NDArray[np.float32]
 

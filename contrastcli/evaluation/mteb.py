@@ -12,8 +12,8 @@ import torch
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.result import Floats, Gap, Options, Subject, SuiteResult, finite, mean, two
 from contrastcli.evaluation.silence import unlogged
+from contrastcli.files import cache_dir
 from contrastcli.objectives.similarity import cosines, unit
-from contrastcli.settings.config import cache_dir
 
 if TYPE_CHECKING:
     from mteb import AbsTask

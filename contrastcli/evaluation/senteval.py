@@ -25,7 +25,7 @@ from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.formats import Table, decode, read_file
 from contrastcli.errors import DataError
-from contrastcli.settings.config import cache_dir
+from contrastcli.files import cache_dir
 
 StsTask = Literal["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
 TransferTask = Literal["MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC"]

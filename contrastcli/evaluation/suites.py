@@ -17,7 +17,7 @@ from contrastcli.evaluation.result import OnProgress, Options, Subject, SuiteRes
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.cache import fingerprint
 from contrastcli.model.query import folder_of, load_model
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 SUITES = ("sts", "transfer", "fewshot", "clustering", "geometry", "mteb")
 """Each is the module of that name, imported when it is asked for."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.vectors import write_npy
-from contrastcli.settings.config import cache_dir
 
 Vectors = NDArray[np.float32]
 OnProgress = Callable[[int, int], None]

@@ -15,7 +15,7 @@ from contrastcli.data.batching import Indices, chunks
 from contrastcli.data.tokens import Tokenizer, TokenTable
 from contrastcli.model.backbone import Backbone
 from contrastcli.model.pooling import pool
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 Precision = Literal["fp32", "bf16"]
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: large enough to fill a device, small beside the weights

@@ -25,7 +25,7 @@ from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_backbone
 from contrastcli.model.encoder import Dense, SentenceEncoder
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 _OWN = "sentence_transformers."
 _PREFIX = f"{_OWN}models."  # versions 2 to 6 know their modules by these names

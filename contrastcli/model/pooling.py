@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from contrastcli.model.backbone import Hidden
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 
 def pool(hidden: Hidden, mask: Tensor, pooling: Pooling) -> Tensor:

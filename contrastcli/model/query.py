@@ -19,7 +19,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import here, locate
 from contrastcli.runs import directory as runs
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 Floats = NDArray[np.floating]
 

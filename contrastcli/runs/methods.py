@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contrastcli.settings.setting import Value
+from contrastcli.settings.sections import SEED, all_settings
+from contrastcli.settings.setting import Setting, Value
 
-_WITHOUT_CONSEQUENCE = {"train.seed", "train.device", "train.token_budget", "train.log_every", "train.save_every"}
-"""Settings that do not make another method: the seed, and how a run is carried out."""
-
-_PATHS = ("data.train", "dev.data", "model.backbone")
 _HEADLINES = (("all", "spearman"), ("accuracy",), ("mean",), ("score",))
 """Where a task's entry in scores.json has the number that the papers print."""
 
@@ -50,7 +47,7 @@ class Member:
 
     @property
     def seed(self) -> Value:
-        return self.settings["train.seed"]
+        return self.settings[SEED]
 
 
 @dataclass(frozen=True)
@@ -99,9 +96,10 @@ def _headline(entry: object) -> float | None:
 
 def group(members: Sequence[Member]) -> tuple[Group, ...]:
     """Put runs of one method together, in the order in which each method comes first."""
+    known = all_settings()
     found: dict[tuple[tuple[str, Value], ...], list[Member]] = {}
     for member in members:
-        found.setdefault(_method(member.settings), []).append(member)
+        found.setdefault(_method(member.settings, known), []).append(member)
     methods = [dict(method) for method in found]
     keys = dict.fromkeys(key for method in methods for key in method)
     differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]
@@ -111,13 +109,15 @@ def group(members: Sequence[Member]) -> tuple[Group, ...]:
     )
 
 
-def _method(settings: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
-    """What makes a method: its settings, two paths to one file being one."""
-    named = {key: value for key, value in settings.items() if key not in _WITHOUT_CONSEQUENCE}
-    for key in _PATHS:
-        path = str(named.get(key, ""))
-        named[key] = os.path.realpath(path) if os.path.exists(path) else path
-    return tuple(named.items())
+def _method(settings: Mapping[str, Value], known: Mapping[str, Setting]) -> tuple[tuple[str, Value], ...]:
+    """What makes a method: its settings but those of execution, two paths to one file being equal."""
+    method = {key: value for key, value in settings.items() if known[key].role != "execution"}
+    paths = {
+        key: os.path.realpath(value)
+        for key, value in method.items()
+        if known[key].role == "data" and isinstance(value, str) and os.path.exists(value)
+    }
+    return tuple((method | paths).items())
 
 
 def spreads(members: Sequence[Member]) -> dict[str, Spread]:

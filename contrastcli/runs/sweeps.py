@@ -20,12 +20,13 @@ from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config as configs
+from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Grid
-from contrastcli.settings.setting import Value
+from contrastcli.settings.sections import SEED
+from contrastcli.settings.setting import Value, spell
 
 SUFFIX = ".sweep.toml"
-SEED = "train.seed"
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,14 @@ class Sweep:
 
     def cells(self) -> list[Cell]:
         """All cells, seed by seed within each point of the grid. Raises UsageError for settings that make no run."""
-        below = Layer(self.settings, dict.fromkeys(self.settings, f"sweep {self.name}"))
+        source = f"sweep {self.name}"
+        below = Layer.of(self.settings, source)
         cells = []
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
             for seed in self.seeds:
                 own = chosen | {SEED: seed}
-                config = configs.resolve([below, Layer(own, dict.fromkeys(own, f"sweep {self.name}"), strict=True)])
+                config = configs.resolve([below, Layer.of(own, source, strict=True)])
                 point = {key: chosen[key] for key in self.varied}
                 cells.append(Cell(self._name_of(point, seed), point, config))
         return cells
@@ -82,15 +84,8 @@ def short(key: str) -> str:
     return section if name == "name" else name
 
 
-def as_text(value: Value) -> str:
-    """A value as one would type it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else str(value)
-
-
 def _slug(value: Value) -> str:
-    last = re.split(r"[/\\]", as_text(value).rstrip("/\\"))[-1]
+    last = re.split(r"[/\\]", spell(value).rstrip("/\\"))[-1]
     return re.sub(r"[^\w.+-]+", "-", last)
 
 
@@ -112,16 +107,17 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         if not equals or not values.strip():
             raise UsageError(f"--grid {assignment} has no values", "write --grid section.key=value,value")
         if key in typed.values:
-            raise UsageError(f"{key} is in the grid and given for all cells ({typed.sources[key]})", "leave one out")
+            what = f"{key} is in the grid and given for all cells"
+            raise UsageError(what, "leave one out", key=key, source=typed.sources[key])
         grid[key] = tuple(_parsed(key, value, f"--grid {key}") for value in values.split(","))
     return grid
 
 
 def _parsed(key: str, value: str, source: str) -> Value:
-    known = {configs.OBJECTIVE.key: configs.OBJECTIVE} | configs.all_settings()
+    known = sections.all_settings()
     if key not in known:
-        raise UsageError(f"there is no setting '{key}' ({source})", nearest(key, known))
-    return known[key].parse(value.strip())
+        raise UsageError(f"there is no setting '{key}'", nearest(key, known), key=key, source=source)
+    return known[key].parse(value.strip(), source)
 
 
 def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str | None, directory: Path) -> Sweep:

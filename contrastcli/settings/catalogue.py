@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta
-
 from contrastcli.errors import UsageError, nearest
-from contrastcli.settings.setting import Section, Setting, describe
+from contrastcli.settings.setting import Section, Setting, about, describe
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -28,12 +26,12 @@ PEER = "peer_"
 """What the names of a peer encoder's views begin with."""
 
 Similarity = Annotated[
-    Literal["cosine", "angle", "arc", "rbf"], Meta(description="what two embeddings are compared by", title="s(a,b)")
+    Literal["cosine", "angle", "arc", "rbf"], about("what two embeddings are compared by", "s(a,b)", essential=True)
 ]
-Margin = Annotated[
-    float, Meta(ge=-180, le=180, description="shift of the positive; above 0 makes it harder", title="m")
-]
-Tau = Annotated[float, Meta(gt=0, le=1000, description="temperature that divides every similarity", title="τ")]
+Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
+Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
+PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
+NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,11 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
     """Base of every objective's settings. A subclass that has both `similarity` and `margin` gets the margin's unit,
     limits and default from the similarity."""
 
-    def inactive(self) -> frozenset[str]:
-        """Settings that have no effect beside the values of the others."""
+    def inactive(self) -> dict[str, str]:
+        """Settings that have no effect with the values of the others, each with the reason."""
         margin = self.bounds().get("margin")
-        return frozenset({"margin"}) if margin and margin.low == margin.high else frozenset()
+        fixed = margin is not None and margin.low == margin.high
+        return {"margin": f"no effect while similarity is {getattr(self, 'similarity', '')}"} if fixed else {}
 
     def bounds(self) -> dict[str, Bounds]:
         """Limits and units that depend on the values of other settings."""
@@ -84,13 +83,14 @@ class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
     margin: Margin = 0.0
     tau: Tau = 0.05
     hard_negative_weight: Annotated[
-        float, Meta(ge=-100, le=100, description="added to the logit of a row's own hard negative")
+        float, about("added to the logit of a row's own hard negative", ge=-100, le=100)
     ] = 0.0
-    mlm_weight: Annotated[float, Meta(ge=0, le=100, description="weight of the masked-language-model term")] = 0.0
-    mlm_probability: Annotated[float, Meta(gt=0, lt=1, description="share of tokens that the term masks")] = 0.15
+    mlm_weight: Annotated[float, about("weight of the masked-language-model term", ge=0, le=100)] = 0.0
+    mlm_probability: Annotated[float, about("share of tokens that the term masks", gt=0, lt=1)] = 0.15
 
-    def inactive(self) -> frozenset[str]:
-        return super().inactive() | (frozenset() if self.mlm_weight else frozenset({"mlm_probability"}))
+    def inactive(self) -> dict[str, str]:
+        off = {} if self.mlm_weight else {"mlm_probability": "no effect while mlm_weight is 0"}
+        return super().inactive() | off
 
 
 class SimACE(SimCSE, frozen=True, kw_only=True):
@@ -157,20 +157,24 @@ class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
     similarity: Similarity = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
-    beta: Annotated[float, Meta(ge=0, le=1000, description="weight of consistency", title="β")] = 1.0
-    gamma: Annotated[float, Meta(ge=0, le=1000, description="weight of distillation; 0: no teacher", title="γ")] = 1.0
+    beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
+    gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
     distillation: Annotated[
-        Literal["listnet", "listmle"], Meta(description="what a teacher's list is learnt by: its softmax or its order")
+        Literal["listnet", "listmle"], about("what a teacher's list is learnt by: its softmax or its order")
     ] = "listmle"
     teachers: Annotated[
-        str, Meta(description="models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between")
+        str,
+        about("models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", role="data"),
     ] = ""
-    teacher_tau: Annotated[float, Meta(gt=0, le=1000, description="temperature of a teacher's list", title="τ2")] = 0.05
+    teacher_tau: Annotated[float, about("temperature of a teacher's list", "τ2", gt=0, le=1000)] = 0.05
 
-    def inactive(self) -> frozenset[str]:
+    def inactive(self) -> dict[str, str]:
+        off: dict[str, str] = {}
         if not self.gamma:
-            return super().inactive() | {"distillation", "teachers", "teacher_tau"}
-        return super().inactive() | (frozenset({"teacher_tau"}) if self.distillation == "listmle" else frozenset())
+            off = dict.fromkeys(("distillation", "teachers", "teacher_tau"), "no effect while gamma is 0")
+        elif self.distillation == "listmle":
+            off = {"teacher_tau": "no effect while distillation is listmle"}
+        return super().inactive() | off
 
 
 class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
@@ -179,39 +183,42 @@ class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
     similarity: Similarity = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
-    beta: Annotated[float, Meta(ge=0, le=1000, description="weight of instance discrimination", title="β")] = 1.0
+    beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
     hard_negatives: Annotated[
         Literal["importance", "exponent", "uniform"],
-        Meta(description="weight of each negative: the released code's, Eq. 3's as printed, or none", title="α"),
+        about("weight of each negative: the released code's, Eq. 3's as printed, or none", "α"),
     ] = "importance"
-    classification: Annotated[bool, Meta(description="also classify each pair, not only discriminate")] = True
+    classification: Annotated[bool, about("also classify each pair, not only discriminate")] = True
 
-    def inactive(self) -> frozenset[str]:
-        return super().inactive() | (frozenset() if self.classification else frozenset({"beta"}))
+    def inactive(self) -> dict[str, str]:
+        off = {} if self.classification else {"beta": "no effect while classification is false"}
+        return super().inactive() | off
 
 
 class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
     """Supervised contrastive learning over the hypotheses of a premise, beside classification."""
 
     lambda_: Annotated[
-        float, Meta(ge=0, le=1, description="weight of the contrastive term against classification", title="λ")
+        float, about("weight of the contrastive term against classification", "λ", ge=0, le=1, essential=True)
     ] = 0.3
     tau: Tau = 1.0
-    normalize: Annotated[bool, Meta(description="compare by a similarity; off: by dot products, as published")] = False
+    normalize: Annotated[bool, about("compare by a similarity; off: by dot products, as published")] = False
     similarity: Similarity = "cosine"
     margin: Margin = 0.0
-    positives: Annotated[int, Meta(ge=0, description="positives drawn per anchor; 0: all", title="N+")] = 0
-    negatives: Annotated[int, Meta(ge=0, description="negatives drawn per anchor; 0: all", title="N-")] = 0
+    positives: PositivesDrawn = 0
+    negatives: NegativesDrawn = 0
 
-    def inactive(self) -> frozenset[str]:
-        return super().inactive() if self.normalize else frozenset({"similarity", "margin"})
+    def inactive(self) -> dict[str, str]:
+        if self.normalize:
+            return super().inactive()
+        return dict.fromkeys(("similarity", "margin"), "no effect while normalize is false")
 
 
 class Augment(ObjectiveSettings, frozen=True, kw_only=True):
     """Classification of the pairs that supervised contrastive learning would contrast."""
 
-    positives: Annotated[int, Meta(ge=0, description="positives drawn per anchor; 0: all", title="N+")] = 0
-    negatives: Annotated[int, Meta(ge=0, description="negatives drawn per anchor; 0: all", title="N-")] = 0
+    positives: PositivesDrawn = 0
+    negatives: NegativesDrawn = 0
 
 
 class Softmax(ObjectiveSettings, frozen=True, kw_only=True):
@@ -349,15 +356,18 @@ BUILT_IN: tuple[Spec, ...] = (
 ENTRY_POINTS = "contrast.objectives"
 
 
-def find(name: str) -> Spec:
-    """The objective of that name; other packages are asked only for a name that is not built in."""
-    for spec in BUILT_IN:
-        if spec.name == name:
-            return spec
-    for spec in every():
-        if spec.name == name:
-            return spec
-    raise UsageError(f"there is no objective '{name}'", nearest(name, [s.name for s in every()]))
+def find(name: str, source: str = "") -> Spec:
+    """The objective of that name; other packages are asked only for a name that is not built in.
+
+    Raises UsageError, which names the source of the name.
+    """
+    by_name = {spec.name: spec for spec in BUILT_IN}
+    if name not in by_name:
+        by_name = {spec.name: spec for spec in every()}
+    if name not in by_name:
+        what = f"there is no objective '{name}'"
+        raise UsageError(what, nearest(name, by_name), key="objective.name", source=source)
+    return by_name[name]
 
 
 def every() -> tuple[Spec, ...]:

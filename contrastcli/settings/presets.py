@@ -76,7 +76,7 @@ class Preset:
         """The run of each point of the grid, with one seed."""
         for values in itertools.product(*self.grid.values()):
             point = dict(zip(self.grid, values, strict=True))
-            yield configs.resolve([*self.layers, Layer(point, dict.fromkeys(point, self.name))])
+            yield configs.resolve([*self.layers, Layer.of(point, self.name)])
 
     def to_toml(self) -> str:
         """A file that says the same without a base."""

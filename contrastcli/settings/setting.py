@@ -1,7 +1,8 @@
-"""What a setting is: its type, bounds, unit, help and symbol, read off the typed structs that declare it.
+"""What a setting is, read off the typed structs that declare it.
 
-A field of a `Section` is the one description of a setting. The command line, the presets, the form, the dry run and
-the error messages are all made from the `Setting` that this module derives from it.
+A field of a `Section` is the one description of a setting: type, bounds, unit, help, symbol, and what the rest of the
+program does with it. The command line, the presets, the form, the dry run, the grouping of runs and the error messages
+are all made from the `Setting` that this module derives from it.
 """
 
 from __future__ import annotations
@@ -9,24 +10,64 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 import msgspec
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, Meta, inspect
 
 from contrastcli.errors import UsageError
 
 Value = str | int | float | bool
+
+Role = Literal["method", "data", "execution"]
+"""What a setting decides: how the encoder learns; what is read, and how much of it; how the run is carried out.
+
+Runs that differ in execution only are seeds of one method. The rows and steps of a run do not depend on its method."""
 
 _TRUE = {"true", "on", "yes", "1"}
 _FALSE = {"false", "off", "no", "0"}
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"lambda_": "lambda"}):
-    """A group of settings. Field types carry bounds and a help line (`Meta.description`) and, where the papers have
-    one, a symbol (`Meta.title`); `Meta.extra` may hold a `unit`."""
+    """A group of settings, each `Annotated` with what `about` says of it."""
+
+
+class Traits(TypedDict, total=False):
+    """What the program does with a setting; see the fields of `Setting`."""
+
+    role: Role
+    essential: bool
+    resumable: bool
+    flag: str
+    unit: str
+
+
+def about(
+    help: str,
+    symbol: str = "",
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    **traits: Unpack[Traits],
+) -> Meta:
+    """The description of a setting: a help line, the papers' symbol, bounds and traits."""
+    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+    return Meta(description=help, title=symbol, extra=dict(traits), **bounds)
+
+
+about_data = partial(about, role="data")
+about_execution = partial(about, role="execution", resumable=True)
+
+
+def spell(value: Value) -> str:
+    """A value as one types it; parsing the text gives the same value, a number to its last digit."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -39,12 +80,19 @@ class Setting:
     default: Value
     help: str
     symbol: str
-    unit: str
     choices: tuple[str, ...]
     low: float | None
     high: float | None
     low_is_allowed: bool
     high_is_allowed: bool
+    flag: str
+    """The option of `contrast train`: `--batch-size`; empty where there is only `--set`."""
+    unit: str = ""
+    role: Role = "method"
+    essential: bool = False
+    """Whether a form shows it at first."""
+    resumable: bool = False
+    """Whether `--resume` may change it."""
 
     @property
     def key(self) -> str:
@@ -52,9 +100,13 @@ class Setting:
         return f"{self.section}.{self.name}"
 
     @property
-    def flag(self) -> str:
-        """The option of `contrast train`: `--batch-size`."""
-        return "--" + self.name.replace("_", "-")
+    def variable(self) -> str:
+        """The environment variable: `CONTRAST_TRAIN_LR`."""
+        return f"CONTRAST_{self.section}_{self.name}".upper()
+
+    def words(self, text: str) -> list[str]:
+        """The words of a command line that set it."""
+        return [self.flag, text] if self.flag else ["--set", f"{self.key}={text}"]
 
     @property
     def expected(self) -> str:
@@ -68,23 +120,24 @@ class Setting:
         noun = "a whole number" if self.kind is int else "a number"
         bounds = []
         if self.low is not None:
-            bounds.append(f"{'at least' if self.low_is_allowed else 'above'} {_plain(self.low)}")
+            bounds.append(f"{'at least' if self.low_is_allowed else 'above'} {spell(self.low)}")
         if self.high is not None:
-            bounds.append(f"{'at most' if self.high_is_allowed else 'below'} {_plain(self.high)}")
+            bounds.append(f"{'at most' if self.high_is_allowed else 'below'} {spell(self.high)}")
         return " ".join([noun, " and ".join(bounds)]).strip()
 
-    def check(self, value: object) -> Value:
-        """The value with its right type. Raises UsageError."""
+    def check(self, value: object, source: str = "") -> Value:
+        """The value with its right type. Raises UsageError, which names the setting and the source of the value."""
         if self.kind is float and type(value) is int:
             with suppress(OverflowError):
                 value = float(value)
         if type(value) is not self.kind or not self._allowed(value):
-            raise UsageError(f"{self.key} is {value!r}", f"{self.key} ({self.help}) must be {self.expected}")
+            hint = f"{self.key} ({self.help}) must be {self.expected}"
+            raise UsageError(f"{self.key} is {value!r}", hint, key=self.key, source=source)
         return value
 
-    def parse(self, text: str) -> Value:
-        """The value that a flag or an environment variable spells. Raises UsageError."""
-        return self.check(_from_text(text, self.kind))
+    def parse(self, text: str, source: str = "") -> Value:
+        """The value that a flag or an environment variable spells. Raises UsageError as `check` does."""
+        return self.check(_from_text(text, self.kind), source)
 
     def _allowed(self, value: object) -> bool:
         if self.choices:
@@ -94,11 +147,6 @@ class Setting:
         above = self.low is None or (value >= self.low if self.low_is_allowed else value > self.low)
         below = self.high is None or (value <= self.high if self.high_is_allowed else value < self.high)
         return above and below  # a NaN is neither where there is a bound
-
-
-def _plain(bound: float) -> str:
-    """A bound with all its digits."""
-    return f"{bound:.0f}" if bound == round(bound) else f"{bound:g}"
 
 
 def _from_text(text: str, kind: type) -> Value:
@@ -119,13 +167,12 @@ def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
 
 
 def _setting(section: str, field: inspect.Field) -> Setting:
-    kind = field.type
-    words: dict[str, Any] = {}
-    unit = ""
+    kind, words, extra = field.type, dict[str, Any](), dict[str, Any]()
     if isinstance(kind, inspect.Metadata):
-        words, unit, kind = kind.extra_json_schema or {}, (kind.extra or {}).get("unit", ""), kind.type
+        words, extra, kind = kind.extra_json_schema or {}, kind.extra or {}, kind.type
     choices = tuple(str(v) for v in kind.values) if isinstance(kind, inspect.LiteralType) else ()
     low, low_ok, high, high_ok = _bounds(kind)
+    traits = {name: value for name, value in extra.items() if name in Traits.__annotations__}
     return Setting(
         section=section,
         name=field.encode_name,
@@ -133,12 +180,12 @@ def _setting(section: str, field: inspect.Field) -> Setting:
         default="" if field.default is NODEFAULT else cast(Value, field.default),
         help=words.get("description", ""),
         symbol=words.get("title", ""),
-        unit=unit,
         choices=choices,
         low=low,
         high=high,
         low_is_allowed=low_ok,
         high_is_allowed=high_ok,
+        **{"flag": f"--{field.encode_name.replace('_', '-')}"} | traits,
     )
 
 

@@ -12,7 +12,6 @@ from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
 from contrastcli.runs.results import Compared, Paired
 from contrastcli.runs.sweeps import Sweep
-from contrastcli.settings.setting import Value
 from contrastcli.show.format import MISSING, as_json, fixed, score, table
 from contrastcli.show.runs import status_json
 from contrastcli.show.settings import value_text
@@ -90,7 +89,7 @@ def _number(value: float) -> float | None:
 def side_by_side(found: Comparison) -> str:
     """The settings that differ, and the results, one column a run."""
     header = ("", *(result.name for result in found.results))
-    rows: list[tuple[object, ...]] = [(key, *map(_value, column)) for key, column in found.settings.items()]
+    rows: list[tuple[object, ...]] = [(key, *map(value_text, column)) for key, column in found.settings.items()]
     rows += [
         ("state", *(r.status.state for r in found.results)),
         ("step", *(r.status.step for r in found.results)),
@@ -109,7 +108,7 @@ def _methods(groups: Sequence[Group]) -> str:
     """A column a method, headed by its first run."""
     header = ("", *(group.members[0].name for group in groups))
     rows: list[tuple[object, ...]] = [
-        (key, *(_value(group.settings[key]) for group in groups)) for key in groups[0].settings
+        (key, *(value_text(group.settings[key]) for group in groups)) for key in groups[0].settings
     ]
     rows.append(("seeds finished", *(_seeds(group) for group in groups)))
     rows += [(_title(name), *(_mean(group.spreads.get(name)) for group in groups)) for name in _columns(groups)]
@@ -144,7 +143,7 @@ def sweep(found: Sweep, groups: Sequence[Group], to_json: bool) -> str:
     columns = _columns(groups)
     rows = [
         (
-            *(_value(group.settings[key]) for key in found.varied),
+            *(value_text(group.settings[key]) for key in found.varied),
             _seeds(group),
             *(_mean(group.spreads.get(name)) for name in columns),
             _unfinished(group),
@@ -191,10 +190,6 @@ def _mean(spread: Spread | None) -> str:
 
 def _unfinished(group: Group) -> str:
     return ", ".join(f"seed {m.seed} {m.state}" for m in group.members if m.state != "finished")
-
-
-def _value(value: Value | None) -> str:
-    return MISSING if value is None else value_text(value)
 
 
 def _p(value: float) -> str:

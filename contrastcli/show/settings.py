@@ -10,6 +10,8 @@ from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
 from contrastcli.settings.presets import Preset
+from contrastcli.settings.sections import settings_of
+from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import MISSING, as_json, names_and_values, size, table, terminal_width
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def _plan(found: Preview) -> str:
 
 def settings(config: configs.Config) -> str:
     """Every setting, its value and where that came from, its symbol and unit."""
-    known = {"objective.name": configs.OBJECTIVE, **configs.settings_of(config.spec)}
+    known = settings_of(config.spec)
     units = {f"objective.{name}": bounds.unit for name, bounds in config.objective.bounds().items()}
     rows = [
         (
@@ -60,11 +62,9 @@ def settings(config: configs.Config) -> str:
     return table(("setting", "value", "from", ""), rows)
 
 
-def value_text(value: object) -> str:
-    """A setting as one would type it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value) or '""'
+def value_text(value: Value | None) -> str:
+    """A setting's value in a table, None where an objective has no such setting."""
+    return MISSING if value is None else spell(value) or '""'
 
 
 def settings_json(config: configs.Config) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.settings.config import Train
+from contrastcli.settings.sections import Train
 
 
 def make_optimizer(settings: Train, encoder: SentenceEncoder, extras: nn.ModuleDict) -> torch.optim.Optimizer:

@@ -17,7 +17,7 @@ from contrastcli.model.locate import locate
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
 from contrastcli.settings.catalogue import ObjectiveSettings
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 
 OnProgress = Callable[[int, int], None]
 

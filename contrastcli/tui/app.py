@@ -16,9 +16,9 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from contrastcli.errors import ContrastError
+from contrastcli.files import state_dir
 from contrastcli.runs import process as control
 from contrastcli.runs.directory import Run
-from contrastcli.settings.config import state_dir
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Choice, Help, Question
 from contrastcli.tui.screen import ModeScreen

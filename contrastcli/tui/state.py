@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from contrastcli.files import atomic_write
-from contrastcli.settings.config import state_dir
+from contrastcli.files import atomic_write, state_dir
 
 
 class State(msgspec.Struct):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.settings import config as configs
+from contrastcli.files import user_file
 from contrastcli.settings import presets
+from contrastcli.settings.sections import all_settings
 from support.command import Contrast
 
 
@@ -24,9 +25,9 @@ def test_a_value_comes_from_the_highest_place_that_names_it(
 ) -> None:
     key, preset = "train.lr", ("--preset", "simace-bert-base")
     assert sources(contrast)[key] == (3e-5, "default")
-    configs.user_file().parent.mkdir(parents=True)
-    configs.user_file().write_text("[train]\nlr = 1e-3\n")
-    assert sources(contrast)[key] == (1e-3, str(configs.user_file()))
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text("[train]\nlr = 1e-3\n")
+    assert sources(contrast)[key] == (1e-3, str(user_file()))
     Path("contrast.toml").write_text("[train]\nlr = 2e-3\n")
     assert sources(contrast)[key] == (2e-3, "contrast.toml")
     assert sources(contrast, *preset)[key][1] == "preset simace-bert-base"
@@ -58,7 +59,7 @@ def test_settings_are_shown_with_their_places_and_symbols(contrast: Contrast) ->
 
 def test_the_users_file_has_a_path_before_it_exists(contrast: Contrast) -> None:
     path = Path(contrast("config", "path").out.strip())
-    assert path == configs.user_file() and not path.exists()
+    assert path == user_file() and not path.exists()
 
 
 def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +107,7 @@ def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_
 
 def test_every_setting_of_training_has_an_option(contrast: Contrast) -> None:
     text = contrast("train", "--help").out
-    for setting in configs.all_settings().values():
+    for setting in all_settings().values():
         if setting.section in ("objective", "model", "train"):
             assert re.search(rf"^  {setting.flag}\b", text, re.MULTILINE), setting.key
 

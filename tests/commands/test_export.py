@@ -20,7 +20,7 @@ from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.runs.directory import Run
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 from support.command import Contrast, refused, sentences
 from support.tiny import Tiny, train
 

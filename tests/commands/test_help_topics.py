@@ -14,7 +14,7 @@ from contrastcli.commands import help as topics
 from contrastcli.data import formats, roles
 from contrastcli.runs import status
 from contrastcli.runs.directory import Run
-from contrastcli.settings import config
+from contrastcli.settings import sections
 from contrastcli.tui.widgets import SCREENS
 from support.command import Contrast
 
@@ -73,11 +73,11 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
     [
         ("data", [*formats.FORMATS, *roles.NAMES, *roles.LABELS, *(shape for shape, _ in roles.SHAPES)]),
         ("exit-codes", [*map(str, errors.EXIT_CODES), *errors.EXIT_CODES.values()]),
-        ("models", get_args(config.Pooling)),
+        ("models", get_args(sections.Pooling)),
         ("own-objective", ["needs", "loss", "heads", "labels", "views", "rows", *(shape for shape, _ in roles.SHAPES)]),
         ("python", ["contrastcli.load", "model.encode"]),
-        ("runs", [*get_args(status.State), *config.RESUMABLE]),
-        ("settings", [config.OBJECTIVE.key, *(f"{s.key} " for s in config.all_settings().values())]),
+        ("runs", [*get_args(status.State), *(s.key for s in sections.all_settings().values() if s.resumable)]),
+        ("settings", [f"{s.key} " for s in sections.all_settings().values()]),
         ("app", SCREENS.values()),
     ],
 )

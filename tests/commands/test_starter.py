@@ -15,7 +15,7 @@ from contrastcli.data.sources import STARTER, load_examples, load_scored
 from contrastcli.model.query import load_model
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated
-from contrastcli.settings.config import Data
+from contrastcli.settings.sections import Data
 from contrastcli.training.dev import DevSet
 from support.settings import preset
 from support.tiny import told

@@ -12,7 +12,7 @@ from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import catalogue
-from contrastcli.settings.config import Data
+from contrastcli.settings.sections import Data
 
 
 def load(name: str, objective: str, limit: int = 0) -> Examples:

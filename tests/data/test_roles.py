@@ -11,7 +11,7 @@ from contrastcli.data.examples import Examples, preview
 from contrastcli.data.sources import load_examples, load_scored
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.settings.catalogue import Form
-from contrastcli.settings.config import Data
+from contrastcli.settings.sections import Data
 
 ANY: tuple[Form, ...] = ("sentences", "pairs", "triplets", "labelled")
 

@@ -16,7 +16,7 @@ from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_dev, load_examples, load_scored
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import catalogue
-from contrastcli.settings.config import Data
+from contrastcli.settings.sections import Data
 
 LABELLED = [  # premise, hypothesis, label
     ("p", "e1", "entailment"),

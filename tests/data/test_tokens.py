@@ -12,7 +12,7 @@ import pytest
 from contrastcli.data import tokens
 from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
 from contrastcli.errors import DataError
-from contrastcli.settings.config import cache_dir
+from contrastcli.files import cache_dir
 from support.tiny import SPECIAL, WORDS, Tiny, write_tokenizer
 
 TEXTS = ["ba den", "fir", "go lum ma nen", "ba", ""]

@@ -13,9 +13,9 @@ import pytest
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation import sts, suites
 from contrastcli.evaluation.result import Encode, Options, Subject
+from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
-from contrastcli.settings.config import cache_dir
 from contrastcli.show import results
 from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_stsb, write_year
 from support.tiny import Tiny

@@ -19,7 +19,7 @@ from contrastcli.errors import DataError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import locate
-from contrastcli.settings.config import Pooling
+from contrastcli.settings.sections import Pooling
 from support.tiny import Tiny
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, ""]

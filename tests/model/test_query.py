@@ -18,13 +18,13 @@ from safetensors.numpy import load_file
 import contrastcli
 from contrastcli.commands.encode import encode_to, read_sentences
 from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.files import cache_dir
 from contrastcli.model import query
 from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.query import Index, load_model, read_pairs, read_questions, resolve_model, similarity
 from contrastcli.options import check_question
 from contrastcli.runs.directory import Run
-from contrastcli.settings.config import cache_dir
 from support.tiny import WORDS, Tiny, train
 
 Floats = NDArray[np.float32]

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, UsageError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import AnyEvent, Done, Evaluated, Started, Step
-from contrastcli.settings.config import Train
+from contrastcli.settings.sections import Train
 from contrastcli.training import loop
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
 

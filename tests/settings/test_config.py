@@ -7,7 +7,8 @@ import platformdirs
 import pytest
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.settings import catalogue, config
+from contrastcli.files import cache_dir, user_file
+from contrastcli.settings import catalogue, config, sections
 from contrastcli.settings.config import Layer
 
 
@@ -29,7 +30,7 @@ def file(toml, name="run.toml"):
 def flags(**typed):
     """What the command line hands over: the flags that were typed, as text."""
     keys = {key.replace("__", "."): value for key, value in typed.items()}
-    return config.text_layer({key: (value, f"--{key.split('.')[1]}") for key, value in keys.items()}, strict=True)
+    return Layer(keys, {key: f"--{key.split('.')[1]}" for key in keys}, text=True, strict=True)
 
 
 def environment(**variables):
@@ -75,11 +76,11 @@ def test_a_flag_left_alone_never_beats_a_file() -> None:
 
 
 def test_the_folders_file_stands_above_the_users() -> None:
-    file("[train]\nseed = 1\nepochs = 9", config.user_file())
+    file("[train]\nseed = 1\nepochs = 9", user_file())
     file("[train]\nseed = 2", config.FOLDER_FILE)
     found = config.resolve(config.standing_layers())
     assert (found.train.seed, found.train.epochs) == (2, 9)
-    assert found.sources["train.epochs"] == str(config.user_file())
+    assert found.sources["train.epochs"] == str(user_file())
 
 
 def test_files_that_do_not_exist_are_no_layers() -> None:
@@ -305,16 +306,16 @@ def test_a_run_can_be_repeated_from_what_it_writes(name: str) -> None:
 
 def test_what_a_run_writes_is_complete() -> None:
     run = config.resolve([flags(objective__name="supcon")])
-    assert set(file(run.to_toml()).values) == {"objective.name", *config.settings_of(run.spec)}
+    assert set(file(run.to_toml()).values) == {"objective.name", *sections.settings_of(run.spec)}
 
 
 # Environment
 
 
 def test_every_setting_has_its_environment_variable() -> None:
-    variables = {"CONTRAST_" + key.replace(".", "_").upper(): "x" for key in config.all_settings()}
+    variables = {"CONTRAST_" + key.replace(".", "_").upper(): "x" for key in sections.all_settings()}
     variables["CONTRAST_OBJECTIVE_NAME"] = "x"
-    assert set(environment(**variables).values) == {"objective.name", *config.all_settings()}
+    assert set(environment(**variables).values) == {"objective.name", *sections.all_settings()}
 
 
 def test_an_empty_variable_and_those_of_others_say_nothing() -> None:
@@ -327,43 +328,39 @@ def test_a_bad_variable_is_named_by_its_setting() -> None:
 
 def test_contrast_cache_moves_the_cache(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTRAST_CACHE", str(folder / "elsewhere"))
-    assert config.cache_dir() == folder / "elsewhere"
+    assert cache_dir() == folder / "elsewhere"
     monkeypatch.setenv("CONTRAST_CACHE", "")
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(folder / "cache" / name))
-    assert config.cache_dir() == folder / "cache" / "contrast"
+    assert cache_dir() == folder / "cache" / "contrast"
 
 
 # What settings say of themselves
 
 
 def test_every_setting_has_help() -> None:
-    assert [key for key, setting in config.all_settings().items() if not setting.help] == []
+    assert [key for key, setting in sections.all_settings().items() if not setting.help] == []
 
 
 def test_every_default_is_a_value_that_the_setting_takes() -> None:
     for spec in catalogue.BUILT_IN:
-        for setting in config.settings_of(spec).values():
+        for setting in sections.settings_of(spec).values():
             assert setting.check(setting.default) == setting.default
             assert setting.parse(str(setting.default)) == setting.default
 
 
 def test_one_flag_means_one_setting_outside_data_and_dev() -> None:
-    shown = [s.flag for s in config.all_settings().values() if s.section in ("objective", "model", "train")]
+    shown = [s.flag for s in sections.all_settings().values() if s.section in ("objective", "model", "train")]
     assert len(shown) == len(set(shown))
     assert {"--batch-size", "--tau", "--lambda", "--max-length"} <= set(shown)
 
 
 def test_settings_name_their_symbols_units_and_limits() -> None:
-    settings = config.all_settings()
+    settings = sections.all_settings()
     assert (settings["objective.tau"].symbol, settings["objective.lambda"].symbol) == ("τ", "λ")
     assert settings["dev.every"].unit == "steps"
     assert (settings["train.warmup"].low, settings["train.warmup"].high) == (0, 1)
     assert not settings["objective.tau"].low_is_allowed
     assert math.isclose(float(settings["objective.tau"].high or 0), 1000)
-
-
-def test_a_resume_may_change_only_settings_that_exist() -> None:
-    assert set(config.all_settings()) >= config.RESUMABLE
 
 
 def test_layers_of_python_values_need_no_text() -> None:

@@ -184,7 +184,7 @@ def test_a_preset_spells_its_recipe_out(name: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_preset_spells_out_every_active_setting_of_its_objective(name: str) -> None:
     preset = presets.find(name)
-    active = set(preset.config.spec.describe()) - preset.config.objective.inactive()
+    active = set(preset.config.spec.describe()) - preset.config.objective.inactive().keys()
     left_out = {key for key in active if f"objective.{key}" not in preset.values}
     assert {key: run_of(name)[f"objective.{key}"] for key in left_out} == dict.fromkeys(left_out, 0.0)
 

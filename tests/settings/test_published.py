@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contrastcli.settings import catalogue, presets, published
+from contrastcli.settings import catalogue, presets, published, sections
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 from contrastcli.settings.published import Row, Score, Table, rows
@@ -167,7 +167,7 @@ def test_a_score_is_spelled_with_its_deviation() -> None:
 
 def test_every_setting_that_identifies_a_row_exists() -> None:
     for method, wanted in published.tables().methods.items():
-        known = configs.settings_of(catalogue.find(str(wanted["objective.name"])))
+        known = sections.settings_of(catalogue.find(str(wanted["objective.name"])))
         for key, value in wanted.items():
             for one in value if isinstance(value, list) else [value]:
                 assert key == "objective.name" or known[key].check(one) == one, method

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contrastcli.errors import RunError
 from contrastcli.runs.events import AnyEvent, Note
-from contrastcli.settings import catalogue, config
+from contrastcli.settings import catalogue, sections
 from contrastcli.settings.catalogue import Spec
 from contrastcli.training.batch import Batch
 from contrastcli.training.distributed import World
@@ -242,7 +242,7 @@ SCHEDULES = {
 
 @pytest.mark.parametrize(("schedule", "warmup"), list(SCHEDULES))
 def test_the_rate_rises_and_falls_as_written_by_hand(schedule: str, warmup: float) -> None:
-    settings = config.Train(schedule=schedule, warmup=warmup)  # type: ignore[arg-type]
+    settings = sections.Train(schedule=schedule, warmup=warmup)  # type: ignore[arg-type]
     found = [rate(settings, step, 10) for step in range(1, 11)]
     assert found == pytest.approx(SCHEDULES[schedule, warmup], abs=1e-5)
 

@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 from contrastcli.errors import DataError, UsageError
+from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.runs.events import AnyEvent, Done, Progress, Step
 from contrastcli.settings import catalogue
 from contrastcli.settings.catalogue import RankCSE
-from contrastcli.settings.config import cache_dir
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import make_plan
 from contrastcli.training.setup import make_trainer

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs import directory as runs
-from contrastcli.settings import catalogue, config
-from contrastcli.tui.setup import fields
+from contrastcli.settings import catalogue, sections
 from contrastcli.tui.setup.draft import Draft
 from support.command import Contrast
 
@@ -95,7 +94,7 @@ def test_the_margin_has_the_unit_of_the_similarity() -> None:
         ({"objective.similarity": "rbf"}, "objective.margin", "no effect while similarity is rbf"),
         ({"objective.classification": "false"}, "objective.beta", "no effect while classification is false"),
         ({"objective.name": "supcon"}, "objective.similarity", "no effect while normalize is false"),
-        ({"objective.name": "simcse"}, "objective.mlm_probability", "no effect while mlm weight is 0"),
+        ({"objective.name": "simcse"}, "objective.mlm_probability", "no effect while mlm_weight is 0"),
         ({"objective.name": "rankcse"}, "objective.teacher_tau", "no effect while distillation is listmle"),
     ],
 )
@@ -107,10 +106,11 @@ def test_a_setting_without_use_says_why(settings, key, reason) -> None:
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_can_be_set_up(name: str) -> None:
     draft = typed("starter", objective__name=name)
-    assert draft.problem == "" and set(fields.ESSENTIAL) <= set(draft.fields)
+    essential = {key for key, setting in draft.known.items() if setting.essential}
+    assert draft.problem == "" and essential <= set(draft.fields)
     off = {key for key, field in draft.fields.items() if field.off}
     inactive = {f"objective.{key}" for key in draft.config.objective.inactive()}
-    assert off == inactive | (set(fields.ESSENTIAL) - set(draft.config.flat()))
+    assert off == inactive | (essential - set(draft.config.flat()))
     before = draft.words
     for key, field in list(draft.fields.items()):
         if key.startswith("objective.") and not field.off:
@@ -187,12 +187,12 @@ def test_what_an_older_version_remembered_does_not_matter() -> None:
 
 def test_only_what_decides_rows_and_steps_asks_for_a_dry_run() -> None:
     draft = Draft("starter", {})
-    before = draft.matters
+    before = draft.planned
     for key, text in {"objective.tau": "0.1", "train.lr": "1e-4", "train.schedule": "cosine", "dev.every": "9"}.items():
         draft.type(key, text)
-        assert draft.matters == before, key
+        assert draft.planned == before, key
     for key, text in {"data.limit": "9", "dev.data": "none", "train.batch_size": "9", "train.max_steps": "9"}.items():
         draft.type(key, text)
-        assert draft.matters != before, key
+        assert draft.planned != before, key
         draft.reset()
-    assert config.OBJECTIVE.key in before
+    assert sections.OBJECTIVE.key in before

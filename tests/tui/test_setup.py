@@ -13,8 +13,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
+from contrastcli.files import state_dir
 from contrastcli.runs import directory as runs
-from contrastcli.settings.config import state_dir
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.children import Finished, OnProgress
 from contrastcli.tui.setup.draft import Draft

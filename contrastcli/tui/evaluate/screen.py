@@ -18,7 +18,8 @@ from textual.worker import Worker
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
-from contrastcli.settings.config import Config, Pooling
+from contrastcli.settings.config import Config
+from contrastcli.settings.sections import Pooling
 from contrastcli.tui.children import Finished, contrast
 from contrastcli.tui.evaluate.scores import SUITES, SuiteTable, geometry, tables
 from contrastcli.tui.live.header import bar

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from contrastcli.settings.setting import spell
 from contrastcli.show.chart import Chart, Line
 from contrastcli.show.curve import ANGLES, Curve, curve
 from contrastcli.tui.setup.draft import Draft
@@ -50,7 +51,7 @@ class Compared:
     def _name(self) -> str:
         if not self.margin:
             return self.kind
-        return f"{self.kind}, margin {self.margin:g}{'°' if self.unit == 'degrees' else ''}"
+        return f"{self.kind}, margin {spell(self.margin)}{'°' if self.unit == 'degrees' else ''}"
 
 
 def _range(view: View, values: Sequence[float], tau: float) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""What is being set up: a preset, what was typed over it, and all that follows. No widget is known here."""
+"""What is being set up: a preset, what was typed over it, and what follows from both. No widget is known here."""
 
 from __future__ import annotations
 
@@ -8,31 +8,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, UsageError
-from contrastcli.options import FLAGS
 from contrastcli.runs import directory as runs
-from contrastcli.settings import catalogue, config, presets
-from contrastcli.settings.config import Config
-from contrastcli.settings.setting import Setting, Value
+from contrastcli.settings import catalogue, config, presets, sections
+from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.setting import Setting, Value, spell
 from contrastcli.tui.setup import fields
-from contrastcli.tui.setup.fields import ESSENTIAL, Field
+from contrastcli.tui.setup.fields import Field
 
 _TYPED = "typed"
 """The source of what was typed."""
 
-_DECIDING = (config.OBJECTIVE.key, "objective.similarity")
-"""Settings that the defaults of others depend on."""
-
-_COUNTED = {"dev.data", "model.backbone", "train.batch_size", "train.epochs", "train.max_steps", "train.seed"}
-"""Settings, beside those of the data and the objective, that decide the rows and the steps of a run."""
-
 
 class Draft:
-    """A run as far as it is set up. What was typed stays as another preset or objective is chosen, and what was
+    """A run that is being set up. What was typed stays when another preset or objective is chosen, and what was
     inherited goes, by the rule of `config.resolve`. Reads files when it is made and when a preset is chosen."""
 
     def __init__(self, preset: str, typed: Mapping[str, str]) -> None:
         self.objectives = catalogue.every()
-        self.known = {config.OBJECTIVE.key: config.OBJECTIVE} | config.all_settings()
+        self.known = sections.settings_of(*self.objectives)
         self.preset = preset if preset in presets.names() else ""
         self.typed = {key: text for key, text in typed.items() if self._is_known(key, text)}
         """Setting key → text, also of settings that the chosen objective does not use."""
@@ -46,7 +39,7 @@ class Draft:
     def choose_preset(self, name: str) -> None:
         """Take a preset, none where empty, and the objective that it has."""
         self.preset = name
-        self.typed.pop(config.OBJECTIVE.key, None)
+        self.typed.pop(sections.OBJECTIVE.key, None)
         self._read()
 
     def type(self, key: str, text: str) -> None:
@@ -57,10 +50,11 @@ class Draft:
             self.typed[key] = text.strip()
         else:
             self.typed.pop(key, None)
-        self._work_out()
-        if key in self._used and not self.fields[key].differs:
+        self._update()
+        field = self.fields.get(key)
+        if key in self.typed and field and not field.off and not field.differs:
             del self.typed[key]
-            self._work_out()
+            self._update()
 
     def reset(self) -> None:
         """Forget all that was typed, and read the files again."""
@@ -70,11 +64,11 @@ class Draft:
     @property
     def words(self) -> list[str]:
         """What follows `contrast train` on a command line that trains this."""
-        found = ["--preset", self.preset] if self.preset else []
-        for key, text in self._used.items():
-            if self.fields[key].differs:
-                found += _option(self.known[key], text)
-        return found
+        words = ["--preset", self.preset] if self.preset else []
+        for key, text in self.typed.items():
+            if key in self.fields and self.fields[key].differs:
+                words += self.known[key].words(text)
+        return words
 
     def command(self, directory: Path) -> str:
         """The command line that trains this into a runs directory."""
@@ -88,109 +82,101 @@ class Draft:
 
     @property
     def problem(self) -> str:
-        """What must be mended first, in words; empty where nothing is wrong."""
-        wrong = next(((self.fields[key].label, words) for key, words in self.wrong.items()), None)
-        return self.error or (": ".join(wrong) if wrong else "")
+        """What must be fixed first, in words; empty where nothing is wrong."""
+        wrong = next((f"{self.fields[key].label}: {words}" for key, words in self.wrong.items()), "")
+        return self.error or wrong
 
     @property
-    def matters(self) -> dict[str, Value]:
-        """The settings that decide what data is read and how many steps there are: no weight nor temperature does."""
-        return {
-            key: value
-            for key, value in self.config.flat().items()
-            if key in _COUNTED or (key.startswith(("data.", "objective.")) and not isinstance(value, float))
-        }
+    def planned(self) -> dict[str, Value]:
+        """The settings that decide which rows are read and how many steps there are, and so what a dry run says."""
+        flat = self.config.flat()
+        active = [field.setting for field in self.fields.values() if not field.off]
+        return {s.key: flat[s.key] for s in active if s == sections.OBJECTIVE or s.role != "method"}
 
     def _is_known(self, key: str, text: str) -> bool:
         names = [spec.name for spec in self.objectives]
-        return key in self.known and (key != config.OBJECTIVE.key or text in names)
+        return key in self.known and (key != sections.OBJECTIVE.key or text in names)
 
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
         named = presets.find(self.preset).layers if self.preset else ()
-        self._unreadable = ""
+        self.error = ""
         try:
             standing = config.standing_layers()
         except ContrastError as error:
-            standing, self._unreadable = [], _in_words(error)
+            standing, self.error = [], _in_words(error)
         self._layers = [*standing, *named, self._environment]
-        self._below: dict[tuple[tuple[str, str], ...], Config] = {}
-        self.error, self.wrong = self._unreadable, {}
-        self._inherited = self._resolved_as_far_as_good({}).spec.name
-        self._work_out()
+        self._inherited = self._resolve_valid({}).spec.name
+        self._update()
 
-    def _work_out(self) -> None:
+    def _update(self) -> None:
         """All that follows from the preset and what was typed."""
-        self.error, self.wrong = self._unreadable, {}
-        settings = fields.settings_of(catalogue.find(self.typed.get(config.OBJECTIVE.key, self._inherited)))
-        found = {key: text for key, text in self.typed.items() if key in settings}
-        self.config = self._resolved_as_far_as_good(found)
-        off = {f"objective.{name}" for name in self.config.objective.inactive()}
-        self._used = {key: text for key, text in self.typed.items() if key in settings and key not in off}
-        self.wrong = {key: words for key, words in self.wrong.items() if key in self._used}
-        good = {key: text for key, text in found.items() if key in self._used}
-        if good != found:
-            self.config = self._resolved(good)
+        settings = sections.settings_of(catalogue.find(self.typed.get(sections.OBJECTIVE.key, self._inherited)))
+        self.wrong = {}
+        self._values = self._parse(settings)
+        self.config = self._resolve_valid(self._values)
         self._paper = fields.paper(self.preset, self.config)
-        self.fields = {key: self._field(key, good) for key in dict.fromkeys((*ESSENTIAL, *settings))}
+        self.fields = {
+            key: self._field(settings.get(key, setting))
+            for key, setting in self.known.items()
+            if setting.essential or key in settings
+        }
+        self.wrong = {key: words for key, words in self.wrong.items() if not self.fields[key].off}
 
-    def _resolved_as_far_as_good(self, typed: dict[str, str]) -> Config:
-        """The settings; what makes no sense is taken out of `typed`, or of the layers below, and noted."""
+    def _parse(self, settings: Mapping[str, Setting]) -> dict[str, Value]:
+        """The values that were typed for these settings; what cannot be one is noted as wrong."""
+        values: dict[str, Value] = {}
+        for key in settings.keys() & self.typed.keys():
+            try:
+                values[key] = settings[key].parse(self.typed[key])
+            except UsageError:
+                self.wrong[key] = f"must be {settings[key].expected}"
+        return values
+
+    def _resolve_valid(self, typed: dict[str, Value]) -> Config:
+        """The settings; a value that makes no sense or has no effect is taken out of `typed`, a bad file or variable
+        out of the layers."""
         while True:
             try:
-                return self._resolved(typed)
+                resolved = self._resolve(typed)
             except UsageError as error:
-                key = error.what.partition(" ")[0]
-                if key in typed and error.what.endswith(f"({_TYPED})"):
-                    self.wrong[key] = self._complaint(key, typed.pop(key), error)
-                else:  # a file or the environment is at fault: the form goes on without the topmost of them
-                    self.error = self._unreadable = self._unreadable or _in_words(error)
-                    self._layers.pop()
-                    self._below.clear()
+                if error.source == _TYPED:
+                    self.wrong[error.key] = error.hint
+                    del typed[error.key]
+                else:
+                    self.error = self.error or _in_words(error)
+                    self._layers.remove(next(x for x in self._layers if error.source in x.sources.values()))
+                continue
+            without_effect = typed.keys() & {f"objective.{name}" for name in resolved.objective.inactive()}
+            if not without_effect:
+                return resolved
+            for key in without_effect:
+                del typed[key]
 
-    def _complaint(self, key: str, text: str, error: UsageError) -> str:
-        setting = self.known[key]
-        try:
-            setting.parse(text)
-        except UsageError:
-            return f"must be {setting.expected}"
-        return error.hint
+    def _resolve(self, typed: Mapping[str, Value]) -> Config:
+        return config.resolve([*self._layers, Layer.of(typed, _TYPED)])
 
-    def _resolved(self, typed: Mapping[str, str]) -> Config:
-        layer = config.text_layer({key: (text, _TYPED) for key, text in typed.items()}, strict=False)
-        return config.resolve([*self._layers, layer])
-
-    def _field(self, key: str, good: Mapping[str, str]) -> Field:
-        setting = fields.settings_of(self.config.spec).get(key, self.known[key])
+    def _field(self, setting: Setting) -> Field:
+        key, flat = setting.key, self.config.flat()
         if off := fields.why_off(self.config, setting, self.objectives):
-            return Field(setting, fields.spelled(self.config.flat().get(key, "")), off=off)
-        text = self.typed[key] if key in self._used else fields.spelled(self.config.flat()[key])
+            return Field(setting, spell(flat.get(key, "")), off=off)
         return Field(
             setting,
-            text,
+            self.typed[key] if key in self.typed else spell(flat[key]),
             unit=fields.unit(self.config, setting),
             paper=fields.paper_value(self._paper, self.config, setting),
-            instead=self._instead(key, good) if key in self._used and key not in self.wrong else "",
+            instead=self._instead(key) if key in self._values else "",
             source=self.config.sources[key],
             wrong=self.wrong.get(key, ""),
         )
 
-    def _instead(self, key: str, good: Mapping[str, str]) -> str:
-        """What would stand had it not been typed, and where that is from; empty where it is the same."""
-        deciding = tuple((other, good[other]) for other in _DECIDING if other in good and other != key)
-        below = self._below[deciding] = self._below.get(deciding) or self._resolved(dict(deciding))
-        value = below.flat()[key]
-        if value == self.config.flat()[key]:
-            return ""
-        source = below.sources[key]
-        return f"{'preset' if source.startswith('preset ') else source} {fields.spelled(value) or 'nothing'}"
-
-
-def _option(setting: Setting, text: str) -> list[str]:
-    """A setting on a command line: of [dev] only the data has an option of its own."""
-    if setting.section == "dev" and setting.key not in FLAGS:
-        return ["--set", f"{setting.key}={text}"]
-    return [FLAGS.get(setting.key, setting.flag), text]
+    def _instead(self, key: str) -> str:
+        """The value without what was typed, and where it is from; empty where it is the same."""
+        resets = sections.RESETS.get(key, ())
+        below = self._resolve({k: v for k, v in self._values.items() if k != key and not k.startswith(resets)})
+        value, source = below.flat()[key], below.sources[key]
+        place = "preset" if source.startswith("preset ") else source
+        return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
 
 
 def _in_words(error: ContrastError) -> str:

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 
-import msgspec
-
-from contrastcli.options import FLAGS
-from contrastcli.settings import config as configs
-from contrastcli.settings import presets
-from contrastcli.settings.catalogue import ObjectiveSettings, Spec
+from contrastcli.settings import presets, sections
+from contrastcli.settings.catalogue import Spec
 from contrastcli.settings.config import Config
 from contrastcli.settings.presets import Preset
-from contrastcli.settings.setting import Setting, Value
-
-ESSENTIAL = (
-    "model.backbone",
-    "objective.name",
-    "objective.similarity",
-    "objective.margin",
-    "objective.tau",
-    "objective.lambda",
-    "objective.beta",
-    "data.train",
-    "dev.data",
-    "train.batch_size",
-    "train.lr",
-    "train.epochs",
-    "train.max_steps",
-    "train.seed",
-)
-"""What a form shows at first, in its order."""
+from contrastcli.settings.setting import Setting, Value, spell
 
 
 @dataclass(frozen=True)
@@ -54,7 +31,7 @@ class Field:
     @property
     def label(self) -> str:
         """Its name, which is that of its flag, and its symbol."""
-        name = FLAGS.get(self.setting.key, self.setting.flag).lstrip("-").replace("-", " ")
+        name = self.setting.flag.strip("-").replace("-", " ") or self.setting.name
         return f"{name} {self.setting.symbol}".rstrip()
 
     @property
@@ -85,19 +62,6 @@ class Field:
         return all(word in text for word in words.lower().split())
 
 
-@cache
-def settings_of(spec: Spec) -> Mapping[str, Setting]:
-    """Every setting of a run with that objective, its name included, by key."""
-    return MappingProxyType({configs.OBJECTIVE.key: configs.OBJECTIVE} | configs.settings_of(spec))
-
-
-def spelled(value: object) -> str:
-    """A value as one types it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
 def unit(config: Config, setting: Setting) -> str:
     """The unit of a setting beside the values of the others."""
     bounds = config.objective.bounds().get(setting.name) if setting.section == "objective" else None
@@ -106,45 +70,18 @@ def unit(config: Config, setting: Setting) -> str:
 
 def why_off(config: Config, setting: Setting, objectives: Sequence[Spec]) -> str:
     """Why a setting cannot be set: the objective has none, or another setting switches it off; else empty."""
-    if setting.section != "objective":
+    if setting.section != "objective" or setting == sections.OBJECTIVE:
         return ""
-    if setting.key not in settings_of(config.spec):
+    if setting.name not in config.spec.describe():
         named = setting.name if setting.symbol.isascii() else setting.symbol
-        return f"{config.spec.name} has no {named}: {_owners(setting.key, objectives)}"
-    if setting.name in config.objective.inactive():
-        return _switch(config, setting.name)
-    return ""
+        return f"{config.spec.name} has no {named}: {_owners(setting.name, objectives)}"
+    return config.objective.inactive().get(setting.name, "")
 
 
-def _owners(key: str, objectives: Sequence[Spec]) -> str:
+def _owners(name: str, objectives: Sequence[Spec]) -> str:
     """The objectives that have a setting, and the verb for them."""
-    owners = [spec.name for spec in objectives if key in settings_of(spec)]
+    owners = [spec.name for spec in objectives if name in spec.describe()]
     return f"{', '.join(owners[:2])}{', …' if len(owners) > 2 else ''} {'does' if len(owners) == 1 else 'do'}"
-
-
-def _switch(config: Config, name: str) -> str:
-    """Which other setting keeps one without effect: found by trying another value of each."""
-    for other in config.spec.describe().values():
-        standing = getattr(config.objective, _attribute(other.name))
-        for value in _others(other, standing):
-            if name not in _replaced(config.objective, other.name, value).inactive():
-                return f"no effect while {other.name.replace('_', ' ')} is {spelled(standing)}"
-    return "no effect beside the other settings"
-
-
-def _others(setting: Setting, standing: Value) -> Iterator[Value]:
-    candidates: tuple[Value, ...] = (False, True) if setting.kind is bool else setting.choices
-    if setting.kind in (int, float):
-        candidates = (setting.kind(0), setting.kind(1))
-    return (value for value in candidates if value != standing)
-
-
-def _attribute(name: str) -> str:
-    return "lambda_" if name == "lambda" else name
-
-
-def _replaced(objective: ObjectiveSettings, name: str, value: Value) -> ObjectiveSettings:
-    return msgspec.structs.replace(objective, **{_attribute(name): value})
 
 
 def paper(preset: str, config: Config) -> Mapping[str, Value]:
@@ -173,8 +110,8 @@ def paper_value(stated: Mapping[str, Value], config: Config, setting: Setting) -
     """What a paper states for a setting; nothing for data, and for a margin of another unit."""
     compared = getattr(config.objective, "similarity", None)
     elsewhere = setting.name == "margin" and compared != stated.get("objective.similarity")
-    if setting == configs.OBJECTIVE:
+    if setting == sections.OBJECTIVE:
         return config.spec.paper
     if setting.section == "data" or setting.key == "dev.data" or elsewhere or setting.key not in stated:
         return ""
-    return spelled(stated[setting.key])
+    return spell(stated[setting.key])

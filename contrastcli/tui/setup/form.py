@@ -13,16 +13,16 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from contrastcli.settings import config, presets
+from contrastcli.settings import presets, sections
 from contrastcli.tui.picker import Choices, Pick
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.setup.fields import ESSENTIAL, Field
+from contrastcli.tui.setup.fields import Field
 
 FIELD_KEYS: tuple[BindingType, ...] = (
     Binding("down", "app.focus_next", "next field", show=False),
     Binding("up", "app.focus_previous", "previous field", show=False),
 )
-_SECTIONS = ("objective", *config.SECTIONS)
+_SECTIONS = ("model", "objective", "data", "dev", "train")
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
 
 
@@ -136,8 +136,9 @@ class Form(VerticalScroll, can_focus=False):
 
     def fill(self, draft: Draft, more: bool) -> None:
         """Show a draft for the first time."""
-        rows = [self._row(draft.fields[key], draft) for key in ESSENTIAL]
-        self.mount(*rows)
+        essential = [field for field in draft.fields.values() if field.setting.essential]
+        essential.sort(key=lambda field: _SECTIONS.index(field.setting.section))
+        self.mount(*(self._row(field, draft) for field in essential))
         self.show(draft)
         if more:
             self.show_more(draft, True)
@@ -191,8 +192,8 @@ class Form(VerticalScroll, can_focus=False):
     def _sift(self) -> None:
         """Show the rows that are searched for, or else those that were asked for."""
         words = self._find.value.strip()
-        for key, row in self._rows.items():
-            row.display = row.field.matches(words) if words else key in ESSENTIAL or self._more
+        for row in self._rows.values():
+            row.display = row.field.matches(words) if words else row.field.setting.essential or self._more
         for section in self._rest.values():
             section.display = any(row.display for row in section.query(Row))
         self.query_one("#from").display = not words
@@ -221,7 +222,7 @@ class Form(VerticalScroll, can_focus=False):
         self._rest[section].mount(Words(section, classes="heading"), *rows.values())
 
     def _row(self, field: Field, draft: Draft) -> Row:
-        choices = draft.choices if field.setting == config.OBJECTIVE else ()
+        choices = draft.choices if field.setting == sections.OBJECTIVE else ()
         row = self._rows[field.setting.key] = Row(field, choices)
         return row
 
@@ -232,7 +233,7 @@ def _beyond(draft: Draft, section: str) -> Iterator[Field]:
 
 
 def _is_beyond(field: Field, section: str) -> bool:
-    return field.setting.section == section and field.setting.key not in ESSENTIAL
+    return field.setting.section == section and not field.setting.essential
 
 
 def _presets() -> Choices:

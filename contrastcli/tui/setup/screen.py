@@ -16,7 +16,7 @@ from textual.widgets import Button
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
-from contrastcli.settings import config
+from contrastcli.settings import sections
 from contrastcli.show.chart import Chart
 from contrastcli.tui.children import contrast
 from contrastcli.tui.picker import Pick
@@ -58,7 +58,7 @@ class SetupScreen(ModeScreen):
 
     _draft: Draft | None = None
     _facts: Facts | None = None
-    _matters: object = None
+    _planned: object = None
     """What the facts, or the reading under way, were asked for."""
     _view: View = "value"
     _failed = ""
@@ -133,7 +133,7 @@ class SetupScreen(ModeScreen):
 
     def action_objective(self) -> None:
         """Choose an objective."""
-        self._form.open_list(config.OBJECTIVE.key)
+        self._form.open_list(sections.OBJECTIVE.key)
 
     def action_more(self) -> None:
         """Show every setting, or the essential ones."""
@@ -177,7 +177,7 @@ class SetupScreen(ModeScreen):
         self._tell_about()
         self.query_one("#command", Words).say(self.copied())
         self._draw()
-        if not draft.problem and draft.matters != self._matters:
+        if not draft.problem and draft.planned != self._planned:
             self._ask()
         self._say()
 
@@ -200,7 +200,7 @@ class SetupScreen(ModeScreen):
         """Let a child read the data; a later question ends an earlier one's child."""
         draft = self._draft
         assert draft
-        self._matters, self._facts, self._failed = draft.matters, None, ""
+        self._planned, self._facts, self._failed = draft.planned, None, ""
         self.query_one(FactsView).say("reading the data…")
         self._say()  # what was ready is no longer what would start
         await asyncio.sleep(_PAUSE)

@@ -1,0 +1,114 @@
+"""The settings of every run: model, data, dev and train, and the choice of an objective, which has the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from contrastcli.settings import catalogue
+from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
+
+Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean"]
+
+POOLINGS: Mapping[Pooling, str] = {
+    "cls": "the first token (SimCSE, SimACE)",
+    "mean": "the mean of all tokens, CLS and SEP included (SBERT, PairSupCon)",
+    "mean-no-cls": "the mean of all tokens but the first, SEP included (Liao)",
+    "first-last": "the mean of the embedding layer and the last layer (the untrained baseline of SimACE's Table 1)",
+    "last-mean": "the mean of the last two layers",
+}
+"""What each pooling takes of the real tokens of a text."""
+
+
+class Model(Section, frozen=True, kw_only=True):
+    """The encoder: backbone, pooling and head."""
+
+    backbone: Annotated[str, about_data("hub name, folder, run, or 'starter'", essential=True)] = "bert-base-uncased"
+    pooling: Annotated[Pooling, about("how token vectors become a sentence vector")] = "mean"
+    head: Annotated[
+        Literal["none", "train-only", "keep"],
+        about("Linear+Tanh on the pooled vector: none, dropped after training, or kept in the model"),
+    ] = "none"
+    max_length: Annotated[int, about("tokens that training reads of a sentence", ge=4, le=8192)] = 32
+
+
+class Data(Section, frozen=True, kw_only=True):
+    """Training rows."""
+
+    train: Annotated[
+        str, about_data("file, folder, hf:owner/name, senteval:DIR or 'starter'", flag="--data", essential=True)
+    ] = ""
+    columns: Annotated[str, about_data("roles of columns: anchor=a,positive=b")] = ""
+    labels: Annotated[str, about_data("names of labels: 0=entailment,1=neutral,2=contradiction")] = ""
+    limit: Annotated[int, about_data("rows to read; 0: all", ge=0, le=1_000_000_000)] = 0
+    mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
+
+
+class Dev(Section, frozen=True, kw_only=True):
+    """The scored pairs that choose the best checkpoint."""
+
+    data: Annotated[
+        str, about_data("scored pairs: file, hub name, stsb, starter, split:5% or none", flag="--dev", essential=True)
+    ] = "stsb"
+    every: Annotated[int, about("steps between evaluations", ge=1, unit="steps", flag="")] = 125
+    patience: Annotated[int, about("evaluations without a new best before stopping; 0: off", ge=0, flag="")] = 0
+
+
+class Train(Section, frozen=True, kw_only=True):
+    """The loop. Steps are optimiser updates."""
+
+    batch_size: Annotated[int, about_data("rows contrasted with each other", ge=1, le=1_000_000, essential=True)] = 64
+    lr: Annotated[float, about("peak learning rate of the encoder", gt=0, le=10, essential=True)] = 3e-5
+    head_lr: Annotated[float, about("learning rate of heads; 0: the encoder's", ge=0, le=10)] = 0.0
+    epochs: Annotated[int, about_data("passes over the data", ge=1, le=100_000, essential=True, resumable=True)] = 1
+    max_steps: Annotated[
+        int, about_data("steps at most; 0: by epochs", ge=0, unit="steps", essential=True, resumable=True)
+    ] = 0
+    optimizer: Annotated[Literal["adamw", "adam"], about("optimiser")] = "adamw"
+    schedule: Annotated[Literal["linear", "constant", "cosine"], about("rate after warm-up")] = "linear"
+    warmup: Annotated[float, about("fraction of the steps that the rate rises", ge=0, le=1)] = 0.0
+    weight_decay: Annotated[float, about("weight decay", ge=0, le=10)] = 0.0
+    clip: Annotated[float, about("largest gradient norm; 0: no clipping", ge=0)] = 1.0
+    precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16: encoder under autocast")] = "auto"
+    token_budget: Annotated[int, about_execution("tokens in the encoder at once; 0: by device", ge=0)] = 0
+    log_every: Annotated[int, about_execution("steps between logged steps", ge=1, unit="steps")] = 10
+    save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0
+    seed: Annotated[
+        int,
+        about_execution("seed of weights, order and dropout", ge=0, le=2**32 - 1, essential=True, resumable=False),
+    ] = 42
+    device: Annotated[str, about_execution("auto, cpu, cuda, cuda:1 or mps")] = "auto"
+
+
+class _Name(Section, frozen=True, kw_only=True):
+    name: Annotated[
+        str, about("what is trained for: see contrast presets and the README", flag="--objective", essential=True)
+    ] = "simcse"
+
+
+OBJECTIVE = describe("objective", _Name)["name"]
+"""The setting that chooses the objective, which has the others."""
+
+SEED = "train.seed"
+"""The setting in which the runs of one method differ."""
+
+SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train}
+
+RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin",)}
+"""What the keys begin with that another choice resets: of an objective all its settings; of a similarity the margin,
+which has its unit."""
+
+
+def settings_of(*specs: catalogue.Spec) -> dict[str, Setting]:
+    """Every setting of a run with one of these objectives, by key; of one that several have, the first."""
+    by_key = {OBJECTIVE.key: OBJECTIVE}
+    for spec in specs:
+        by_key |= {s.key: s for s in spec.describe().values() if s.key not in by_key}
+    for section, struct in SECTIONS.items():
+        by_key |= {s.key: s for s in describe(section, struct).values()}
+    return by_key
+
+
+def all_settings() -> dict[str, Setting]:
+    """Every setting of every objective, by key."""
+    return settings_of(*catalogue.every())

@@ -1,0 +1,223 @@
+"""What a setting declares of itself drives the options, the resume, the grouping of seeds, the form and the errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from contrastcli.errors import ContrastError, UsageError
+from contrastcli.runs.methods import Member, group
+from contrastcli.settings import catalogue, config, sections
+from contrastcli.settings.config import Layer
+from contrastcli.settings.setting import Section, Setting, Value, about, describe, spell
+from contrastcli.tui.setup.draft import Draft
+from support.command import Contrast
+
+SETTINGS = sections.settings_of(*catalogue.BUILT_IN)
+SIMCSE = sections.settings_of(catalogue.find("simcse"))
+EXECUTION = {"train.seed", "train.device", "train.token_budget", "train.log_every", "train.save_every"}
+RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
+
+
+class Example(Section, frozen=True, kw_only=True):
+    """One setting that says all of itself, and one that says nothing."""
+
+    speed: Annotated[
+        int, about("how fast", "v", gt=0, unit="km/h", role="data", essential=True, resumable=True, flag="--fast")
+    ] = 3
+    plain: float = 1.0
+
+
+def other(setting: Setting) -> Value:
+    """Another value than the default."""
+    default = setting.default
+    if isinstance(default, bool):
+        return not default
+    if isinstance(default, str):
+        return next((choice for choice in setting.choices if choice != default), "another")
+    return default + (1 if isinstance(default, int) else 0.5)
+
+
+# What is declared
+
+
+def test_a_setting_is_all_that_its_field_says() -> None:
+    speed = describe("train", Example)["speed"]
+    assert (speed.help, speed.symbol, speed.unit, speed.flag) == ("how fast", "v", "km/h", "--fast")
+    assert (speed.role, speed.essential, speed.resumable) == ("data", True, True)
+    assert speed.expected == "a whole number above 0"
+
+
+def test_a_field_that_says_nothing_is_part_of_the_method_and_has_an_option() -> None:
+    plain = describe("train", Example)["plain"]
+    assert (plain.role, plain.essential, plain.resumable, plain.flag) == ("method", False, False, "--plain")
+
+
+def test_roles_and_what_may_be_resumed() -> None:
+    assert {key for key, setting in SETTINGS.items() if setting.role == "execution"} == EXECUTION
+    assert {key for key, setting in SETTINGS.items() if setting.resumable} == RESUMABLE
+    data = {key for key, setting in SETTINGS.items() if setting.role == "data" and setting.section != "data"}
+    counts = {"train.batch_size", "train.epochs", "train.max_steps"}
+    assert data == counts | {"dev.data", "model.backbone", "objective.teachers"}
+
+
+# Spelling
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (3e-5, "3e-05"),
+        (0.05, "0.05"),
+        (20.0, "20"),
+        (-0.5, "-0.5"),
+        (1e6, "1000000"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (1 / 3, "0.3333333333333333"),
+        (64, "64"),
+        ("a b", "a b"),
+        ("", ""),
+    ],
+)
+def test_a_value_is_spelt_as_one_types_it(value: Value, text: str) -> None:
+    assert spell(value) == text
+
+
+@pytest.mark.parametrize("value", [1.23456789e-05, 2 / 3, 0.1 + 0.2, 3e-5, 1.0, 5e-324, 9.999999999999998])
+def test_a_number_keeps_its_last_digit_from_the_settings_of_a_run_to_a_flag(value: float, contrast: Contrast) -> None:
+    assert SETTINGS["train.lr"].parse(spell(value)) == value
+    shown = contrast("config", "show", "--lr", spell(value)).out
+    (line,) = (line.split() for line in shown.splitlines() if line.startswith("train.lr "))
+    assert float(line[1]) == value
+
+
+# What is made of it
+
+
+def test_train_has_the_option_of_each_setting_that_has_one_and_no_other(contrast: Contrast) -> None:
+    text = contrast("train", "--help").out
+    below = text[text.index("Objective:") :]
+    shown = re.findall(r"^  (--[a-z-]+)", below, re.M)
+    assert sorted(shown) == sorted(setting.flag for setting in SETTINGS.values() if setting.flag)
+    assert {key for key, setting in SETTINGS.items() if not setting.flag} == {"dev.every", "dev.patience"}
+
+
+@pytest.mark.parametrize("key", [key for key in SETTINGS if key != "objective.name"])
+def test_the_words_that_set_a_setting_set_it(key: str, contrast: Contrast) -> None:
+    owner = next(spec for spec in catalogue.BUILT_IN if key in sections.settings_of(spec))
+    words = [] if key in SIMCSE else SETTINGS["objective.name"].words(owner.name)
+    value = spell(other(SETTINGS[key]))
+    answer = contrast("config", "show", *words, *SETTINGS[key].words(value))
+    assert f"{key} has no effect" in answer.err or re.search(rf"^{key} +{re.escape(value)} +--", answer.out, re.M)
+
+
+@pytest.mark.parametrize("key", [key for key in SIMCSE if key != "objective.name"])
+def test_a_resume_may_change_what_says_so_and_nothing_else(key: str) -> None:
+    before = config.resolve([])
+    after = config.resolve([Layer.of({key: other(SIMCSE[key])}, "here")])
+    changed = config.conflicts(before, after)
+    assert (key not in changed) == SIMCSE[key].resumable
+
+
+@pytest.mark.parametrize("key", SIMCSE)
+def test_runs_that_differ_in_execution_only_are_one_method(key: str) -> None:
+    flat = config.resolve([]).flat()
+    changed = flat | {key: other(SIMCSE[key])}
+    members = [Member(name, settings, "finished", {}) for name, settings in (("one", flat), ("two", changed))]
+    assert len(group(members)) == (1 if SIMCSE[key].role == "execution" else 2)
+
+
+def test_two_paths_to_what_is_read_are_one_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here").touch()
+    for key in ("data.train", "dev.data", "model.backbone"):
+        flat = config.resolve([]).flat()
+        members = [Member(path, flat | {key: path}, "finished", {}) for path in ("here", str(tmp_path / "here"))]
+        assert len(group(members)) == 1, key
+
+
+def test_a_form_has_the_essential_settings_whatever_the_objective() -> None:
+    essential = [key for key, setting in SETTINGS.items() if setting.essential]
+    assert essential[:3] == ["objective.name", "objective.similarity", "objective.margin"]
+    for spec in catalogue.BUILT_IN:
+        assert set(essential) <= set(Draft("", {"objective.name": spec.name}).fields)
+
+
+# Reasons
+
+
+SWITCHED_OFF = [
+    ({"objective.similarity": "rbf"}, "margin", "no effect while similarity is rbf"),
+    ({}, "mlm_probability", "no effect while mlm_weight is 0"),
+    ({"objective.name": "rankcse", "objective.gamma": 0.0}, "teachers", "no effect while gamma is 0"),
+    ({"objective.name": "rankcse"}, "teacher_tau", "no effect while distillation is listmle"),
+    ({"objective.name": "pairsupcon", "objective.classification": False}, "beta", "no effect while classification is"),
+    ({"objective.name": "supcon"}, "margin", "no effect while normalize is false"),
+]
+
+
+@pytest.mark.parametrize(("chosen", "name", "reason"), SWITCHED_OFF)
+def test_the_form_a_note_and_an_error_give_the_same_reason(chosen: dict[str, Value], name: str, reason: str) -> None:
+    key = f"objective.{name}"
+    below = Layer.of(chosen, "a file")
+    value = other(SETTINGS[key])
+    with pytest.raises(UsageError, match=rf"^{key} has {reason}.* \(--set\)$"):
+        config.resolve([below, Layer.of({key: value}, "--set", strict=True)])
+    (note,) = config.resolve([below, Layer.of({key: value}, "another")]).notes
+    assert note.startswith(f"{key} has {reason}") and note.endswith("(another)")
+    draft = Draft("", {key: spell(value) for key, value in chosen.items()})
+    assert draft.fields[key].off.startswith(reason)
+
+
+@pytest.mark.parametrize("spec", catalogue.BUILT_IN, ids=lambda spec: spec.name)
+def test_a_reason_names_a_setting_and_the_value_that_it_has(spec: catalogue.Spec) -> None:
+    for chosen in ({}, {"similarity": "rbf"}, {"classification": False}, {"gamma": 0.0}, {"normalize": True}):
+        known = {name: value for name, value in chosen.items() if name in spec.describe()}
+        found = config.resolve([Layer.of({"objective.name": spec.name}, "a"), layer("objective", known)])
+        for reason in found.objective.inactive().values():
+            name, value = reason.removeprefix("no effect while ").split(" is ")
+            assert spell(found.flat()[f"objective.{name}"]) == value
+
+
+def layer(section: str, values: dict[str, Value]) -> Layer:
+    """A section's values from one place."""
+    return Layer.of({f"{section}.{name}": value for name, value in values.items()}, "here")
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("objective.tau", 0.0),
+        ("objective.margin", 3.0),
+        ("objective.name", "simkse"),
+        ("objective.nmae", "simcse"),
+        ("train.batchsize", 3),
+        ("train.lr", "quick"),
+    ],
+)
+def test_an_error_carries_the_setting_and_where_its_value_is_from(key: str, value: Value) -> None:
+    with pytest.raises(UsageError) as raised:
+        config.resolve([Layer.of({"train.seed": 1}, "below"), Layer.of({key: value}, "mine.toml")])
+    assert (raised.value.key, raised.value.source) == (key, "mine.toml")
+    assert raised.value.what.endswith(" (mine.toml)") and raised.value.what == str(raised.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("objective.beta", 2.0), ("objective.mlm_probability", 0.5)])
+def test_so_does_that_of_a_flag_that_nothing_uses(key: str, value: Value) -> None:
+    with pytest.raises(UsageError) as raised:
+        config.resolve([Layer.of({key: value}, "--flag", strict=True)])
+    assert (raised.value.key, raised.value.source) == (key, "--flag")
+
+
+@pytest.mark.parametrize("make", [ContrastError, UsageError])
+def test_an_error_without_a_setting_has_neither(make: Callable[[str, str], ContrastError]) -> None:
+    error = make("what", "hint")
+    assert (error.what, error.key, error.source) == ("what", "", "")
