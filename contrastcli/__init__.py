@@ -22,6 +22,7 @@ def load(name: str) -> SentenceEncoder:
 
     Raises contrastcli.errors.DataError if there is none or it cannot be read.
     """
-    from contrastcli.model.query import load_model  # torch is imported only when a model is asked for
+    from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
+    from contrastcli.model.locate import resolve
 
-    return load_model(name)
+    return load_model(resolve(name))

@@ -6,7 +6,6 @@ that needs them, so that `contrast --help` is instant.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -81,7 +80,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     if job.seeds is not None:
         return _sweep(directory, job, ())
     run = None if job.resume is None else runs.find(job.resume, directory)
-    chosen = start.changed(run, job.typed) if run else start.with_backbone_of(options.resolve(job), directory)
+    chosen = start.changed(run, job.typed) if run else start.with_model_paths(options.resolve(job), directory)
     if job.dry_run:
         return _print(settings.dry_run(start.preview(chosen), job.json))
     plain = no_ui or detach or job.json or not options.on_a_terminal()
@@ -111,6 +110,7 @@ def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
 
     found = options.sweep(job, axes, directory)
     if job.resume is None:
+        found = sweeping.with_model_paths(found, directory)
         grid.check_free(found, directory)
     sweeping.check(found, directory)
     if job.dry_run:
@@ -314,12 +314,13 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     contrast encode - -o vectors.safetensors < sentences.txt
     """
     from contrastcli.commands import encode as encoding
-    from contrastcli.model import query as asking
+    from contrastcli.model.folder import load_model
+    from contrastcli.model.locate import resolve
 
     encoding.check_output(output)
-    name = asking.resolve_model(model, directory, os.environ)
+    ref = resolve(model, directory)
     texts = encoding.read_sentences(source)
-    encoder = asking.load_model(name)
+    encoder = load_model(ref)
     with console.progress() as advance:
         encoding.encode_to(encoder, texts, output, precision, partial(advance, "encoding"))
     click.echo(f"wrote {output}: {len(texts):,} vectors of {encoder.width}", err=True)
@@ -345,19 +346,24 @@ def query(
     contrast query - --model last --json < pairs.tsv
     """
     options.check_question(texts, corpus)
-    from contrastcli.model import query as asking
+    from contrastcli.commands.query import read_pairs, read_questions
+    from contrastcli.model.folder import load_model
+    from contrastcli.model.locate import resolve
+    from contrastcli.model.search import Index, similarities
+    from contrastcli.runs.results import Nearest
 
-    name = asking.resolve_model(model, directory, os.environ)
-    encoder = asking.load_model(name)
+    ref = resolve(model, directory)
+    encoder = load_model(ref)
     piped = texts == ("-",)
     if corpus is not None:
         with console.progress() as advance:
-            index = asking.Index(encoder, corpus, partial(advance, "encoding"))
-        for questions in asking.read_questions(options.stdin()) if piped else [texts]:
-            _print(results.neighbours([(text, index.nearest(text, count)) for text in questions], name, json))
+            index = Index(encoder, corpus, partial(advance, "encoding"))
+        for questions in read_questions(options.stdin()) if piped else [texts]:
+            nearest = [Nearest(text, index.nearest(text, count), ref.name) for text in questions]
+            _print(results.neighbours(nearest, json))
     else:
-        for pairs in asking.read_pairs(options.stdin()) if piped else [[(texts[0], texts[1])]]:
-            _print(results.similarities(asking.similarity(encoder, pairs), name, json))
+        for pairs in read_pairs(options.stdin()) if piped else [[(texts[0], texts[1])]]:
+            _print(results.similarities(similarities(encoder, pairs, ref.name), json))
 
 
 @cli.command()
@@ -376,9 +382,9 @@ def export(
     contrast export simace ./my-onnx --format onnx
     """
     from contrastcli.commands import export as exporting
-    from contrastcli.model import query as asking
+    from contrastcli.model.locate import resolve
 
-    click.echo(exporting.export_model(asking.resolve_model(model, directory, {}), dest, kind, overwrite=overwrite))
+    click.echo(exporting.export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
     if kind == "sentence-transformers":
         click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
@@ -467,11 +473,10 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
     contrast bench --model bert-base-uncased --rounds 5 --json
     """
     from contrastcli.commands import bench as benching
-    from contrastcli.model import query as asking
+    from contrastcli.model.locate import resolve
 
-    name = asking.resolve_model(model, directory, {})
     with console.progress() as advance:
-        found = benching.bench(name, rounds, advance)
+        found = benching.bench(resolve(model, directory), rounds, advance)
     _print(results.benchmark(found, json))
 
 

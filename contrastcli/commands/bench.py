@@ -16,10 +16,10 @@ from typing import Any
 from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_examples
 from contrastcli.evaluation.silence import hushed
-from contrastcli.model import query
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.model.encoder import Precision, SentenceEncoder
-from contrastcli.model.folder import save_encoder
+from contrastcli.model.folder import load_model, save_encoder
+from contrastcli.model.locate import ModelRef
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import AnyEvent, Step
 from contrastcli.runs.results import Measured
@@ -38,7 +38,7 @@ Job = Callable[[], float]
 """Does some work and returns its sentences per second."""
 
 
-def bench(model: str, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Measured]:
+def bench(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Measured]:
     """Encode and train with a model, on the starter's sentences. Raises DataError where it cannot be loaded."""
     found = []
     for what, ours, theirs in _jobs(model):
@@ -52,9 +52,9 @@ def bench(model: str, rounds: int, on_progress: Callable[[str, int, int], None])
     return found
 
 
-def _jobs(model: str) -> Iterator[tuple[str, Job, Job | None]]:
+def _jobs(model: ModelRef) -> Iterator[tuple[str, Job, Job | None]]:
     """What is measured, how by us, and how by sentence-transformers, on the same weights, texts, batch and device."""
-    encoder = query.load_model(model)
+    encoder = load_model(model)
     rows = load_examples(Data(train="starter"), ("triplets",), ())
     texts = list(dict.fromkeys(text for view in rows.views.values() for text in view))
     fast = choose_precision("auto", choose_device("auto"))

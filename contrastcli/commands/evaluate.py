@@ -3,7 +3,6 @@ work, and what becomes of it."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from contrastcli.errors import DataError, InterruptedEarly
 from contrastcli.files import make_folder
+from contrastcli.model.locate import resolve
 from contrastcli.settings.sections import Pooling
 from contrastcli.show import console
 
@@ -44,11 +44,10 @@ def measure(asked: Measuring, models: Sequence[str], directory: Path) -> tuple[l
     from contrastcli.commands import gallery
     from contrastcli.evaluation import suites
     from contrastcli.evaluation.result import Options
-    from contrastcli.model import query
 
     wanted = suites.check_suites(asked.suites)
     tasks = suites.check_tasks(asked.tasks, wanted) if asked.tasks is not None else ()
-    names = list(dict.fromkeys(query.resolve_model(model, directory, os.environ) for model in models or (None,)))
+    names = list(dict.fromkeys(resolve(model, directory).name for model in models or (None,)))
     check_folder(asked.folder, pictures=GEOMETRY in wanted)
     try:
         with console.progress() as advance:

@@ -20,7 +20,7 @@ from contrastcli.errors import RunError, UsageError
 from contrastcli.files import flush_tree, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.model.locate import locate
+from contrastcli.model.locate import ModelRef
 from contrastcli.model.pooling import pool
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
@@ -58,22 +58,23 @@ _OPSET = 17  # the first with layer normalisation; old runtimes know it
 _MARKS = ("modules.json", "model.onnx")  # of what this module has written
 
 
-def export_model(name: str, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False) -> Path:
-    """Write the model of a run directory, a folder or a hub name to a new folder, which appears when it is whole.
+def export_model(
+    model: ModelRef, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False
+) -> Path:
+    """Write a model to a new folder, which appears when it is whole.
 
     Raises UsageError where `dest` has something in it already or a package is missing, RunError where it cannot be
     written or what was written is not the same model, and DataError where there is no model.
     """
     _check_dest(dest, overwrite)
-    run = Run(Path(name)) if (Path(name) / "config.toml").is_file() else None
-    encoder = load_encoder(run.checkpoint() if run else locate(name)).eval()
-    title = run.name if run else Path(name).resolve().name
+    encoder = load_encoder(model.folder()).eval()
+    title = model.run.name if model.run else Path(model.name).resolve().name
     with writing_to(dest), _appearing(dest.resolve()) as folder:
         if kind == "onnx":
             _write_onnx(encoder, folder)
         else:
             _write(encoder, folder)
-        (folder / "README.md").write_text(card(encoder, run, title, onnx=kind == "onnx"), encoding="utf-8")
+        (folder / "README.md").write_text(card(encoder, model.run, title, onnx=kind == "onnx"), encoding="utf-8")
     return dest
 
 

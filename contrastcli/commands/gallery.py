@@ -10,6 +10,7 @@ from contrastcli.evaluation import geometry
 from contrastcli.evaluation.projection import pca
 from contrastcli.evaluation.result import Options
 from contrastcli.evaluation.suites import Scores, check_model, evaluate, load_subject
+from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
@@ -36,7 +37,7 @@ def of_models(scores: Sequence[Scores], options: Options, pooling: Pooling | Non
     """What the geometry suite found; and where the first is a run, its training sentences under each model."""
     apart = names([one.model for one in scores])
     drawn = pictures.of_models({apart[one.model]: _known(one) for one in scores})
-    run = _run(scores[0].model)
+    run = resolve(scores[0].model).run
     if drawn and run is not None:
         data = run.config().data
         texts = geometry.training_sentences(data)
@@ -70,11 +71,6 @@ def names(paths: Sequence[str], whole: bool = False) -> dict[str, str]:
 
 def _known(scores: Scores) -> Mapping[str, Any]:
     """Its suites, with those that were measured before where it is a run."""
-    run = _run(scores.model)
+    run = resolve(scores.model).run
     before: Mapping[str, Any] = run.scores().get("suites", {}) if run else {}
     return {**before, **scores.to_json()["suites"]}
-
-
-def _run(model: str) -> Run | None:
-    run = Run(Path(model))
-    return run if run.config_path.is_file() else None

@@ -10,12 +10,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from contrastcli.commands.train import with_backbone_of
+from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
 from contrastcli.files import locked
+from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import events
 from contrastcli.runs import process as control
@@ -23,12 +25,15 @@ from contrastcli.runs import sweeps as grid
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Group, Member, spreads
 from contrastcli.runs.sweeps import Cell, Sweep
-from contrastcli.settings.config import Config, conflicts
+from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config, Layer, conflicts
 from contrastcli.settings.setting import spell
 from contrastcli.show import console
 
 WAITING = "waiting"
 """The state of a cell that no run has been made for."""
+
+BACKBONE = "model.backbone"
 
 _FINAL = ("finished", "diverged")  # training such a cell again would end the same way
 _GOING = ("starting", "running", "silent")
@@ -47,23 +52,33 @@ class Signals:
         self.count += 1
 
 
+def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
+    """A new sweep with each run that is a backbone or a teacher written as its path: `last` is one run for all cells.
+
+    Raises DataError for a word that means several runs.
+    """
+    config = configs.resolve([Layer(sweep.settings, dict.fromkeys(sweep.settings, f"sweep {sweep.name}"))])
+    backbones = [resolve(str(word), runs_dir).name for word in sweep.grid.get(BACKBONE, ())]
+    grid = dict(sweep.grid) | ({BACKBONE: tuple(backbones)} if backbones else {})
+    return replace(sweep, grid=grid, settings=train.with_model_paths(config, runs_dir).flat())
+
+
 def check(sweep: Sweep, directory: Path) -> None:
     """Read each data set that a cell trains on, and look for each backbone and device, before anything is trained.
 
     Raises ContrastError for the first cell that could not begin, or that was trained with other settings.
     """
     from contrastcli.model.devices import choose_device
-    from contrastcli.model.locate import locate
     from contrastcli.training.plan import make_plan
 
-    cells = [(cell, with_backbone_of(cell.config, directory)) for cell in sweep.cells()]
+    cells = [(cell, train.with_model_paths(cell.config, directory)) for cell in sweep.cells()]
     for cell, config in cells:
         _check_unchanged(cell, config, directory)
     configs = [config for cell, config in cells if _state(cell, directory) not in _FINAL]
     for device in dict.fromkeys(config.train.device for config in configs):
         choose_device(device)
     for backbone in dict.fromkeys(config.model.backbone for config in configs):
-        locate(backbone)
+        resolve(backbone).folder()
     for config in {_data(config): config for config in configs}.values():
         make_plan(config)
 
@@ -117,7 +132,7 @@ def _train(cell: Cell, which: str, directory: Path, signals: Signals) -> None:
 
 def _launch(run: Run, cell: Cell, directory: Path, signals: Signals) -> None:
     if not run.config_path.is_file():
-        runs.create(with_backbone_of(cell.config, directory), directory, cell.name)
+        runs.create(train.with_model_paths(cell.config, directory), directory, cell.name)
     began = time.time()
     control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
     if not _follow(run, began, signals) and not signals.count:

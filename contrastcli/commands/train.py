@@ -13,6 +13,7 @@ import msgspec
 
 from contrastcli.errors import UsageError
 from contrastcli.files import atomic_write, writing_to
+from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import events
 from contrastcli.runs import process as control
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
 def preview(config: Config) -> Preview:
     """Read the data and lay out the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
-    from contrastcli.model.locate import here
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
-    backbone = here(config.model.backbone)
+    backbone = resolve(config.model.backbone).local_folder()
     return Preview(
         config=config,
         rows=first_rows(plan.examples),
@@ -64,19 +64,20 @@ def changed(run: Run, flags: Layer) -> Config:
     return after
 
 
-def with_backbone_of(config: Config, directory: Path) -> Config:
-    """The settings with a run's name, as backbone or as teacher, written as that run's path."""
-    paths = {run.name: str(run.path) for run in runs.list_runs(directory) if not Path(run.name).exists()}
-    backbone = paths.get(config.model.backbone, config.model.backbone)
-    config = replace(config, model=msgspec.structs.replace(config.model, backbone=backbone))
-    if not getattr(config.objective, "teachers", ""):
-        return config
+def with_model_paths(config: Config, runs_dir: Path) -> Config:
+    """The settings with each run that is a backbone or a teacher written as its path: a name may change its meaning.
+
+    Raises DataError for a word that means several runs.
+    """
     from contrastcli.training.teachers import named_teachers
 
+    backbone = resolve(config.model.backbone, runs_dir).name
+    config = replace(config, model=msgspec.structs.replace(config.model, backbone=backbone))
     teachers = named_teachers(config.objective)
-    if not any(teacher.name in paths for teacher in teachers):
+    with_paths = [replace(teacher, name=resolve(teacher.name, runs_dir).name) for teacher in teachers]
+    if with_paths == teachers:
         return config
-    words = ",".join(str(replace(teacher, name=paths.get(teacher.name, teacher.name))) for teacher in teachers)
+    words = ",".join(map(str, with_paths))
     return replace(config, objective=msgspec.structs.replace(config.objective, teachers=words))
 
 
@@ -95,7 +96,6 @@ def start(
     It trains in this process; with `detach` in one of its own, and with `show` too, which is called once it runs.
     """
     from contrastcli.model.devices import choose_device
-    from contrastcli.model.locate import locate
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
@@ -107,7 +107,7 @@ def start(
     choose_device(config.train.device)
     if everyone.leads:
         for model in (config.model.backbone, *(teacher.name for teacher in plan.teachers)):
-            locate(model)  # better no run than one that cannot begin
+            resolve(model).folder()  # better no run than one that cannot begin
         run = _prepare(config, run, directory, name)
     run = Run(Path(everyone.share(str(run.path) if run else "")))
     if not detach and show is None:

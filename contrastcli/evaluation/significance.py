@@ -78,9 +78,10 @@ def _p(differences: Floats) -> float:
 def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
     """Cosine of each pair under a run's best checkpoint or any other model: (P,). Raises DataError."""
     from contrastcli.evaluation.sts import cosine
-    from contrastcli.model.query import load_model
+    from contrastcli.model.folder import load_model
+    from contrastcli.model.locate import resolve
 
-    encoder = load_model(model)
+    encoder = load_model(resolve(model))
     numbers = {text: n for n, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}
     vectors = encoder.encode(list(numbers), on_progress=on_progress)  # (S, d)
     first, second = ([numbers[text] for text in texts] for texts in (pairs.first, pairs.second))

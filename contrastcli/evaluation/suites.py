@@ -16,7 +16,8 @@ from contrastcli.evaluation import glove
 from contrastcli.evaluation.result import OnProgress, Options, Subject, SuiteResult
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.cache import fingerprint
-from contrastcli.model.query import folder_of, load_model
+from contrastcli.model.folder import load_model
+from contrastcli.model.locate import resolve
 from contrastcli.settings.sections import Pooling
 
 SUITES = ("sts", "transfer", "fewshot", "clustering", "geometry", "mteb")
@@ -96,21 +97,21 @@ def evaluate(model: str, suites: Sequence[str], options: Options, pooling: Pooli
 def check_model(name: str) -> None:
     """Look for a model without loading it. Raises DataError where there is none."""
     if not glove.is_word_vectors(name):
-        folder_of(name)
+        resolve(name).folder()
 
 
 def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -> Subject:
     """What a name stands for: a model, or a file of word vectors. Raises DataError where it cannot be loaded."""
     if glove.is_word_vectors(model):
         return glove.load_subject(model, pooling)
-    encoder = load_model(model, pooling=pooling)
+    encoder = load_model(resolve(model), pooling=pooling)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
     return Subject(model, encode, encoder.pooling, fingerprint(encoder), encoder)
 
 
 def _keep(scores: Scores, run: str | None, folder: Path | None) -> None:
-    if run and (Path(run) / "checkpoints.json").is_file():
-        _merge(scores, Path(run) / "scores.json")
+    if run and (known := resolve(run).run):
+        _merge(scores, known.scores_path)
     if folder:
         _merge(scores, folder / "scores.json")
 

@@ -24,7 +24,9 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_backbone
+from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
+from contrastcli.model.locate import ModelRef
 from contrastcli.settings.sections import Pooling
 
 _OWN = "sentence_transformers."
@@ -46,6 +48,14 @@ class Contract:
     prompt: str = ""
     max_length: int | None = None
     lowercase: bool = False
+
+
+def load_model(model: ModelRef, *, pooling: Pooling | None = None, device: str = "auto") -> SentenceEncoder:
+    """A model ready to encode on a device. A `pooling` given overrides the model's own.
+
+    Raises DataError where it cannot be found or read, UsageError for a device that is not there.
+    """
+    return load_encoder(model.folder(), pooling).to(choose_device(device)).eval()
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:

@@ -87,6 +87,10 @@ class Run:
     def checkpoints_path(self) -> Path:
         return self.path / "checkpoints.json"
 
+    def exists(self) -> bool:
+        """Whether the folder is a run: it holds settings."""
+        return self.config_path.is_file()
+
     def config(self) -> Config:
         """The settings. Raises DataError or UsageError where they are missing or malformed."""
         return configs.resolve([configs.file_layer(self.config_path)])
@@ -195,26 +199,22 @@ def new_name(config: Config, directory: Path) -> str:
 def list_runs(directory: Path) -> list[Run]:
     """All runs of a directory, the newest first."""
     folders = directory.iterdir() if directory.is_dir() else ()
-    found = [Run(folder) for folder in folders if _is_run(folder)]
-    return sorted(found, key=lambda run: (run.created(), run.name), reverse=True)
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / "config.toml").is_file()
+    runs = [run for run in map(Run, folders) if run.exists()]
+    return sorted(runs, key=lambda run: (run.created(), run.name), reverse=True)
 
 
 def find(word: str, directory: Path) -> Run:
     """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
-    if word != "last" and _is_run(Path(word)):
+    if word != "last" and Run(Path(word)).exists():
         return Run(Path(word))
-    found = list_runs(directory)
-    if not found:
+    runs = list_runs(directory)
+    if not runs:
         raise DataError(f"there is no run in {directory}", "make one: contrast train --preset starter --no-ui")
     if word == "last":
-        return found[0]
-    named = [run for run in found if run.name == word] or [run for run in found if word and word in run.name]
+        return runs[0]
+    named = [run for run in runs if run.name == word] or [run for run in runs if word and word in run.name]
     if not named:
-        raise DataError(f"there is no run '{word}' in {directory}", nearest(word, [run.name for run in found[:20]]))
+        raise DataError(f"there is no run '{word}' in {directory}", nearest(word, [run.name for run in runs[:20]]))
     if len(named) > 1:
         raise DataError(f"'{word}' means {len(named)} runs", f"say which: {', '.join(run.name for run in named[:20])}")
     return named[0]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+import msgspec
+
 from contrastcli.runs.directory import Comparison
 from contrastcli.settings.config import Config
 
@@ -24,6 +26,33 @@ class Preview:
     negatives_per_anchor: int
     dev_pairs: int
     disk: int | None
+
+
+class Similarity(msgspec.Struct, frozen=True):
+    """How similar two sentences are to a model: cosine in −1..1 and the angle in degrees."""
+
+    a: str
+    b: str
+    cosine: float
+    angle_deg: float
+    model: str
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A sentence of a corpus near to a query; `row` counts the corpus' sentences from 1."""
+
+    row: int
+    text: str
+    cosine: float
+    angle_deg: float
+
+
+class Nearest(msgspec.Struct, frozen=True):
+    """What a model finds nearest to a query in a corpus, the nearest first."""
+
+    query: str
+    neighbours: list[Neighbour]
+    model: str
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from contrastcli.runs.directory import Run
+import msgspec
+
+from contrastcli.model.locate import resolve
 from contrastcli.settings import published
 from contrastcli.show.format import as_json, fixed, names_and_values, table, terminal_width
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.result import SuiteResult
     from contrastcli.evaluation.suites import Scores
-    from contrastcli.model.query import Neighbour, Similarity
-    from contrastcli.runs.results import Measured
+    from contrastcli.runs.results import Measured, Nearest, Similarity
     from contrastcli.show.pictures import Picture
 
 
@@ -30,7 +30,8 @@ def scores(found: Sequence[Scores], to_json: bool) -> str:
 
 
 def _measured(scores: Scores) -> str:
-    config = Run(Path(scores.model)).config() if (Path(scores.model) / "config.toml").is_file() else None
+    run = resolve(scores.model).run
+    config = run.config() if run else None
     blocks = [_suite(result, published.rows(result.suite, config) if config else []) for result in scores.results]
     return "\n\n".join([scores.model, *filter(None, blocks)])
 
@@ -55,23 +56,28 @@ def drawings(drawn: Sequence[Picture]) -> str:
     return "\n\n".join(["", *(sketch.text(picture, terminal_width(), _HEIGHT) for picture in drawn)]) if drawn else ""
 
 
-def similarities(found: Sequence[Similarity], model: str, to_json: bool) -> str:
+def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
     """One line a pair: full precision as JSON, else cosine to four decimals and degrees to one."""
     if to_json:
-        lines = ({"a": s.a, "b": s.b, "cosine": s.cosine, "angle_deg": s.angle_deg, "model": model} for s in found)
-        return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in found)
+        return _json_lines(pairs)
+    return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in pairs)
 
 
-def neighbours(found: Sequence[tuple[str, Sequence[Neighbour]]], model: str, to_json: bool) -> str:
-    """Questions with what is nearest to each: one object a question as JSON, else a line a neighbour."""
+def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
+    """Queries with what is nearest to each: one object a query as JSON, else a line a neighbour."""
     if to_json:
-        lines = ({"query": text, "neighbours": [asdict(n) for n in near], "model": model} for text, near in found)
-        return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+        return _json_lines(answers)
     blocks = [
-        "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in near) for _, near in found
+        "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in answer.neighbours)
+        for answer in answers
     ]
-    return blocks[0] if len(found) == 1 else "\n\n".join(f"{q}\n{b}" for (q, _), b in zip(found, blocks, strict=True))
+    if len(answers) == 1:
+        return blocks[0]
+    return "\n\n".join(f"{answer.query}\n{block}" for answer, block in zip(answers, blocks, strict=True))
+
+
+def _json_lines(values: Iterable[object]) -> str:
+    return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=False) for value in values)
 
 
 def benchmark(found: Sequence[Measured], to_json: bool) -> str:

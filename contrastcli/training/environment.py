@@ -18,7 +18,7 @@ import contrastcli
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.encoder import Precision
-from contrastcli.model.locate import locate, revision
+from contrastcli.model.locate import resolve, revision
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
@@ -57,7 +57,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
 
 def _model(name: str) -> dict[str, str | None]:
     """A model by its name, and which one that was. Raises DataError."""
-    folder = locate(name)
+    folder = resolve(name).folder()
     return {"name": name, "folder": str(folder), "revision": revision(folder)}
 
 

@@ -15,7 +15,7 @@ from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_precision, default_budget
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.model.locate import locate
+from contrastcli.model.locate import resolve
 from contrastcli.runs.events import Note, Progress
 from contrastcli.settings.config import Config
 from contrastcli.training import checkpoint
@@ -42,7 +42,7 @@ def make_trainer(
     folder = _last_checkpoint(run, world)
     set_seed(config.train.seed, 0, FRESH)
     encoder = _encoder(config, folder).to(device)
-    mlm = load_mlm(locate(config.model.backbone), encoder, config.objective)
+    mlm = load_mlm(resolve(config.model.backbone).folder(), encoder, config.objective)
     peer = make_peer(encoder) if config.spec.peer else None
     extras = _extras(config, encoder, mlm, peer).to(device)
     optimizer = make_optimizer(config.train, encoder, extras)
@@ -81,7 +81,7 @@ def _encoder(config: Config, checkpoint_folder: Path | None) -> SentenceEncoder:
     """The encoder of the checkpoint, else the backbone with the pooling and head that the settings ask for."""
     if checkpoint_folder:
         return load_encoder(checkpoint_folder)
-    encoder = load_encoder(locate(config.model.backbone), config.model.pooling)
+    encoder = load_encoder(resolve(config.model.backbone).folder(), config.model.pooling)
     encoder.dense, encoder.normalize, encoder.prompt = None, False, ""
     encoder.max_length = encoder.backbone.max_length
     if config.model.head == "keep":

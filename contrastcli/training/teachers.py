@@ -13,7 +13,7 @@ from torch import Tensor
 from contrastcli.errors import UsageError
 from contrastcli.model.cache import Vectors, cached_vectors
 from contrastcli.model.folder import load_encoder
-from contrastcli.model.locate import locate
+from contrastcli.model.locate import resolve
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
 from contrastcli.settings.catalogue import ObjectiveSettings
@@ -88,7 +88,7 @@ class Teachers:
         total = sum(teacher.weight for teacher in teachers)
         vectors = []
         for teacher in teachers:
-            encoder = load_encoder(locate(teacher.name), teacher.pooling).to(device)
+            encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(device)
             vectors.append(cached_vectors(encoder, texts, on_progress))
         return cls(vectors, [teacher.weight / total for teacher in teachers])
 

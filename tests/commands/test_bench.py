@@ -15,6 +15,7 @@ import pytest
 from contrastcli.commands import bench
 from contrastcli.commands.bench import Measured
 from contrastcli.data.examples import Examples
+from contrastcli.model.locate import ModelRef
 from contrastcli.show import results
 from support.command import Contrast
 from support.tiny import Tiny
@@ -30,7 +31,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_encoding_and_training_are_measured_in_each_round(tiny: Tiny) -> None:
     progress: list[tuple[str, int, int]] = []
-    measured = bench.bench(str(tiny.backbone), 2, lambda *words: progress.append(words))
+    measured = bench.bench(ModelRef(str(tiny.backbone)), 2, lambda *words: progress.append(words))
     assert {one.what.split()[0].strip(",") for one in measured} == {"encode", "train"}
     assert all(len(one.ours) == 2 and min(one.ours) > 0 for one in measured)
     assert progress == [(one.what, n, 2) for one in measured for n in (1, 2)]

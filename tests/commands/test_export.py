@@ -19,6 +19,7 @@ from contrastcli.commands.export import export_model
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.command import Contrast, refused, sentences
@@ -46,7 +47,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_an_export_gives_the_same_vectors(tiny: Tiny, tmp_path: Path, pooling: Pooling, full: bool) -> None:
     source = model(tiny, tmp_path / "source", pooling, full=full)
-    assert export_model(str(source), tmp_path / "dest") == tmp_path / "dest"
+    assert export_model(resolve(str(source)), tmp_path / "dest") == tmp_path / "dest"
     before, after = (load_encoder(folder).encode(TEXTS) for folder in (source, tmp_path / "dest"))
     assert np.array_equal(before, after) and before.shape == (len(TEXTS), 7 if full else 32)
 
@@ -56,14 +57,14 @@ def test_an_export_gives_the_same_vectors(tiny: Tiny, tmp_path: Path, pooling: P
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_sentence_transformers_computes_the_same(tiny: Tiny, tmp_path: Path, pooling: Pooling, full: bool) -> None:
     library = pytest.importorskip("sentence_transformers")
-    export_model(str(model(tiny, tmp_path / "source", pooling, full=full)), tmp_path / "dest")
+    export_model(resolve(str(model(tiny, tmp_path / "source", pooling, full=full))), tmp_path / "dest")
     vectors = library.SentenceTransformer(str(tmp_path / "dest"), device="cpu").encode(TEXTS)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, load_encoder(tmp_path / "dest").encode(TEXTS), rtol=0, atol=5e-6)
 
 
 def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(trained: Run, tmp_path: Path) -> None:
-    export_model(str(trained.path), tmp_path / "dest")
+    export_model(resolve(str(trained.path)), tmp_path / "dest")
     best = load_encoder(trained.checkpoints_dir / trained.checkpoints()["best"])
     assert np.array_equal(load_encoder(tmp_path / "dest").encode(TEXTS), best.encode(TEXTS))
     assert {"config.json", "model.safetensors", "modules.json", "tokenizer.json", "README.md"} <= {
@@ -79,7 +80,7 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
     suite = {"STS12": score, "average": 70.0, "missing": {"STS13": {"what": "absent"}}, "protocol": "As published."}
     scores = {"suites": {"sts": suite}}
     run.scores_path.write_text(json.dumps(scores))
-    export_model(str(run.path), tmp_path / "dest")
+    export_model(resolve(str(run.path)), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
     assert yaml.safe_load(card.split("---\n")[1]) == {  # and no licence, which is the user's to choose
         "library_name": "sentence-transformers",
@@ -110,7 +111,7 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
         "of a later version": {"x": {"rows": 1}},
     }
     run.scores_path.write_text(json.dumps({"suites": suites}))
-    export_model(str(run.path), tmp_path / "dest")
+    export_model(resolve(str(run.path)), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
     assert "## Scores: transfer\n\n|  | rows | accuracy | F1 |\n" in card and "As SentEval." in card
     assert "| MR | 10,662 | 75.00 |  |\n| MRPC | 5,801 | 70.25 | 80.50 |\n" in card
@@ -120,7 +121,7 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
 
 
 def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -> None:
-    export_model(str(model(tiny, tmp_path / "mine", "mean-no-cls", full=True)), tmp_path / "dest")
+    export_model(resolve(str(model(tiny, tmp_path / "mine", "mean-no-cls", full=True))), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
     phrases = ["# mine\n", "`mean-no-cls`", "all tokens but CLS", "Tanh", "unit length", "`go `", "32 tokens", "7 dim"]
     assert [phrase for phrase in phrases if phrase not in card] == []
@@ -135,16 +136,16 @@ def test_existing_files_are_not_overwritten_without_the_option(tiny: Tiny, tmp_p
     (dest if there == "file" else dest / "notes.txt").write_text("mine")
     for overwrite in (False, True):  # nor what is no export at all
         with pytest.raises(UsageError, match="dest"):
-            export_model(str(tiny.backbone), dest, overwrite=overwrite)
+            export_model(resolve(str(tiny.backbone)), dest, overwrite=overwrite)
     assert (dest if there == "file" else dest / "notes.txt").read_text() == "mine"
 
 
 def test_an_empty_folder_is_filled_and_an_export_replaced_on_request(tiny: Tiny, tmp_path: Path) -> None:
     dest = tmp_path / "new" / "dest"
     dest.mkdir(parents=True)
-    export_model(str(model(tiny, tmp_path / "one", "cls")), dest)
+    export_model(resolve(str(model(tiny, tmp_path / "one", "cls"))), dest)
     (dest / "of-the-old.txt").touch()
-    export_model(str(model(tiny, tmp_path / "two", "mean-no-cls")), dest, overwrite=True)
+    export_model(resolve(str(model(tiny, tmp_path / "two", "mean-no-cls"))), dest, overwrite=True)
     assert load_encoder(dest).pooling == "mean-no-cls"
     assert not (dest / "of-the-old.txt").exists()
     assert [path.name for path in dest.parent.iterdir()] == ["dest"]
@@ -154,7 +155,7 @@ def test_a_failed_export_leaves_everything_as_it_was(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
-    export_model(str(source), dest)
+    export_model(resolve(str(source)), dest)
     before, names = contents(dest), sorted(tmp_path.iterdir())
 
     def full_disk(encoder: SentenceEncoder, folder: Path) -> None:
@@ -164,7 +165,7 @@ def test_a_failed_export_leaves_everything_as_it_was(
     monkeypatch.setattr(export, "save_encoder", full_disk)
     for place in (dest, tmp_path / "other"):
         with pytest.raises(RunError, match="No space left on device"):
-            export_model(str(source), place, overwrite=True)
+            export_model(resolve(str(source)), place, overwrite=True)
     assert contents(dest) == before and sorted(tmp_path.iterdir()) == names
 
 
@@ -172,7 +173,7 @@ def test_an_old_export_comes_back_where_the_new_one_cannot_take_its_place(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
-    export_model(str(source), dest)
+    export_model(resolve(str(source)), dest)
     before, names = contents(dest), sorted(tmp_path.iterdir())
     rename = Path.rename
 
@@ -183,7 +184,7 @@ def test_an_old_export_comes_back_where_the_new_one_cannot_take_its_place(
 
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(RunError, match="No space left on device"):
-        export_model(str(source), dest, overwrite=True)
+        export_model(resolve(str(source)), dest, overwrite=True)
     assert contents(dest) == before and sorted(tmp_path.iterdir()) == names
 
 
@@ -197,15 +198,15 @@ def test_a_model_that_changed_on_its_way_is_an_error(
 
     monkeypatch.setattr(export, "save_encoder", damage)
     with pytest.raises(RunError, match="not the same model"):
-        export_model(str(model(tiny, tmp_path / "source", "cls")), tmp_path / "dest")
+        export_model(resolve(str(model(tiny, tmp_path / "source", "cls"))), tmp_path / "dest")
     assert not (tmp_path / "dest").exists()
 
 
 def test_a_run_without_a_checkpoint_and_an_unknown_folder_are_no_models(tiny: Tiny, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no saved checkpoint"):
-        export_model(str(tiny.run(tmp_path / "runs" / "new").path), tmp_path / "dest")
+        export_model(resolve(str(tiny.run(tmp_path / "runs" / "new").path)), tmp_path / "dest")
     with pytest.raises(DataError, match="no folder"):
-        export_model("./nowhere", tmp_path / "dest")
+        export_model(resolve("./nowhere"), tmp_path / "dest")
     assert not (tmp_path / "dest").exists()
 
 
@@ -215,7 +216,7 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
     pytest.importorskip("onnx")
     tokenizers = pytest.importorskip("tokenizers")
     source, dest = model(tiny, tmp_path / "source", pooling, full=pooling == "cls"), tmp_path / "dest"
-    export_model(str(source), dest, "onnx")
+    export_model(resolve(str(source)), dest, "onnx")
     session = runtime.InferenceSession(str(dest / "model.onnx"), providers=["CPUExecutionProvider"])
     assert [i.shape for i in session.get_inputs()] == [["batch", "length"]] * 2
     tokenizer = tokenizers.Tokenizer.from_file(str(dest / "tokenizer.json"))  # all that a user of the folder has
@@ -236,7 +237,7 @@ def test_onnx_without_its_packages_says_how_to_get_them(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError) as error:
-        export_model(str(tiny.backbone), tmp_path / "dest", "onnx")
+        export_model(resolve(str(tiny.backbone)), tmp_path / "dest", "onnx")
     assert error.value.hint == 'pip install "contrastcli[onnx]"'
     assert not (tmp_path / "dest").exists()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import numpy as np
 import pytest
 
 import contrastcli
+from contrastcli.commands.query import read_pairs, read_questions
+from contrastcli.errors import DataError, UsageError
+from contrastcli.options import check_question
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
 
@@ -130,3 +135,41 @@ def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
     refused(
         contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone"), 3, "there is no file or folder no.txt"
     )
+
+
+def test_words_of_the_command_line_that_are_not_utf_8_are_refused() -> None:
+    with pytest.raises(UsageError, match="not UTF-8"):
+        check_question([os.fsdecode(b"Z\xfcrich"), "b"], None)
+    check_question(["Zürich", "b"], None)
+
+
+def test_pairs_of_any_number_come_in_their_order() -> None:
+    lines = b"".join(f"a {i}\tb {i}\r\n".encode() for i in range(9000))
+    blocks = list(read_pairs(io.BytesIO(lines)))
+    assert [pair for block in blocks for pair in block] == [(f"a {i}", f"b {i}") for i in range(9000)]
+    assert len(blocks) > 1
+
+
+def test_a_line_is_answered_before_the_next_has_come() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb", buffering=0) as sender:
+        pairs, questions = read_pairs(stream), read_questions(stream)
+        sender.write(b"a\tb\nc")
+        assert next(pairs) == [("a", "b")]
+        sender.write(b"\td\n")
+        assert next(pairs) == [("c", "d")]
+        sender.write(b"how so\nwhy\n")
+        assert next(questions) == ["how so", "why"]
+
+
+@pytest.mark.parametrize(
+    "bad", [b"one sentence\n", b"a\tb\tc\n", b"\tb\n", b"a\t  \n", b"\n", b"a\t\xff\n"], ids=lambda line: repr(line)
+)
+def test_a_line_that_is_no_pair_is_named(bad: bytes) -> None:
+    with pytest.raises(DataError, match="stdin, line 3"):
+        list(read_pairs(io.BytesIO(b"a\tb\nc\td\n" + bad + b"e\tf\n")))
+
+
+def test_no_pairs_at_all_are_an_error() -> None:
+    with pytest.raises(DataError, match="stdin is empty"):
+        list(read_pairs(io.BytesIO(b"")))

@@ -12,7 +12,8 @@ import pytest
 from contrastcli.commands.train import start
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.sources import STARTER, load_examples, load_scored
-from contrastcli.model.query import load_model
+from contrastcli.model.folder import load_model
+from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated
 from contrastcli.settings.sections import Data
@@ -101,7 +102,7 @@ def test_training_the_starter_lifts_its_dev_score_and_does_not_lower_sts_b(tmp_p
 
 def spearman(pairs: ScoredPairs, model: str) -> float:
     """The correlation of a model's cosines with the scores."""
-    encoder = load_model(model)
+    encoder = load_model(resolve(model))
     correlation = DevSet.of(pairs, encoder).evaluate(encoder, 0).spearman
     assert correlation is not None
     return correlation

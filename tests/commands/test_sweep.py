@@ -72,6 +72,16 @@ def test_training_with_seeds_is_a_sweep_without_a_grid(contrast: Contrast, launc
     assert launched == [run["name"] for run in cell["runs"]] and launched[0].endswith("-seed=7")
 
 
+def test_the_last_run_is_one_backbone_for_all_cells(contrast: Contrast, run: Run, launched: list[str]) -> None:
+    assert contrast("sweep", *WORDS, "--backbone", "last", *GRID, "--name", "mine").code == 0
+    assert {Run(Path("runs") / name).config().model.backbone for name in launched} == {str(run.path)}
+    assert contrast("sweep", "--resume", "mine").code == 0 and len(launched) == 2
+    others = [word for word in WORDS if word not in ("--backbone", "tiny/backbone")]
+    words = ("--grid", "model.backbone=last,tiny/backbone", "--name", "backbones", "--dry-run")
+    names = contrast("sweep", *others, *words).out.split()[2::2]
+    assert names == ["backbones-backbone=mine-tau-0.07", "backbones-backbone=backbone"]
+
+
 def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> None:
     words = (*SWEEP, "--dry-run")
     assert contrast(*words).out.split() == ["cell", "state", "mine-tau=0.05", "waiting", "mine-tau=0.07", "waiting"]

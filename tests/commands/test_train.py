@@ -31,13 +31,15 @@ def test_training_prints_its_run_on_stdout_and_narrates_on_stderr(contrast: Cont
     assert Run(Path("runs/mine")).status().state == "finished"
 
 
-def test_the_name_of_a_run_is_a_backbone(contrast: Contrast, run: Run) -> None:
-    preview = json.loads(contrast(*train(*LABELLED, "--backbone", run.name, "--dry-run", "--json")).out)
+@pytest.mark.parametrize("word", ["simple", "simp", "last", "runs/simple"])
+def test_a_run_is_a_backbone(contrast: Contrast, run: Run, word: str) -> None:
+    preview = json.loads(contrast(*train(*LABELLED, "--backbone", word, "--dry-run", "--json")).out)
     assert preview["settings"]["model.backbone"]["value"] == str(run.path)
 
 
-def test_the_name_of_a_run_is_a_teacher(contrast: Contrast, run: Run) -> None:
-    words = ("--objective", "rankcse", "--teachers", f"{run.name}:cls=0.4,tiny/backbone")
+@pytest.mark.parametrize("word", ["simple", "simp", "last"])
+def test_a_run_is_a_teacher(contrast: Contrast, run: Run, word: str) -> None:
+    words = ("--objective", "rankcse", "--teachers", f"{word}:cls=0.4,tiny/backbone")
     preview = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
     assert preview["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
 

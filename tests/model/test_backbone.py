@@ -17,7 +17,6 @@ from torch import Tensor
 from contrastcli.errors import DataError
 from contrastcli.model import bert
 from contrastcli.model.backbone import Backbone, load_backbone, load_language_model_head
-from contrastcli.model.locate import locate, revision
 
 transformers = pytest.importorskip("transformers")
 
@@ -354,79 +353,3 @@ def test_the_bert_family_needs_no_transformers(small: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code, str(small)], capture_output=True, text=True, check=True)
     assert result.stdout == "False\n"
-
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty hub cache, and no network."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "hub"
-
-
-def cache(hub: Path, repo: str, *files: str) -> Path:
-    """A model in the hub's own layout: refs/main names the snapshot."""
-    model = hub / f"models--{repo.replace('/', '--')}"
-    snapshot = model / "snapshots" / COMMIT
-    for file in files:
-        (snapshot / file).parent.mkdir(parents=True, exist_ok=True)
-        (snapshot / file).write_text("{}")
-    (model / "refs").mkdir()
-    (model / "refs" / "main").write_text(COMMIT)
-    return snapshot
-
-
-@pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
-def test_a_cached_model_is_found_with_its_commit(hub: Path, repo: str) -> None:
-    snapshot = cache(hub, repo, "config.json", "model.safetensors")
-    for name in (repo, f"{repo}@main", f"{repo}@{COMMIT}"):
-        assert locate(name) == snapshot
-    assert revision(locate(repo)) == COMMIT
-    assert revision(hub) is None
-
-
-def test_an_unknown_model_without_network_says_both(hub: Path) -> None:
-    with pytest.raises(DataError, match="'owner/name' is neither a folder nor in the hub cache, and the hub cannot be"):
-        locate("owner/name")
-
-
-def test_a_cache_with_part_of_a_model_is_not_taken_for_the_model(hub: Path) -> None:
-    cache(hub, "owner/name", "config.json", "tokenizer.json")
-    with pytest.raises(DataError, match=r"'owner/name' has no config\.json and safetensors weights"):
-        locate("owner/name")
-
-
-def test_offline_mode_is_named(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match="HF_HUB_OFFLINE is set"):
-        locate("owner/name")
-
-
-@pytest.mark.parametrize("name", ["./x", "/nowhere/x", "~/x-that-is-not-there", "a/b/c", "", " "])
-def test_a_path_that_does_not_exist_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
-    with pytest.raises(DataError, match="there is no folder"):
-        locate(name)
-
-
-def test_folders_come_before_the_hub(hub: Path, tmp_path: Path) -> None:
-    (tmp_path / "owner" / "name").mkdir(parents=True)
-    assert locate("owner/name") == Path("owner/name")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="is a file"):
-        locate("file")
-
-
-def test_the_starter_is_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "starter").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert locate("starter").parts[-3:] == ("contrastcli", "starter", "backbone")

@@ -18,7 +18,7 @@ from torch import nn
 from contrastcli.errors import DataError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.model.locate import locate
+from contrastcli.model.locate import STARTER
 from contrastcli.settings.sections import Pooling
 from support.tiny import Tiny
 
@@ -108,9 +108,8 @@ def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_mode
 
 
 def test_a_half_precision_backbone_is_saved_in_single_precision_with_a_note(tmp_path: Path) -> None:
-    starter = locate("starter")
-    assert json.loads((starter / "config.json").read_text())["dtype"] == "float16"
-    save_encoder(load_encoder(starter, "first-last"), tmp_path / "model")
+    assert json.loads((STARTER / "config.json").read_text())["dtype"] == "float16"
+    save_encoder(load_encoder(STARTER, "first-last"), tmp_path / "model")
     assert json.loads((tmp_path / "model" / "config.json").read_text())["dtype"] == "float32"
     assert {t.dtype for t in load_file(tmp_path / "model" / "model.safetensors").values()} == {torch.float32}
 

@@ -1,0 +1,76 @@
+"""How similar two sentences are to a model, and which sentences of a corpus are nearest to one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from contrastcli.data.sources import load_sentences
+from contrastcli.model.cache import OnProgress, cached_vectors
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.runs.results import Neighbour, Similarity
+
+Floats = NDArray[np.floating]
+
+_ROWS = 16_384  # of a corpus, compared at once
+
+
+def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], model: str = "") -> list[Similarity]:
+    """The similarity of each pair, each distinct sentence encoded once. Identical sentences have 1.0 and 0.0°.
+
+    `model` is the name that results give the encoder.
+    """
+    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+    vectors = dict(zip(texts, encoder.encode(texts), strict=True))
+    return [Similarity(a, b, *_compare(vectors[a], vectors[b]), model) for a, b in pairs]
+
+
+def _compare(a: Floats, b: Floats) -> tuple[float, float]:
+    """Cosine and angle in degrees of two vectors, in float64; by half chords, which keep their digits at 0°."""
+    u, v = _unit(a), _unit(b)
+    if np.array_equal(u, v):
+        return 1.0, 0.0
+    angle = 2 * math.atan2(float(np.linalg.norm(u - v)), float(np.linalg.norm(u + v)))
+    return min(max(float(u @ v), -1.0), 1.0), math.degrees(angle)
+
+
+def _unit(vector: Floats) -> NDArray[np.float64]:
+    wide = vector.astype(np.float64)
+    unit: NDArray[np.float64] = wide / max(float(np.linalg.norm(wide)), 1e-12)
+    return unit
+
+
+class Index:
+    """A corpus to search: each sentence encoded once and kept in the cache, for each model."""
+
+    def __init__(self, encoder: SentenceEncoder, corpus: Path, on_progress: OnProgress | None = None) -> None:
+        """Raises DataError where the corpus cannot be read."""
+        self._encoder = encoder
+        self._texts = load_sentences(str(corpus))
+        self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
+
+    def nearest(self, query: str, k: int) -> list[Neighbour]:
+        """The k nearest sentences, exactly, nearest first; all where there are fewer."""
+        vector = self._encoder.encode([query])[0]  # (d,)
+        rows = _top(self._vectors, vector, k)
+        neighbours = [Neighbour(row + 1, self._texts[row], *_compare(vector, self._vectors[row])) for row in rows]
+        return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
+
+
+def _top(vectors: Floats, query: Floats, k: int) -> list[int]:
+    """Rows of the k largest cosines, block by block."""
+    best = torch.empty(0)
+    rows = torch.empty(0, dtype=torch.long)
+    unit = torch.nn.functional.normalize(torch.from_numpy(query), dim=0)
+    for start in range(0, len(vectors), _ROWS):
+        block = torch.from_numpy(np.array(vectors[start : start + _ROWS]))  # (rows, d), read from disk here
+        cosine = torch.nn.functional.normalize(block, dim=1) @ unit
+        best, rows = torch.cat([best, cosine]), torch.cat([rows, torch.arange(start, start + len(block))])
+        best, chosen = best.topk(min(k, len(best)))
+        rows = rows[chosen]
+    return [int(row) for row in rows]

@@ -1,0 +1,190 @@
+"""What a word for a model means: a run, a folder, the starter or a name on the hub."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import contrastcli
+from contrastcli.errors import DataError
+from contrastcli.model.folder import load_encoder, load_model, save_encoder
+from contrastcli.model.locate import STARTER, ModelRef, resolve, revision
+from contrastcli.runs.directory import Run, create
+from support.tiny import Tiny, train
+
+TEXTS = ["ba den", "go", "lum ka"]
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty hub cache, and no network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def cache(hub: Path, repo: str, *files: str) -> Path:
+    """A model in the hub's own layout: refs/main names the snapshot."""
+    model = hub / f"models--{repo.replace('/', '--')}"
+    snapshot = model / "snapshots" / COMMIT
+    for file in files:
+        (snapshot / file).parent.mkdir(parents=True, exist_ok=True)
+        (snapshot / file).write_text("{}")
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text(COMMIT)
+    return snapshot
+
+
+def two_runs(trained: Run, folder: Path) -> Path:
+    """A directory with the finished runs simple-a and simple-b, the second the newer, and no other."""
+    for name, created in (("simple-a", 1000.0), ("simple-b", 2000.0)):
+        copy = Path(shutil.copytree(trained.path, folder / name))
+        lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
+        first = lines[0].replace(b'"time":', b'"was":', 1).rstrip(b"}\n") + f',"time":{created}}}\n'.encode()
+        (copy / "events.jsonl").write_bytes(b"".join([first, *lines[1:]]))
+    return folder
+
+
+def test_a_run_goes_by_its_path_its_name_a_part_of_it_or_last(trained: Run, tmp_path: Path) -> None:
+    folder = two_runs(trained, tmp_path / "runs")
+    run = Run(folder / "simple-a")
+    for word in (str(run.path), f"{run.path}/", "simple-a", "-a"):
+        assert resolve(word, folder) == ModelRef(str(run.path), run)
+    assert resolve("last", folder).run == Run(folder / "simple-b")
+    assert resolve(str(run.path)).folder() == run.checkpoint()
+
+
+def test_without_a_word_the_newest_run_that_has_ended_is_meant(trained: Run, tiny: Tiny, tmp_path: Path) -> None:
+    folder = two_runs(trained, tmp_path / "runs")
+    tiny.run(folder / "yet-to-begin")
+    killed = Run(Path(shutil.copytree(trained.path, folder / "killed")))  # newer, and with checkpoints
+    lines = killed.events_path.read_bytes().splitlines(keepends=True)
+    killed.events_path.write_bytes(b"".join(line for line in lines if b'"done"' not in line))
+    assert killed.status().state not in ("finished", "stopped") and killed.checkpoints()
+    assert resolve(None, folder).name == str(folder / "simple-b")
+    shutil.rmtree(folder / "simple-b")
+    assert resolve(None, folder).name == str(folder / "simple-a")
+
+
+def test_the_word_precedes_the_environment_which_precedes_the_newest_run(
+    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = two_runs(trained, tmp_path / "runs")
+    monkeypatch.setenv("CONTRAST_MODEL", "simple-a")
+    assert resolve(None, folder).name == str(folder / "simple-a")
+    assert resolve("simple-b", folder).name == str(folder / "simple-b")
+
+
+def test_a_word_that_means_no_run_is_left_for_folders_and_the_hub(trained: Run, tiny: Tiny, tmp_path: Path) -> None:
+    folder = two_runs(trained, tmp_path / "runs")
+    for word in ("starter", "owner/name", str(tiny.backbone)):
+        assert resolve(word, folder) == ModelRef(word)
+
+
+def test_the_name_of_a_backbone_is_no_part_of_the_name_of_a_run(tiny: Tiny, hub: Path, tmp_path: Path) -> None:
+    """Runs are named after their backbone, which must not turn into the run that was trained from it."""
+    folder = tmp_path / "runs"
+    config = tiny.config(model__backbone="bert-base-uncased")
+    create(config, folder, "2026-11-20-1432-simcse-bert-base-uncased-7f3a")
+    assert resolve("bert-base-uncased", folder).run is None
+    assert resolve("bert-base", folder).run == resolve("7f3a", folder).run == resolve("last", folder).run
+    cache(hub, "bert-base", "config.json", "model.safetensors")
+    assert resolve("bert-base", folder).run is None  # a model that is here
+    Path("7f3a").write_text("")
+    assert resolve("7f3a", folder).run is None  # a file, such as word vectors
+
+
+def test_a_word_that_means_two_runs_is_an_error(trained: Run, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        resolve("simple", two_runs(trained, tmp_path / "runs"))
+    assert "simple-a" in error.value.hint and "simple-b" in error.value.hint
+
+
+def test_without_any_model_the_starter_is_recommended(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        resolve(None, tmp_path / "runs")
+    assert error.value.code == 3 and error.value.hint == "contrast train --preset starter --no-ui"
+
+
+def test_a_run_answers_with_its_best_checkpoint(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path / "runs" / "one", train__max_steps=2, dev__every=1)
+    train(run)
+    best, other = (run.checkpoints_dir / name for name in ("best", "other"))
+    encoder = load_encoder(run.checkpoint())
+    save_encoder(encoder, best)
+    torch.nn.init.zeros_(encoder.backbone.get_parameter("bert.words.weight"))
+    save_encoder(encoder, other)
+    expected = load_encoder(best).encode(TEXTS)
+    for saved, vectors in (
+        ('{"best": "best", "last": "other"}', expected),
+        ('{"last": "other"}', load_encoder(other).encode(TEXTS)),
+    ):
+        (run.path / "checkpoints.json").write_text(saved)
+        assert np.array_equal(contrastcli.load(str(run.path)).encode(TEXTS), vectors)
+    assert not np.array_equal(expected, vectors)
+
+
+def test_a_model_may_be_pooled_otherwise(tiny: Tiny) -> None:
+    assert load_model(ModelRef(str(tiny.backbone)), pooling="cls").pooling == "cls"
+
+
+@pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
+def test_a_cached_model_is_found_with_its_commit(hub: Path, repo: str) -> None:
+    snapshot = cache(hub, repo, "config.json", "model.safetensors")
+    for name in (repo, f"{repo}@main", f"{repo}@{COMMIT}"):
+        assert resolve(name).folder() == snapshot
+    assert revision(resolve(repo).folder()) == COMMIT
+    assert revision(hub) is None
+
+
+def test_an_unknown_model_without_network_says_both(hub: Path) -> None:
+    with pytest.raises(DataError, match="'owner/name' is neither a folder nor in the hub cache, and the hub cannot be"):
+        resolve("owner/name").folder()
+
+
+def test_a_cache_with_part_of_a_model_is_not_taken_for_the_model(hub: Path) -> None:
+    cache(hub, "owner/name", "config.json", "tokenizer.json")
+    with pytest.raises(DataError, match=r"'owner/name' has no config\.json and safetensors weights"):
+        resolve("owner/name").folder()
+
+
+def test_offline_mode_is_named(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(DataError, match="HF_HUB_OFFLINE is set"):
+        resolve("owner/name").folder()
+
+
+@pytest.mark.parametrize("name", ["./x", "/nowhere/x", "~/x-that-is-not-there", "a/b/c", "", " "])
+def test_a_path_that_does_not_exist_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
+    with pytest.raises(DataError, match="there is no folder"):
+        resolve(name).folder()
+
+
+def test_folders_come_before_the_hub(hub: Path, tmp_path: Path) -> None:
+    (tmp_path / "owner" / "name").mkdir(parents=True)
+    assert resolve("owner/name").folder() == Path("owner/name")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="is a file"):
+        resolve("file").folder()
+
+
+def test_the_starter_is_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "starter").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert resolve("starter").folder() == STARTER
+    assert STARTER.parts[-3:] == ("contrastcli", "starter", "backbone")

@@ -1,0 +1,188 @@
+"""How similar two sentences are to a model, and what is nearest in a corpus."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from contrastcli.errors import DataError
+from contrastcli.files import cache_dir
+from contrastcli.model import search
+from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.folder import load_encoder
+from contrastcli.model.search import Index, similarities
+from support.tiny import WORDS, Tiny
+
+Floats = NDArray[np.float32]
+SENTENCES = [f"{a} {b}" for a in WORDS[:12] for b in WORDS[12:37]]  # 300, all different
+
+
+@pytest.fixture
+def encoder(tiny: Tiny) -> SentenceEncoder:
+    return load_encoder(tiny.backbone)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("".join(f"{text}\n" for text in SENTENCES))
+    return path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every text that a model is asked to embed, in order."""
+    texts_asked: list[str] = []
+    blocks = SentenceEncoder.blocks
+
+    def counted(
+        self: SentenceEncoder,
+        texts: Sequence[str],
+        *,
+        precision: Precision = "fp32",
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Floats]:
+        texts_asked.extend(texts)
+        return blocks(self, texts, precision=precision, on_progress=on_progress)
+
+    monkeypatch.setattr(SentenceEncoder, "blocks", counted)
+    return texts_asked
+
+
+def test_cosine_and_angle_are_those_of_the_vectors_in_full_precision(encoder: SentenceEncoder) -> None:
+    pairs = [("ba den fir", "go lum"), ("go lum", "ten"), ("ba", "ba den")]
+    for (a, b), answer in zip(pairs, similarities(encoder, pairs), strict=True):
+        u, v = ([float(x) for x in encoder.encode([text])[0]] for text in (a, b))
+        cosine = math.fsum(x * y for x, y in zip(u, v, strict=True)) / math.hypot(*u) / math.hypot(*v)
+        assert (answer.a, answer.b) == (a, b)
+        assert answer.cosine == pytest.approx(cosine, abs=1e-6)
+        assert answer.angle_deg == pytest.approx(math.degrees(math.acos(answer.cosine)), abs=1e-6)
+
+
+class Fixed:
+    """An encoder that knows the vectors of its texts."""
+
+    def __init__(self, vectors: dict[str, list[float]]) -> None:
+        self.vectors = vectors
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        return np.array([self.vectors[text] for text in texts], dtype=np.float32)
+
+
+@pytest.mark.parametrize("degrees", [1e-5, 0.01, 0.1, 45, 90, 135, 179.9])
+def test_small_and_large_angles_keep_their_digits(degrees: float) -> None:
+    angle = math.radians(degrees)
+    vectors = {"a": [1.0, 0.0], "b": [3 * math.cos(angle), 3 * math.sin(angle)]}
+    (answer,) = similarities(Fixed(vectors), [("a", "b")])  # type: ignore[arg-type]
+    assert answer.angle_deg == pytest.approx(degrees, rel=1e-6)
+    assert answer.cosine == pytest.approx(math.cos(angle), abs=1e-7)
+
+
+def test_identical_sentences_are_exactly_alike_and_no_cosine_is_beyond_one(encoder: SentenceEncoder) -> None:
+    answers = similarities(encoder, [(text, text) for text in SENTENCES])
+    assert {(s.cosine, s.angle_deg) for s in answers} == {(1.0, 0.0)}
+    draw = np.random.default_rng(0).normal(size=(300, 5))
+    vectors = {f"{sign}{i}": list(length * row) for i, row in enumerate(draw) for sign, length in (("", 3), ("-", -1))}
+    opposite = similarities(Fixed(vectors), [(str(i), f"-{i}") for i in range(300)])  # type: ignore[arg-type]
+    assert all(s.cosine >= -1 and s.angle_deg == pytest.approx(180) for s in opposite)
+
+
+def test_each_distinct_sentence_is_encoded_once(encoder: SentenceEncoder, asked: list[str]) -> None:
+    answers = similarities(encoder, [("ba", "den"), ("den", "ba"), ("ba", "ba")])
+    assert asked == ["ba", "den"]
+    assert answers[0].cosine == answers[1].cosine and answers[2].cosine == 1.0
+
+
+def by_hand(encoder: SentenceEncoder, text: str) -> list[tuple[float, int]]:
+    """Cosine and row of the whole corpus, the nearest first."""
+    vectors = encoder.encode([text, *SENTENCES]).astype(np.float64)
+    cosines = [float(vectors[0] @ v / np.linalg.norm(vectors[0]) / np.linalg.norm(v)) for v in vectors[1:]]
+    return sorted(((cosine, row) for row, cosine in enumerate(cosines, 1)), reverse=True)
+
+
+@pytest.mark.parametrize("rows", [7, 300, 1000])
+def test_the_nearest_are_those_of_a_full_search(
+    encoder: SentenceEncoder, corpus: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(search, "_ROWS", rows)
+    nearest = Index(encoder, corpus).nearest("ba den fir", 9)
+    expected = by_hand(encoder, "ba den fir")[:9]
+    assert [n.row for n in nearest] == [row for _, row in expected]
+    assert [n.text for n in nearest] == [SENTENCES[row - 1] for _, row in expected]
+    assert [n.cosine for n in nearest] == pytest.approx([cosine for cosine, _ in expected], abs=1e-6)
+    assert [n.angle_deg for n in nearest] == sorted(n.angle_deg for n in nearest)
+
+
+def test_a_sentence_of_the_corpus_finds_itself_and_more_than_all_are_all(
+    encoder: SentenceEncoder, corpus: Path
+) -> None:
+    nearest = Index(encoder, corpus).nearest(SENTENCES[41], 1000)
+    assert nearest[0].row == 42 and f"{nearest[0].angle_deg:.1f}" == "0.0" and nearest[0].cosine <= 1
+    assert sorted(n.row for n in nearest) == list(range(1, 301))
+
+
+def test_a_corpus_may_be_any_file_with_a_column_of_sentences(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    (tmp_path / "corpus.csv").write_text('id,text\n1,"ba, den"\n2,go\n')
+    assert {n.text for n in Index(encoder, tmp_path / "corpus.csv").nearest("go", 5)} == {"ba, den", "go"}
+    (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\nba\tden\n")
+    with pytest.raises(DataError, match="pairs"):
+        Index(encoder, tmp_path / "pairs.tsv").nearest("go", 5)
+
+
+def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, asked: list[str]) -> None:
+    steps: list[tuple[int, int]] = []
+    first = Index(encoder, corpus, lambda done, total: steps.append((done, total))).nearest("ba", 5)
+    assert sorted(asked) == sorted([*SENTENCES, "ba"]) and steps[-1] == (300, 300)
+    asked.clear()
+    assert Index(encoder, corpus).nearest("ba", 5) == first and asked == ["ba"]
+    corpus.rename(corpus.with_name("renamed.txt"))  # what it holds counts, not where
+    assert Index(encoder, corpus.with_name("renamed.txt")).nearest("ba", 5) == first and asked == ["ba"] * 2
+
+
+def changed(encoder: SentenceEncoder, what: str) -> None:
+    if what == "weights":
+        encoder.backbone.get_parameter("bert.norm.bias").data += 1
+    elif what == "prompt":
+        encoder.prompt = "go "
+    elif what == "length":
+        encoder.max_length = 3
+    else:
+        encoder.pooling = "cls"
+
+
+@pytest.mark.parametrize("what", ["weights", "prompt", "length", "pooling"])
+def test_another_model_encodes_the_corpus_again(encoder: SentenceEncoder, corpus: Path, what: str) -> None:
+    before = Index(encoder, corpus).nearest("ba den", 5)
+    changed(encoder, what)
+    after = Index(encoder, corpus).nearest("ba den", 5)
+    assert [n.cosine for n in after] == pytest.approx([c for c, _ in by_hand(encoder, "ba den")[:5]], abs=1e-6)
+    assert [n.cosine for n in after] != [n.cosine for n in before]
+
+
+def test_a_changed_corpus_is_encoded_again(encoder: SentenceEncoder, corpus: Path) -> None:
+    Index(encoder, corpus).nearest("ba den", 1)
+    corpus.write_text(corpus.read_text().replace(SENTENCES[7] + "\n", "ba den\n", 1))
+    assert Index(encoder, corpus).nearest("ba den", 1)[0].row == 8
+
+
+def test_a_damaged_cache_is_made_again(encoder: SentenceEncoder, corpus: Path) -> None:
+    first = Index(encoder, corpus).nearest("ba", 5)
+    (file,) = (cache_dir() / "vectors").iterdir()
+    for damaged in (file.read_bytes()[:1000], b""):
+        file.write_bytes(damaged)
+        assert Index(encoder, corpus).nearest("ba", 5) == first
+    assert np.array_equal(np.load(file), encoder.encode(SENTENCES))
+
+
+def test_a_cache_that_cannot_be_written_costs_no_answer(
+    encoder: SentenceEncoder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = Index(encoder, corpus).nearest("ba", 5)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "file"))
+    assert Index(encoder, corpus).nearest("ba", 5) == expected
