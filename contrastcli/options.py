@@ -17,10 +17,10 @@ import click
 
 from contrastcli.commands.evaluate import Measuring
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
+from contrastcli.runs.text import printable
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting
-from contrastcli.show import console
 
 if TYPE_CHECKING:
     from contrastcli.runs.sweeps import Sweep
@@ -247,7 +247,7 @@ def report(error: BaseException, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     what, hint, code = explain(error)
-    click.echo(f"contrast: error: {console.printable(what)}\nhint: {console.printable(hint)}", err=True)
+    click.echo(f"contrast: error: {printable(what)}\nhint: {printable(hint)}", err=True)
     return code
 
 

@@ -116,7 +116,9 @@ async def million(folder: Path, size: tuple[int, int]) -> None:
     async with ContrastApp(folder, run).run_test(size=size) as pilot, ticking() as ticks:
         await until(lambda: "━━ loss" in screen_text(pilot.app))
         window = time.perf_counter() - begin
-        await until(lambda: live(pilot.app).earlier is None and len(live(pilot.app).history.loss.steps) == MILLION)
+        await until(
+            lambda: live(pilot.app).earlier is None and len(live(pilot.app).history.tables["step"].steps) == MILLION
+        )
         whole = time.perf_counter() - begin
     gigabytes = run.events_path.stat().st_size / 1e9
     say(f"a million steps ({gigabytes:.2f} GB): the latest painted after {window:.2f} s, all after {whole:.1f} s")

@@ -21,7 +21,7 @@ from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs import directory as runs
-from contrastcli.runs.events import AnyEvent, Step
+from contrastcli.runs.events import Event, Step
 from contrastcli.runs.results import Measured
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer
@@ -92,7 +92,7 @@ def _train(folder: Path) -> float:
     config = configs.resolve([Layer.of(settings, "bench")])
     rates: list[float] = []
 
-    def watch(event: AnyEvent, line: bytes) -> None:
+    def watch(event: Event, line: bytes) -> None:
         if isinstance(event, Step) and event.sentences_per_s is not None:
             rates.append(event.sentences_per_s)
 

@@ -19,10 +19,11 @@ from contrastcli.errors import RunError, UsageError
 from contrastcli.files import locked
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
-from contrastcli.runs import events
 from contrastcli.runs import process as control
 from contrastcli.runs import sweeps as grid
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import follow
+from contrastcli.runs.events import Event
 from contrastcli.runs.methods import Group, Member, spreads
 from contrastcli.runs.sweeps import Cell, Sweep
 from contrastcli.settings import config as configs
@@ -161,8 +162,8 @@ def _follow(run: Run, began: float, signals: Signals) -> bool:
     return heard
 
 
-def _events(run: Run) -> Iterator[events.AnyEvent | None]:
-    for event in events.follow(run.events_path):
+def _events(run: Run) -> Iterator[Event | None]:
+    for event in follow(run.events_path):
         if event is None and run.status().ended:
             return
         yield event

@@ -15,10 +15,10 @@ from contrastcli.errors import UsageError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
-from contrastcli.runs import events
 from contrastcli.runs import process as control
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import AnyEvent, Evaluated, Saved, Step
+from contrastcli.runs.event_file import follow
+from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
 from contrastcli.runs.results import Preview
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -168,7 +168,7 @@ class _PathFirst:
         self._run: Run | None = run
         self._shown = shown
 
-    def __call__(self, event: AnyEvent, line: bytes) -> None:
+    def __call__(self, event: Event, line: bytes) -> None:
         if self._run and isinstance(event, Step | Evaluated | Saved):
             self._shown.close()  # a bar would share its line
             path, self._run = self._run.path, None
@@ -193,9 +193,9 @@ def watch(run: Run, json: bool) -> int:
     """Show a run's events as they come, and return the exit code that it ends with."""
     shown = console.console(json)
     try:
-        for event in events.follow(run.events_path):
+        for event in follow(run.events_path):
             if event is not None:
-                shown(event, events.encode(event))
+                shown(event, encode(event))
             elif (status := run.status()).ended:
                 break
     finally:

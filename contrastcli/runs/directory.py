@@ -28,8 +28,8 @@ from typing import Any, Literal
 
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, locked, read_json, writing_to
-from contrastcli.runs import events, status
-from contrastcli.runs.events import Angles, AnyEvent, Evaluated
+from contrastcli.runs import event_file, status
+from contrastcli.runs.events import Angles, Evaluated, Event
 from contrastcli.runs.methods import Group, Member, group, numbers
 from contrastcli.runs.status import Status
 from contrastcli.settings import config as configs
@@ -95,9 +95,9 @@ class Run:
         """The settings. Raises DataError or UsageError where they are missing or malformed."""
         return configs.resolve([configs.file_layer(self.config_path)])
 
-    def events(self) -> list[AnyEvent]:
+    def events(self) -> list[Event]:
         """All that it said, without what a resume made void."""
-        return events.read(self.events_path)
+        return event_file.read(self.events_path)
 
     def status(self) -> Status:
         """How it is."""

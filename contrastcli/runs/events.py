@@ -1,22 +1,33 @@
-"""What a run says: one type per event, and how events are written, read and followed.
+"""What a run reports: one type per kind of event, with its words and its numbers.
 
-A run appends one JSON object a line to `events.jsonl`: `{"event": "evaluated", "step": 125, "spearman": 0.78, …}`.
+An event is a JSON object in one line of `events.jsonl`: `{"event": "evaluated", "step": 125, "spearman": 0.78, …}`.
 Readers skip events and fields that they do not know, so an older tool can watch a newer run. Numbers that are not
 finite are written as null.
+
+A kind of event is a subclass of Event, here or in another package: consoles, logs and charts show what its methods say.
 """
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Mapping
+from functools import cache, reduce
+from math import inf
+from operator import or_
+from typing import Any, ClassVar
 
 import msgspec
 
+from contrastcli.runs.text import duration, fixed, printable, score
+
 HISTOGRAM_BINS = 36
 """Bins of an angle histogram: 5° each over 0-180°."""
+
+_encoder = msgspec.json.Encoder()
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Event]:
+    return msgspec.json.Decoder(reduce(or_, Event.__subclasses__()))
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, omit_defaults=True):
@@ -25,9 +36,50 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
     step: int
     time: float = 0.0
 
+    routine: ClassVar[bool] = False
+    """Whether it comes so often that a console need not show each one."""
+    titles: ClassVar[Mapping[str, str]] = {}
+    """Those of its numbers that may have a chart of their own, with the title of that chart."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _decoder.cache_clear()
+
+    @classmethod
+    def kind(cls) -> str:
+        """Its name in `events.jsonl`, and in charts that of the table of its numbers."""
+        return str(cls.__struct_config__.tag)
+
+    @property
+    def topic(self) -> str:
+        """What it reports on: of routine events on one topic, the latest is enough."""
+        return self.kind()
+
+    @property
+    def label(self) -> str:
+        """The first word of its line."""
+        return self.kind()
+
+    def numbers(self) -> Mapping[str, float | None]:
+        """What is charted over the steps, by name, in the unit that is shown."""
+        return {}
+
+    def details(self, steps: int) -> str:
+        """Its line without the label; empty where nothing need be said. `steps` are those of the run."""
+        return "  ".join([f"step {self.step:,}", *(f"{name} {fixed(x, 2)}" for name, x in self.numbers().items())])
+
+    def line(self, steps: int = 0) -> str:
+        """One line of text, or nothing."""
+        details = self.details(steps)
+        return printable(f"{self.label:<9} {details}").rstrip() if details else ""
+
+    def completes(self, steps: int) -> bool:
+        """Whether it is the last one on its topic, which is always shown."""
+        return self.step == steps
+
 
 class Started(Event, frozen=True, kw_only=True):
-    """Training begins, or goes on after `resumed_from`; readers then drop earlier events beyond that step."""
+    """Training begins, or continues from the step `resumed_from`; readers then drop what that makes void."""
 
     host: str
     pid: int
@@ -43,13 +95,76 @@ class Started(Event, frozen=True, kw_only=True):
     precision: str
     resumed_from: int | None = None
 
+    @property
+    def label(self) -> str:
+        return "started" if self.resumed_from is None else "resumed"
+
+    def details(self, steps: int) -> str:
+        parts = [
+            f"{self.objective} on {self.backbone}",
+            f"{self.device} {self.precision}",
+            f"{self.steps:,} steps",
+            f"batch {self.batch_size:,}",
+            f"{self.negatives_per_anchor:,} negatives per anchor",
+        ]
+        return " · ".join(parts if self.resumed_from is None else [*parts, f"from step {self.resumed_from:,}"])
+
+    @property
+    def valid_until(self) -> float:
+        """The step up to which earlier events stay valid: that which a resume continues from."""
+        return inf if self.resumed_from is None else self.resumed_from
+
+    def voids(self, earlier: Event) -> bool:
+        """Whether this start makes an earlier event void: a resume does so beyond its step, and to every end."""
+        return earlier.step > self.valid_until or (self.resumed_from is not None and isinstance(earlier, Done))
+
 
 class Progress(Event, frozen=True, kw_only=True):
-    """Long work that is no training: encoding, tokenising, evaluating."""
+    """Long work other than training: encoding, tokenising, evaluating."""
 
     what: str
     done: int
     total: int
+
+    routine: ClassVar[bool] = True
+
+    @property
+    def topic(self) -> str:
+        return self.what
+
+    def details(self, steps: int) -> str:
+        return f"{self.what}  {self.done:,}/{self.total:,}"
+
+    def completes(self, steps: int) -> bool:
+        return self.done == self.total
+
+
+class Evaluated(Event, frozen=True, kw_only=True):
+    """The dev set: Spearman in −1..1, alignment and uniformity of unit vectors."""
+
+    spearman: float | None
+    alignment: float | None
+    uniformity: float | None
+    pairs: int
+    best: bool = False
+
+    titles: ClassVar[Mapping[str, str]] = {
+        "spearman": "dev score, Spearman × 100",
+        "uniformity": "uniformity, lower is better",
+    }
+
+    @property
+    def label(self) -> str:
+        return "dev"
+
+    def numbers(self) -> Mapping[str, float | None]:
+        spearman = None if self.spearman is None else 100 * self.spearman
+        return {"spearman": spearman, "alignment": self.alignment, "uniformity": self.uniformity}
+
+    def details(self, steps: int) -> str:
+        dev = f"Spearman {score(self.spearman)}{' (best)' if self.best else ''}"
+        plane = f"alignment {fixed(self.alignment, 2)}  uniformity {fixed(self.uniformity, 2)}"
+        return f"step {self.step:,}  {dev}  {plane}"
 
 
 class Step(Event, frozen=True, kw_only=True):
@@ -63,6 +178,31 @@ class Step(Event, frozen=True, kw_only=True):
     sentences_per_s: float | None = None
     seconds_left: float | None = None
     memory_mb: float | None = None
+
+    routine: ClassVar[bool] = True
+    titles: ClassVar[Mapping[str, str]] = {"loss": "loss"}
+    rates: ClassVar[tuple[str, ...]] = ("lr", "grad_norm", "sentences_per_s")
+    """Its numbers that are neither the loss nor one of its parts."""
+
+    @property
+    def loss_parts(self) -> Mapping[str, float | None]:
+        """The parts of the loss; none where the only one is the loss itself."""
+        return self.parts if len(self.parts) > 1 else {}
+
+    def numbers(self) -> Mapping[str, float | None]:
+        rates = {"lr": self.lr, "grad_norm": self.grad_norm, "sentences_per_s": self.sentences_per_s}
+        return {"loss": self.loss, **self.loss_parts, **rates}
+
+    def details(self, steps: int) -> str:
+        parts = ", ".join(f"{name} {fixed(value, 3)}" for name, value in self.loss_parts.items())
+        loss = f"loss {fixed(self.loss, 3)}" + (f" ({parts})" if parts else "")
+        width = len(f"{steps:,}")
+        return "  ".join([f"{self.step:>{width},}/{steps:,}", loss, f"lr {self.lr:.1e}", *self.pace()])
+
+    def pace(self) -> list[str]:
+        """How fast training is, and how long it will take, where that is known."""
+        rate = [] if self.sentences_per_s is None else [f"{self.sentences_per_s:,.0f} sentences/s"]
+        return rate if self.seconds_left is None else [*rate, f"{duration(self.seconds_left)} left"]
 
 
 class Angles(Event, frozen=True, kw_only=True):
@@ -79,15 +219,21 @@ class Angles(Event, frozen=True, kw_only=True):
     positive_histogram: list[int] = []
     negative_histogram: list[int] = []
 
+    routine: ClassVar[bool] = True
+    titles: ClassVar[Mapping[str, str]] = {
+        "positive": "mean positive angle, degrees",
+        "negative": "mean negative angle, degrees",
+        "hardest": "hardest negative angle, degrees",
+    }
 
-class Evaluated(Event, frozen=True, kw_only=True):
-    """The dev set: Spearman in −1..1, alignment and uniformity of unit vectors."""
+    def numbers(self) -> Mapping[str, float | None]:
+        degrees = {"positive": self.positive, "negative": self.negative, "hardest": self.hardest}
+        return {**degrees, "satisfied": self.satisfied}
 
-    spearman: float | None
-    alignment: float | None
-    uniformity: float | None
-    pairs: int
-    best: bool = False
+    def details(self, steps: int) -> str:
+        angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]
+        share = "–" if self.satisfied is None else f"{100 * self.satisfied:.0f} %"
+        return "  ".join([f"step {self.step:,}", *angles, f"satisfied {share}"])
 
 
 class Saved(Event, frozen=True, kw_only=True):
@@ -96,103 +242,43 @@ class Saved(Event, frozen=True, kw_only=True):
     checkpoint: str
     best: bool = False
 
+    def details(self, steps: int) -> str:
+        return f"step {self.step:,}  checkpoint {self.checkpoint} (best)" if self.best else ""
+
 
 class Note(Event, frozen=True, kw_only=True):
     """A sentence that the user should read."""
 
     text: str
 
+    def details(self, steps: int) -> str:
+        return self.text
+
 
 class Done(Event, frozen=True, kw_only=True):
-    """The end: finished, stopped, failed or diverged; `message` says why and `hint` how to mend it."""
+    """The end: finished, stopped, failed or diverged; `message` says why and `hint` what to do."""
 
     status: str
     code: int
     message: str = ""
     hint: str = ""
 
+    @property
+    def label(self) -> str:
+        return self.status
 
-AnyEvent = Started | Progress | Step | Angles | Evaluated | Saved | Note | Done
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
-_encoder = msgspec.json.Encoder()
+    def details(self, steps: int) -> str:
+        return f"step {self.step:,}  {self.message}"
 
 
-def encode(event: AnyEvent) -> bytes:
+def encode(event: Event) -> bytes:
     """An event as its line."""
     return _encoder.encode(event) + b"\n"
 
 
-def decode(line: bytes) -> AnyEvent | None:
+def decode(line: bytes) -> Event | None:
     """One line as an event; None for an event that this version does not know or a torn line."""
     try:
-        return _decoder.decode(line)
+        return _decoder().decode(line)
     except msgspec.DecodeError:
         return None
-
-
-class EventWriter:
-    """Appends events to a file, each at once and whole; cuts a line that a killed writer left torn."""
-
-    def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        _cut_torn_line(path)
-
-    def __call__(self, event: AnyEvent) -> bytes:
-        """Write the event, stamped with the time if it has none, and return the line as written."""
-        stamped = event if event.time else msgspec.structs.replace(event, time=round(time.time(), 3))
-        line = encode(stamped)
-        self._file.write(line)
-        return line
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _cut_torn_line(path: Path) -> None:
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        os.truncate(path, data.rfind(b"\n") + 1)
-
-
-def read(path: Path) -> list[AnyEvent]:
-    """All events of a run, without those that a resume made void."""
-    if not path.exists():
-        return []
-    with open(path, "rb") as file:
-        return _current(event for line in file if line.endswith(b"\n") and (event := decode(line)) is not None)
-
-
-def _current(events: Iterator[AnyEvent]) -> list[AnyEvent]:
-    kept: list[AnyEvent] = []
-    for event in events:
-        if isinstance(event, Started) and event.resumed_from is not None:
-            kept = [e for e in kept if e.step <= event.resumed_from and not isinstance(e, Done)]
-        kept.append(event)
-    return kept
-
-
-def follow(path: Path, interval: float = 0.1) -> Iterator[AnyEvent | None]:
-    """Events as they are written, from the first on; None whenever nothing is new, after waiting `interval` seconds.
-
-    The file may be yet to come: a run exists a moment before its first event.
-    """
-    position = 0  # counts whole lines only: a torn last line may still be completed, or cut
-    while True:
-        data = _from(path, position)
-        whole = data[: data.rfind(b"\n") + 1]
-        position += len(whole)
-        for line in whole.splitlines():
-            if (event := decode(line)) is not None:
-                yield event
-        if not whole:
-            yield None
-            time.sleep(interval)
-
-
-def _from(path: Path, position: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(position)
-            return file.read()
-    except FileNotFoundError:
-        return b""

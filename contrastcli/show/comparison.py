@@ -12,7 +12,8 @@ from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
 from contrastcli.runs.results import Compared, Paired
 from contrastcli.runs.sweeps import Sweep
-from contrastcli.show.format import MISSING, as_json, fixed, score, table
+from contrastcli.runs.text import MISSING, fixed, score
+from contrastcli.show.format import as_json, table
 from contrastcli.show.runs import status_json
 from contrastcli.show.settings import value_text
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
-from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step, encode
-from contrastcli.show.format import duration, fixed, score
+from contrastcli.runs.events import Done, Evaluated, Event, Progress, Started, Step, encode
+from contrastcli.runs.text import fixed, score
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -31,7 +31,7 @@ _ASCII = str.maketrans(
 class Console(Protocol):
     """Something that shows events."""
 
-    def __call__(self, event: AnyEvent, line: bytes) -> None:
+    def __call__(self, event: Event, line: bytes) -> None:
         """Show an event; `line` is how it stands in `events.jsonl`."""
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Forgiving:
     def __init__(self, console: Console) -> None:
         self._console: Console | None = console
 
-    def __call__(self, event: AnyEvent, line: bytes) -> None:
+    def __call__(self, event: Event, line: bytes) -> None:
         try:
             if self._console:
                 self._console(event, line)
@@ -92,7 +92,7 @@ class Json:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
-    def __call__(self, event: AnyEvent, line: bytes) -> None:
+    def __call__(self, event: Event, line: bytes) -> None:
         self._stream.write(line)
         self._stream.flush()
 
@@ -106,30 +106,26 @@ class Lines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._steps = 0
-        self._shown: dict[str, float] = {}  # kind of line -> when the last one was shown
+        self._shown: dict[str, float] = {}  # topic -> when its last line was shown
 
-    def __call__(self, event: AnyEvent, line: bytes) -> None:
+    def __call__(self, event: Event, line: bytes) -> None:
         if isinstance(event, Started):
             self._steps = event.steps
-        if self._due(event) and (text := describe(event, self._steps)):
+        if self._due(event) and (text := _line(event, self._steps)):
             self._stream.write(fitting(text, self._stream.encoding or "utf-8") + "\n")
             self._stream.flush()
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _due(self, event: AnyEvent) -> bool:
-        if not isinstance(event, Step | Angles | Progress):
+    def _due(self, event: Event) -> bool:
+        if not event.routine:
             return True
-        kind = event.what if isinstance(event, Progress) else type(event).__name__
         now = time.monotonic()
-        if now - self._shown.get(kind, -EVERY) < EVERY and not self._ends(event):
+        if now - self._shown.get(event.topic, -EVERY) < EVERY and not event.completes(self._steps):
             return False
-        self._shown[kind] = now
+        self._shown[event.topic] = now
         return True
-
-    def _ends(self, event: Step | Angles | Progress) -> bool:
-        return event.done == event.total if isinstance(event, Progress) else event.step == self._steps
 
 
 class Bars:
@@ -159,7 +155,7 @@ class Bars:
         self._dev: Evaluated | None = None
         self._drawn = -_REDRAW
 
-    def __call__(self, event: AnyEvent, line: bytes) -> None:
+    def __call__(self, event: Event, line: bytes) -> None:
         self._display.start()
         match event:
             case Started():
@@ -174,7 +170,7 @@ class Bars:
                 self._advance(event.what, event.done, event.total)
                 if event.done == event.total:
                     self._display.remove_task(self._tasks.pop(event.what))
-        if not isinstance(event, Step | Angles | Progress) and (text := describe(event, 0)):
+        if not event.routine and (text := _line(event)):
             text = fitting(text, self._terminal.encoding)
             self._terminal.print(text, markup=False, highlight=False, soft_wrap=True)
         self._draw()
@@ -201,7 +197,7 @@ class Bars:
     def _words(self) -> str:
         loss = [f"loss {fixed(self._loss.loss, 3)}"] if self._loss else []
         dev = [f"dev {score(self._dev.spearman)}"] if self._dev else []
-        pace = reversed(_pace(self._loss)) if self._loss else ()  # a narrow terminal cuts the rate first
+        pace = reversed(self._loss.pace()) if self._loss else ()  # a narrow terminal cuts the rate first
         return "  ".join([*loss, *dev, *pace])
 
     def _draw(self) -> None:
@@ -210,25 +206,9 @@ class Bars:
             self._drawn = time.monotonic()
 
 
-def describe(event: AnyEvent, steps: int) -> str:
-    """An event as one line of text; empty for what needs none. `steps` are those of the run."""
-    match event:
-        case Started():
-            return _line(*_started(event))
-        case Progress():
-            return _line("progress", f"{event.what}  {event.done:,}/{event.total:,}")
-        case Step():
-            return _line("step", _step(event, steps))
-        case Angles():
-            return _line("angles", _angles(event))
-        case Evaluated():
-            return _line("dev", _evaluated(event))
-        case Saved():
-            return _line("saved", f"step {event.step:,}  checkpoint {event.checkpoint} (best)") if event.best else ""
-        case Note():
-            return _line("note", event.text)
-        case Done():  # a failure is two lines that the command line prints
-            return _line(event.status, f"step {event.step:,}  {event.message}") if event.code == 0 else ""
+def _line(event: Event, steps: int = 0) -> str:
+    """The line of an event; none for a failure, of which the command line prints what is wrong and the remedy."""
+    return "" if isinstance(event, Done) and event.code else event.line(steps)
 
 
 def fitting(text: str, encoding: str) -> str:
@@ -238,52 +218,3 @@ def fitting(text: str, encoding: str) -> str:
         return text
     except UnicodeEncodeError:
         return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-
-
-def printable(text: str) -> str:
-    """The text on one line; what came from data or a path cannot move the cursor."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _line(word: str, text: str) -> str:
-    """Words in columns."""
-    return printable(f"{word:<9} {text}").rstrip()
-
-
-def _started(event: Started) -> tuple[str, str]:
-    parts = [
-        f"{event.objective} on {event.backbone}",
-        f"{event.device} {event.precision}",
-        f"{event.steps:,} steps",
-        f"batch {event.batch_size:,}",
-        f"{event.negatives_per_anchor:,} negatives per anchor",
-    ]
-    if event.resumed_from is None:
-        return "started", " · ".join(parts)
-    return "resumed", " · ".join([*parts, f"from step {event.resumed_from:,}"])
-
-
-def _step(event: Step, steps: int) -> str:
-    of = f"{steps:,}"
-    loss = f"loss {fixed(event.loss, 3)}"
-    if len(event.parts) > 1:
-        loss += f" ({', '.join(f'{name} {fixed(value, 3)}' for name, value in event.parts.items())})"
-    return "  ".join([f"{event.step:>{len(of)},}/{of}", loss, f"lr {event.lr:.1e}", *_pace(event)])
-
-
-def _pace(event: Step) -> list[str]:
-    rate = [] if event.sentences_per_s is None else [f"{event.sentences_per_s:,.0f} sentences/s"]
-    return rate if event.seconds_left is None else [*rate, f"{duration(event.seconds_left)} left"]
-
-
-def _angles(event: Angles) -> str:
-    degrees = {"positive": event.positive, "negative": event.negative, "hardest": event.hardest}
-    words = [f"{name} {fixed(value, 1)}°" for name, value in degrees.items()]
-    share = "–" if event.satisfied is None else f"{100 * event.satisfied:.0f} %"
-    return "  ".join([f"step {event.step:,}", *words, f"satisfied {share}"])
-
-
-def _evaluated(event: Evaluated) -> str:
-    spearman = f"Spearman {score(event.spearman)}{' (best)' if event.best else ''}"
-    plane = f"alignment {fixed(event.alignment, 2)}  uniformity {fixed(event.uniformity, 2)}"
-    return f"step {event.step:,}  {spearman}  {plane}"

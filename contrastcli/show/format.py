@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Iterable, Sequence
 
-MISSING = "–"
-"""Stands for a value that there is not."""
+from contrastcli.runs.text import MISSING
 
 
 def as_json(value: object) -> str:
@@ -44,16 +42,6 @@ def _is_number(text: str) -> bool:
     return text == MISSING or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
 
 
-def fixed(value: float | None, digits: int) -> str:
-    """Fixed decimals; a dash for what is not a finite number."""
-    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def score(spearman: float | None) -> str:
-    """A correlation × 100."""
-    return fixed(None if spearman is None else 100 * spearman, 2)
-
-
 def size(count: int) -> str:
     """Bytes in the unit that suits them."""
     number = float(count)
@@ -62,14 +50,6 @@ def size(count: int) -> str:
         number /= 1000
         units.pop(0)
     return f"{number:.0f} B" if units[0] == "B" else f"{number:.1f} {units[0]}"
-
-
-def duration(seconds: float) -> str:
-    """`45s`, `2m 10s`, `1h 05m`."""
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest}s"
-    return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
 
 
 def terminal_width() -> int:

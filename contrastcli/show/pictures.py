@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles, AnyEvent, Evaluated, Started, Step
+from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
 
 Form = Literal["lines", "path", "points", "histogram", "bars"]
 """Curves over x; ways through a plane; points in it; heights between edges; one value each."""
 
-Events = Sequence[AnyEvent]
+Events = Sequence[Event]
 Place = Sequence[float]
 """x and y."""
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from contrastcli.model.locate import resolve
+from contrastcli.runs.text import fixed
 from contrastcli.settings import published
-from contrastcli.show.format import as_json, fixed, names_and_values, table, terminal_width
+from contrastcli.show.format import as_json, names_and_values, table, terminal_width
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.result import SuiteResult

@@ -9,7 +9,8 @@ from typing import Any
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
-from contrastcli.show.format import as_json, duration, fixed, names_and_values, score, size, table
+from contrastcli.runs.text import duration, fixed, score
+from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
 
 

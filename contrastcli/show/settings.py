@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from contrastcli.runs.text import MISSING
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
-from contrastcli.show.format import MISSING, as_json, names_and_values, size, table, terminal_width
+from contrastcli.show.format import as_json, names_and_values, size, table, terminal_width
 
 if TYPE_CHECKING:
     from contrastcli.runs.results import Preview

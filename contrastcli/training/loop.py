@@ -16,7 +16,7 @@ from contrastcli.errors import DivergedError, RunError
 from contrastcli.files import atomic_write
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.runs.events import AnyEvent, Note, Saved, Step
+from contrastcli.runs.events import Event, Note, Saved, Step
 from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
 from contrastcli.training.batch import Batch, Batcher
@@ -28,7 +28,7 @@ from contrastcli.training.optim import gradient_norm, set_rate
 from contrastcli.training.plan import Plan
 from contrastcli.training.step import Outcome, Stepper
 
-Emit = Callable[[AnyEvent], None]
+Emit = Callable[[Event], None]
 SMALLEST_BUDGET = 64
 """Tokens; a step that does not fit even so fails for good."""
 

@@ -12,7 +12,8 @@ from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs import process as control
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import AnyEvent, Done, EventWriter, Note, Started
+from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Done, Event, Note, Started
 from contrastcli.runs.status import Writer
 from contrastcli.training import checkpoint
 from contrastcli.training.distributed import World
@@ -21,7 +22,7 @@ from contrastcli.training.loop import Emit
 from contrastcli.training.plan import Plan
 from contrastcli.training.setup import make_trainer
 
-Watch = Callable[[AnyEvent, bytes], None]
+Watch = Callable[[Event, bytes], None]
 """Called with each event and its line as written."""
 
 
@@ -58,7 +59,7 @@ def _events(run: Run, watch: Watch) -> Iterator[Emit]:
     with writing_to(run.events_path):
         writer = EventWriter(run.events_path)
 
-    def emit(event: AnyEvent) -> None:
+    def emit(event: Event) -> None:
         with writing_to(run.events_path):
             line = writer(event)
         watch(event, line)
@@ -73,7 +74,7 @@ def _told(run: Run, plan: Plan, emit: Emit, world: World, me: Writer, interrupts
     """Train, and let the last event say how it ended, whatever happened."""
     step = 0
 
-    def emit_step(event: AnyEvent) -> None:
+    def emit_step(event: Event) -> None:
         nonlocal step
         step = event.step
         emit(event)

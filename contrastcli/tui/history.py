@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from itertools import pairwise
 
-from contrastcli.runs import status
-from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Progress, Saved, Started, Step
-from contrastcli.show.console import describe, printable
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step
+from contrastcli.runs.status import Digest
 
 LOG_LINES = 300
 """Lines of the log that are kept."""
@@ -111,7 +110,7 @@ class Table:
             column.append(values.get(name))
         self.changes += 1
 
-    def cut(self, step: int) -> None:
+    def cut(self, step: float) -> None:
         """Drop the rows beyond a step."""
         length = bisect_right(self.steps, step)
         del self.steps[length:]
@@ -148,7 +147,8 @@ class History:
     def __init__(self) -> None:
         self.begin = 0
         """The step that it begins with; more than 0 while only the end of a large file has been read."""
-        self.loss, self.pace, self.angles, self.dev = Table(), Table(), Table(), Table()
+        self.tables: defaultdict[str, Table] = defaultdict(Table)
+        """Numbers over steps, by the kind of event that reports them."""
         self.newest: Angles | None = None
         self.histograms: list[Angles] = []
         """Earlier ones, from the whole run."""
@@ -159,9 +159,9 @@ class History:
         self.started: Started | None = None
         self.step: Step | None = None
         self.progress: Progress | None = None
-        """Work under way that is no training."""
+        """Work under way other than training."""
         self.done: Done | None = None
-        self.last: AnyEvent | None = None
+        self.last: Event | None = None
         self._every = 1  # which angles' histograms are kept: each, every second, every fourth …
         self._seen = 0
 
@@ -175,41 +175,35 @@ class History:
         """The best evaluation."""
         return self.bests[-1] if self.bests else None
 
-    def digest(self) -> status.Digest:
+    def digest(self) -> Digest:
         """What a run's status is derived from."""
-        return status.Digest(last=self.last, started=self.started, step=self.step, best=self.best, done=self.done)
+        return Digest(last=self.last, started=self.started, step=self.step, best=self.best, done=self.done)
 
-    def take(self, event: AnyEvent) -> None:
+    def take(self, event: Event) -> None:
         """Take in the next event."""
         self.last = event
+        if numbers := event.numbers():
+            self.tables[event.kind()].add(event.step, numbers)
         match event:
             case Step():
-                self._take_step(event)
+                self.step, self.progress = event, None
             case Angles():
-                self._take_angles(event)
+                self._keep_histogram(event)
             case Evaluated():
-                self._take_evaluated(event)
+                self.progress = None
+                self.bests += [event] if event.best else []
             case Progress():
                 self.progress = event
             case Started():
-                self._take_started(event)
+                self._start(event)
             case Done():
                 self.done, self.progress = event, None
-        if not isinstance(event, Step | Angles | Progress) and (line := _line(event)):
+        if _is_logged(event) and (line := event.line()):
             self.log.append(line)
             self.logged += 1
 
-    def _take_step(self, event: Step) -> None:
-        self.step, self.progress = event, None
-        parts = event.parts if len(event.parts) > 1 else {}  # the only part is the loss
-        self.loss.add(event.step, {"loss": event.loss} | parts)
-        pace = {"lr": event.lr, "grad_norm": event.grad_norm, "sentences_per_s": event.sentences_per_s}
-        self.pace.add(event.step, pace)
-
-    def _take_angles(self, event: Angles) -> None:
-        names = ("positive", "negative", "hardest", "satisfied")
+    def _keep_histogram(self, event: Angles) -> None:
         self.newest = event
-        self.angles.add(event.step, {name: getattr(event, name) for name in names})
         if event.positive_histogram and self._seen % self._every == 0:
             self.histograms.append(event)
         self._seen += 1
@@ -217,33 +211,20 @@ class History:
             del self.histograms[1::2]
             self._every *= 2
 
-    def _take_evaluated(self, event: Evaluated) -> None:
-        self.progress = None
-        plane = {"alignment": event.alignment, "uniformity": event.uniformity}
-        self.dev.add(event.step, {"spearman": event.spearman, **plane})
-        if event.best:
-            self.bests.append(event)
-
-    def _take_started(self, event: Started) -> None:
-        """Training begins, or goes on: what lies beyond the step that it goes on from is void."""
-        self.started, self.done = event, None
-        if event.resumed_from is None:
-            return
-        self.step = None
-        for table in (self.loss, self.pace, self.angles, self.dev):
-            table.cut(event.resumed_from)
-        self.histograms = [angles for angles in self.histograms if angles.step <= event.resumed_from]
+    def _start(self, started: Started) -> None:
+        """Training begins or is resumed, which makes some of what is known void."""
+        self.started = started
+        for table in self.tables.values():
+            table.cut(started.valid_until)
+        self.histograms = [angles for angles in self.histograms if not started.voids(angles)]
         self.newest = self.histograms[-1] if self.histograms else None
-        self.bests = [evaluated for evaluated in self.bests if evaluated.step <= event.resumed_from]
+        self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
+        self.step = None if self.step and started.voids(self.step) else self.step
+        self.done = None if self.done and started.voids(self.done) else self.done
 
 
-def _line(event: AnyEvent) -> str:
-    """An event as a line of the log; empty for what is seen elsewhere."""
-    match event:
-        case Evaluated(best=False, step=step) if step:
-            return ""
-        case Done(code=code) if code:
-            return printable(f"{event.status:<9} step {event.step:,}  {event.message}")
-        case Note() | Saved() | Started() | Done() | Evaluated():
-            return describe(event, 0)
-    return ""
+def _is_logged(event: Event) -> bool:
+    """Whether the log has a line for it: routine events and evaluations without a new best are seen in charts."""
+    if isinstance(event, Evaluated):
+        return event.best or event.step == 0
+    return not event.routine

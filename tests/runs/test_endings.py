@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, UsageError
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import AnyEvent, Done, Evaluated, Started, Step
+from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
 from contrastcli.settings.sections import Train
 from contrastcli.training import loop
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
@@ -70,7 +70,7 @@ def test_the_command_line_outlives_its_terminal_and_ends_well_when_asked(tiny: T
 
 
 def test_an_interrupt_before_the_loop_says_that_nothing_was_saved(tiny: Tiny, place: Path) -> None:
-    def interrupt(event: AnyEvent) -> None:
+    def interrupt(event: Event) -> None:
         if isinstance(event, Started):
             signal.raise_signal(signal.SIGINT)
 

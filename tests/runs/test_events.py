@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from itertools import islice
@@ -10,21 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.runs.events import (
-    Angles,
-    AnyEvent,
-    Done,
-    Evaluated,
-    EventWriter,
-    Note,
-    Progress,
-    Saved,
-    Started,
-    Step,
-    decode,
-    follow,
-    read,
-)
+from contrastcli.runs.event_file import EventWriter, current, current_from_end, follow, read, read_from_end
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, decode
 
 
 def started(steps: int = 500, step: int = 0, resumed_from: int | None = None) -> Started:
@@ -46,7 +34,7 @@ def started(steps: int = 500, step: int = 0, resumed_from: int | None = None) ->
     )
 
 
-EVERY_KIND: list[AnyEvent] = [
+EVERY_KIND: list[Event] = [
     started(),
     Progress(step=0, what="tokenising", done=1, total=2),
     Evaluated(step=0, spearman=0.5, alignment=0.3, uniformity=-1.5, pairs=100),
@@ -58,7 +46,7 @@ EVERY_KIND: list[AnyEvent] = [
 ]
 
 
-def write(path: Path, *events: AnyEvent) -> None:
+def write(path: Path, *events: Event) -> None:
     writer = EventWriter(path)
     for event in events:
         writer(event)
@@ -156,7 +144,8 @@ def test_follow_yields_what_another_process_appends(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     program = (
         "import pathlib, sys, time\n"
-        "from contrastcli.runs.events import EventWriter, Note\n"
+        "from contrastcli.runs.event_file import EventWriter\n"
+        "from contrastcli.runs.events import Note\n"
         "write = EventWriter(pathlib.Path(sys.argv[1]))\n"
         "for step in range(5):\n"
         "    write(Note(step=step, text='from afar'))\n"
@@ -188,3 +177,39 @@ def test_follow_goes_on_after_a_torn_line_was_cut(tmp_path: Path) -> None:
     assert [next(events), next(events)] == [Note(step=1, text="a"), None]
     write(path, Note(step=7, time=9.0, text="resumed"))
     assert next(events) == Note(step=7, time=9.0, text="resumed")
+
+
+def random_history(seed: int) -> list[Event]:
+    """A run that was resumed many times, from random steps, after ends and without any."""
+    draw = random.Random(seed)
+    events: list[Event] = [started()]
+    step = 0
+    for _ in range(40):
+        step += draw.randrange(3)
+        if draw.random() < 0.2:
+            if draw.random() < 0.5:
+                events.append(Done(step=step, status="stopped", code=0))
+            step = draw.randrange(step + 1)
+            events.append(started(step=step, resumed_from=step))
+        else:
+            events.append(Note(step=step, text=f"{len(events)}"))
+    return events
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_run_reads_the_same_from_either_end(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, *random_history(seed))
+    assert list(read_from_end(path, lambda: [b"{"]))[::-1] == read(path)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_an_event_is_void_where_a_later_resume_began_before_it(seed: int) -> None:
+    events = random_history(seed)
+    resumes = [(n, e.resumed_from) for n, e in enumerate(events) if isinstance(e, Started) and n]
+    valid = [
+        event
+        for n, event in enumerate(events)
+        if all(event.step <= (start or 0) and not isinstance(event, Done) for later, start in resumes if later > n)
+    ]
+    assert current(events) == valid == list(current_from_end(reversed(events)))[::-1]

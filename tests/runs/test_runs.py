@@ -18,21 +18,11 @@ import pytest
 
 from contrastcli import files
 from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.runs import event_file, status
 from contrastcli.runs import process as control
-from contrastcli.runs import status
 from contrastcli.runs.directory import Run, compare, create, find, list_runs, prune, remove, runs_dir
-from contrastcli.runs.events import (
-    Angles,
-    AnyEvent,
-    Done,
-    Evaluated,
-    EventWriter,
-    Note,
-    Progress,
-    Started,
-    Step,
-    decode,
-)
+from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
 from contrastcli.runs.process import launch, request_stop, stop_requested, wait, writing
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.settings import config as configs
@@ -78,7 +68,7 @@ def evaluated(step: int, spearman: float, best: bool) -> Evaluated:
     return Evaluated(step=step, spearman=spearman, alignment=0.2, uniformity=-2.0, pairs=10, best=best)
 
 
-def say(run: Run, *events: AnyEvent) -> None:
+def say(run: Run, *events: Event) -> None:
     writer = EventWriter(run.events_path)
     for event in events:
         writer(event)
@@ -376,21 +366,21 @@ def test_the_best_of_steps_that_a_resume_made_void_does_not_count(run: Run) -> N
 def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events: list[AnyEvent] = [started(ELSEWHERE), evaluated(0, 0.5, False)]
+    events: list[Event] = [started(ELSEWHERE), evaluated(0, 0.5, False)]
     for step in range(1, 2000):
         events.append(evaluated(step, step / 2000, step <= 50) if step % 50 == 0 else step_at(step, 1.0 / step))
     say(run, *events)
-    monkeypatch.setattr(status, "_BLOCK", 777)  # so that lines are cut by the ends of blocks
+    monkeypatch.setattr(event_file, "_BLOCK", 777)  # so that lines are cut by the ends of blocks
     decoded: list[bytes] = []
-    monkeypatch.setattr(status, "decode", lambda line: decoded.append(line) or decode(line))
+    monkeypatch.setattr(event_file, "decode", lambda line: decoded.append(line) or decode(line))
     found = status.digest(run.events_path)
+    assert len(decoded) < 100, "only what is needed is decoded"
     everything = run.events()
     assert found.last == everything[-1]
     assert found.started == everything[0]
     assert found.step == [e for e in everything if isinstance(e, Step)][-1]
     assert found.evaluated == [e for e in everything if isinstance(e, Evaluated)][-1]
     assert found.best == [e for e in everything if isinstance(e, Evaluated) and e.best][-1]
-    assert len(decoded) < 100, "only what is needed is decoded"
 
 
 @pytest.mark.parametrize("end", ['{"event":"note","step":20,"te', '{"event":"note","step":20,"text":"no newline yet"}'])

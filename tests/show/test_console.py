@@ -11,23 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contrastcli.runs.events import (
-    Angles,
-    AnyEvent,
-    Done,
-    Evaluated,
-    EventWriter,
-    Note,
-    Progress,
-    Saved,
-    Started,
-    Step,
-    encode,
-    follow,
-)
+from contrastcli.runs.event_file import EventWriter, follow
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, encode
+from contrastcli.runs.text import duration
 from contrastcli.show import console as consoles
 from contrastcli.show.console import Bars, Console, Forgiving, Json, Lines, console
-from contrastcli.show.format import duration
 
 STARTED = Started(
     step=0,
@@ -55,7 +43,7 @@ STEP = Step(
 )
 ANGLES = Angles(step=120, positive=31.2, negative=71.0, hardest=52.34, satisfied=0.81)
 EVALUATED = Evaluated(step=125, spearman=0.71394, alignment=0.21, uniformity=-2.31, pairs=1500, best=True)
-RUN: list[AnyEvent] = [
+RUN: list[Event] = [
     STARTED,
     Progress(step=0, what="tokenising", done=12000, total=50000),
     Evaluated(step=0, spearman=0.5, alignment=0.3, uniformity=None, pairs=1500),
@@ -93,7 +81,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def show(events: Iterable[AnyEvent], shown: Console) -> None:
+def show(events: Iterable[Event], shown: Console) -> None:
     for event in events:
         shown(event, encode(event))
 
@@ -104,7 +92,7 @@ def last_bar(terminal: io.StringIO) -> str:
     return text.rstrip("\n").rpartition("\n")[2].rpartition("\r")[2]
 
 
-def narrated(events: Iterable[AnyEvent], encoding: str = "utf-8") -> list[str]:
+def narrated(events: Iterable[Event], encoding: str = "utf-8") -> list[str]:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     show(events, Lines(stream))
     stream.seek(0)
@@ -213,7 +201,7 @@ def test_a_narrow_terminal_keeps_the_step_and_the_loss(monkeypatch: pytest.Monke
     [Progress(step=0, what="tokenising", done=2, total=2), msgspec.structs.replace(STEP, step=1)],
     ids=["done", "training goes on"],
 )
-def test_work_that_is_over_leaves_the_terminal(monkeypatch: pytest.MonkeyPatch, after: AnyEvent) -> None:
+def test_work_that_is_over_leaves_the_terminal(monkeypatch: pytest.MonkeyPatch, after: Event) -> None:
     monkeypatch.setenv("TERM", "xterm")
     terminal = Tty()
     shown = Bars(terminal)

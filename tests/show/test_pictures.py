@@ -9,7 +9,7 @@ import pytest
 
 from contrastcli.evaluation.projection import pca
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, AnyEvent, Evaluated, Started, Step
+from contrastcli.runs.events import Angles, Evaluated, Event, Started, Step
 from contrastcli.show.pictures import Picture, of_models, of_runs, of_sentences, training_seconds
 from support.tiny import told
 
@@ -48,7 +48,7 @@ def drawn(found: list[Picture], name: str) -> dict[str, tuple[tuple[float, ...],
     return {series.name: (series.x, series.y) for series in picture.series}
 
 
-RUNS: dict[str, list[AnyEvent]] = {
+RUNS: dict[str, list[Event]] = {
     "one": [started(), evaluated(0, 0.5, -1.0), angles(1, 30, 80), angles(10, 40, None), evaluated(10, 0.25, -2.0)],
     "two": [started(), angles(1, None, 70), evaluated(5, None, None)],
 }
@@ -80,9 +80,9 @@ def test_a_histogram_is_the_share_of_all_pairs_of_the_last_ten_batches() -> None
 
 
 def test_training_time_leaves_out_evaluation_and_what_came_before_a_resume() -> None:
-    whole: list[AnyEvent] = [started(), step(1, 64.0), evaluated(1, 0.1, -1), step(11, 128.0)]
+    whole: list[Event] = [started(), step(1, 64.0), evaluated(1, 0.1, -1), step(11, 128.0)]
     assert training_seconds(whole) == pytest.approx(1 * 2 + 10 * 1)
-    resumed: list[AnyEvent] = [started(), step(10, 128.0), started(resumed_from=10), step(11, 64.0), step(13, None)]
+    resumed: list[Event] = [started(), step(10, 128.0), started(resumed_from=10), step(11, 64.0), step(13, None)]
     assert training_seconds(resumed) == pytest.approx(10 + 2)
 
 

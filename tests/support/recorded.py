@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from contrastcli.runs import directory as runs
 from contrastcli.runs import status
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import (
     HISTOGRAM_BINS,
     Angles,
-    AnyEvent,
     Done,
     Evaluated,
-    EventWriter,
+    Event,
     Note,
     Progress,
     Saved,
@@ -66,7 +66,7 @@ def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) ->
     return run
 
 
-def append(run: Run, *events: AnyEvent) -> None:
+def append(run: Run, *events: Event) -> None:
     """Add events to a run."""
     with open(run.events_path, "ab") as file:
         file.writelines(map(encode, events))
@@ -82,7 +82,7 @@ def end(run: Run, score: float, status: str = "finished", code: int = 0, message
     events.close()
 
 
-def training(first: int, last: int) -> Iterator[AnyEvent]:
+def training(first: int, last: int) -> Iterator[Event]:
     """The events of training between two steps, both included: the loss falls, more and more slowly."""
     for step in range(first, last + 1):
         if step == 1 or step % _LOGGED == 0:
@@ -144,7 +144,7 @@ def evaluated(step: int, *, best: bool) -> Evaluated:
     )
 
 
-def _events(kind: Kind, run: Run, writer: Writer) -> Iterator[AnyEvent]:
+def _events(kind: Kind, run: Run, writer: Writer) -> Iterator[Event]:
     """Every event of a run of that kind."""
     if kind == "starting":
         return

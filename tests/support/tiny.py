@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import AnyEvent, Done, Step
+from contrastcli.runs.events import Done, Event, Step
 from contrastcli.settings.config import Config
 from support.settings import config, dotted
 
@@ -155,25 +155,25 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-E = TypeVar("E", bound=AnyEvent)
+E = TypeVar("E", bound=Event)
 
 
 def told(run: Run, kind: type[E]) -> list[E]:
     return [event for event in run.events() if isinstance(event, kind)]
 
 
-def train(run: Run, watch: Callable[[AnyEvent], object] = lambda event: None) -> Done:
+def train(run: Run, watch: Callable[[Event], object] = lambda event: None) -> Done:
     """Train or resume a run in this process; `watch` gets each event once it is written."""
     from contrastcli.training import process
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
-    def deliver(event: AnyEvent, line: bytes) -> None:
+    def deliver(event: Event, line: bytes) -> None:
         watch(event)
 
     return process.train(run, make_plan(run.config()), deliver, world())
 
 
-def on_step(number: int, act: Callable[[], object]) -> Callable[[AnyEvent], object]:
+def on_step(number: int, act: Callable[[], object]) -> Callable[[Event], object]:
     """A watcher that acts as soon as that step is logged."""
     return lambda event: act() if isinstance(event, Step) and event.step == number else None

@@ -35,7 +35,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     """The peak of a few logged steps above the loaded model, in kB."""
     import torch
 
-    from contrastcli.runs.events import AnyEvent, Step
+    from contrastcli.runs.events import Event, Step
     from contrastcli.settings import config
     from contrastcli.training.distributed import World
     from contrastcli.training.plan import make_plan
@@ -55,7 +55,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     }
     peaks = []
 
-    def note_peak(event: AnyEvent) -> None:
+    def note_peak(event: Event) -> None:
         if isinstance(event, Step):
             peaks.append(memory_kb("VmHWM"))
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.events import AnyEvent, Saved, Started, Step
+from contrastcli.runs.events import Event, Saved, Started, Step
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
 from contrastcli.training.views import Perturber, delete, repeat, reverse, shuffle
@@ -200,7 +200,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
     )
     train(undisturbed)
 
-    def kill(event: AnyEvent) -> None:
+    def kill(event: Event) -> None:
         if isinstance(event, Step) and event.step == step + 1:
             raise Killed
 

@@ -20,7 +20,7 @@ from contrastcli.files import flush_tree
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import AnyEvent, Done, Started, Step, decode
+from contrastcli.runs.events import Done, Event, Started, Step, decode
 from contrastcli.training import checkpoint
 from support import train_runs
 from support.resuming import Killed, assert_same, state, story
@@ -71,7 +71,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
     undisturbed, killed = (tiny.run(tmp_path / name, objective, form, **settings) for name in ("whole", "killed"))
     train(undisturbed)
 
-    def kill(event: AnyEvent) -> None:
+    def kill(event: Event) -> None:
         if isinstance(event, Step) and event.step == step + 1:
             raise Killed
 

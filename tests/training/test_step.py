@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from contrastcli.errors import RunError
-from contrastcli.runs.events import AnyEvent, Note
+from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.catalogue import Spec
 from contrastcli.training.batch import Batch
@@ -181,7 +181,7 @@ def update(trainer: Trainer) -> tuple[Outcome, dict[str, Tensor]]:
 
 
 def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(tiny: Tiny, tmp_path: Path) -> None:
-    told: list[AnyEvent] = []
+    told: list[Event] = []
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
     trainer.emit, trainer.stepper.token_budget = told.append, 800
     Small(trainer, 50)

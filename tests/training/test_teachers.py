@@ -14,7 +14,7 @@ from contrastcli.errors import DataError, UsageError
 from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.runs.events import AnyEvent, Done, Progress, Step
+from contrastcli.runs.events import Done, Event, Progress, Step
 from contrastcli.settings import catalogue
 from contrastcli.settings.catalogue import RankCSE
 from contrastcli.training.distributed import World
@@ -159,7 +159,7 @@ def test_each_distinct_sentence_is_encoded_once_for_all_runs(
         return original(self, texts, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SentenceEncoder, "blocks", blocks)
-    said: list[AnyEvent] = []
+    said: list[Event] = []
     for epochs in (1, 3):
         config = tiny.config("rankcse", "pairs", objective__teachers=str(stranger), train__epochs=epochs)
         plan = make_plan(config)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from contrastcli.data.sources import load_scored
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, AnyEvent, Done, Evaluated, Note, Saved, Started, Step
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Saved, Started, Step
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
 from support.tiny import Tiny, told, train
@@ -201,7 +201,7 @@ def test_training_stops_when_patience_ends_and_keeps_its_last_state(
 def test_an_early_stop_that_a_kill_cut_short_takes_no_further_step(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
-    def killed(event: AnyEvent) -> None:
+    def killed(event: Event) -> None:
         if isinstance(event, Note) and "stopped early" in event.text:
             raise SystemExit
 

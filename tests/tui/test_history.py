@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from contrastcli.runs import status
-from contrastcli.runs.events import AnyEvent, Done, Note, Progress, Started, encode, read
+from contrastcli.runs.event_file import read
+from contrastcli.runs.events import Done, Event, Note, Progress, Started, decode, encode
 from contrastcli.runs.status import Writer
 from contrastcli.tui import feed
 from contrastcli.tui.feed import Feed
@@ -37,7 +38,7 @@ def noise(count: int) -> list[float | None]:
     return [draw.randrange(1000) / 8 for _ in range(count)]
 
 
-def taken(*events: AnyEvent) -> History:
+def taken(*events: Event) -> History:
     history = History()
     for event in events:
         history.take(event)
@@ -119,8 +120,8 @@ def test_a_resume_makes_void_what_lies_beyond_it() -> None:
     before = [started(ME), evaluated(0, best=False), *training(1, 300)]
     after = [started(ME, resumed_from=200), *training(201, 260)]
     resumed, straight = taken(*before, *after), taken(*before[:2], *training(1, 200), *training(201, 260))
-    for name in ("loss", "pace", "angles", "dev"):
-        one, other = getattr(resumed, name), getattr(straight, name)
+    assert resumed.tables.keys() == straight.tables.keys() == {"step", "angles", "evaluated"}
+    for one, other in zip(resumed.tables.values(), straight.tables.values(), strict=True):
         assert one.steps == other.steps
         assert {k: list(c.values) for k, c in one.columns.items()} == {
             k: list(c.values) for k, c in other.columns.items()
@@ -143,10 +144,9 @@ def test_a_status_from_the_history_is_that_from_the_file(tmp_path: Path) -> None
         assert status.judge(known, run.events_path, run.alive_path, run.config_path) == run.status()
 
 
-def _all(path: Path) -> Iterator[AnyEvent]:
+def _all(path: Path) -> Iterator[Event]:
     """Every event of a file, void or not."""
-    kinds = msgspec.json.Decoder(AnyEvent)
-    return (kinds.decode(line) for line in path.read_bytes().splitlines())
+    return (event for line in path.read_bytes().splitlines() if (event := decode(line)))
 
 
 def test_histograms_cover_the_whole_run_and_stay_few() -> None:
@@ -215,7 +215,7 @@ def test_a_feed_takes_in_what_is_there_and_what_comes(tmp_path: Path) -> None:
 
     history = asyncio.run(more())
     steps = [event for event in read(run.events_path) if type(event).__name__ == "Step"]
-    assert list(history.loss.steps) == [event.step for event in steps]
+    assert list(history.tables["step"].steps) == [event.step for event in steps]
 
 
 async def _so(condition: Callable[[], object]) -> None:
@@ -250,7 +250,7 @@ def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     followed, shown = fed(run.events_path, "step 600")
     window = shown[0]
     assert window.started == whole.started and window.begin > 300, "what it is, and no more than its end"
-    assert window.last_step == 600 and window.loss.steps[0] >= window.begin
+    assert window.last_step == 600 and window.tables["step"].steps[0] >= window.begin
     assert window is not followed.history
-    assert followed.history.loss.steps == whole.loss.steps and followed.history.begin == 0
+    assert followed.history.tables["step"].steps == whole.tables["step"].steps and followed.history.begin == 0
     assert list(followed.history.log) == list(whole.log)

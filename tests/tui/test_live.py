@@ -39,7 +39,7 @@ SAID: dict[Kind, tuple[str, ...]] = {
     "diverged": ("▲ diverged", "not a finite number at step 350", "lower --lr", "r resumes"),
     "failed": ("✖ failed", "MemoryError: no further word", "contrast --debug train", "r resumes"),
     "killed": ("✖ killed", "was killed. r resumes", "train.log ends with:", "Traceback (most recent call last):"),
-    "silent": ("◍ silent", "no sign of life", "or its disk or host be away"),
+    "silent": ("◍ silent", "no sign of life", "or its disk or host is unreachable"),
 }
 
 

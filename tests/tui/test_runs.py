@@ -17,7 +17,7 @@ from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.children import Finished
 from contrastcli.tui.runs import listing, screen
 from contrastcli.tui.runs.listing import COLUMNS, Listing, matching, ordered
-from contrastcli.tui.runs.overlay import METRICS, described, labels
+from contrastcli.tui.runs.overlay import described, labels, metrics
 from contrastcli.tui.runs.screen import RunsScreen
 from contrastcli.tui.runs.table import RunsTable
 from support.recorded import append, evaluated, recorded, stepped
@@ -119,13 +119,13 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
 
 def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        for metric in [*list(METRICS)[1:], "dev", "loss"]:
+        for metric in [*list(metrics())[1:], "spearman", "uniformity"]:
             await pilot.press("m")
-            title = METRICS[metric].title
+            title = metrics()[metric].title
             await until(pilot, lambda title=title: f"─ {title} ─" in screen_text(pilot.app))
 
     opened(ContrastApp(place), body)
-    assert state.load().metric == "loss"
+    assert state.load().metric == "uniformity"
 
 
 def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:

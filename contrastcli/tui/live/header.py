@@ -11,8 +11,7 @@ from textual.widgets import Static
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated
 from contrastcli.runs.status import State, Status, judge
-from contrastcli.show.console import printable
-from contrastcli.show.format import duration
+from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import SHARE_WORDS, View
 

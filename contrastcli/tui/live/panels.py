@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles
+from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Step
 from contrastcli.show.chart import Cells, Chart, Line, Mark, number, staircase
 from contrastcli.tui.history import History, Table
 from contrastcli.tui.widgets import HARDEST, NEGATIVE, POSITIVE, ChartView
@@ -46,15 +46,16 @@ class View:
 
 def loss(history: History, view: View, columns: int) -> Chart:
     """Loss and its parts."""
-    names = ["loss", *(name for name in history.loss.columns if name != "loss")]
-    lines = _lines(history.loss, names, view.steps(history), columns)
+    table = history.tables["step"]
+    names = [name for name in table.columns if name not in Step.rates]
+    lines = _lines(table, names, view.steps(history), columns)
     return Chart(lines, x_label="step", x_range=view.steps(history), log=view.log)
 
 
 def angles(history: History, view: View, columns: int) -> Chart:
     """Mean positive, mean negative and hardest negative angle."""
     inks = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST}
-    lines = _lines(history.angles, list(inks), view.steps(history), columns, list(inks.values()))
+    lines = _lines(history.tables["angles"], list(inks), view.steps(history), columns, list(inks.values()))
     return Chart(lines, x_label="step", x_range=view.steps(history))
 
 
@@ -74,16 +75,16 @@ def histogram(history: History, view: View, columns: int) -> Chart:
 def dev(history: History, view: View, columns: int) -> Chart:
     """The dev score × 100 with the best marked."""
     steps = view.steps(history)
-    x, y = history.dev.line("spearman", steps, columns)
+    x, y = history.tables["evaluated"].line("spearman", steps, columns)
     best = max((e for e in history.bests if e.step <= steps[1]), key=lambda e: e.step, default=None)
     marks = () if best is None or best.spearman is None else (Mark(best.step, 100 * best.spearman, "◆", POSITIVE),)
-    return Chart((Line("", x, [100 * value for value in y]),), marks, x_label="step", x_range=steps)
+    return Chart((Line("", x, y),), marks, x_label="step", x_range=steps)
 
 
 def plane(history: History, view: View, columns: int) -> Chart:
     """Alignment against uniformity, as the path from the start to now."""
     steps = (0.0, view.steps(history)[1])
-    (_, x), (_, y) = (history.dev.line(name, steps, columns) for name in ("uniformity", "alignment"))
+    (_, x), (_, y) = (history.tables["evaluated"].line(name, steps, columns) for name in ("uniformity", "alignment"))
     points = [(u, a) for u, a in zip(x, y, strict=True) if math.isfinite(u) and math.isfinite(a)]
     if not points:
         return Chart()
@@ -109,23 +110,23 @@ def _lines(
 
 
 class Panel(ChartView, can_focus=True):
-    """A chart of a history. `of` names the table that it shows, so that it is drawn anew only when that has changed."""
+    """A chart of a history: it is drawn again only when the table that it shows has changed, or the view."""
 
     def __init__(
         self,
         id: str,
         title: str,
         waiting: str,
-        of: Callable[[History], Table],
+        table: str,
         make: Callable[[History, View, int], Chart],
     ) -> None:
         super().__init__(title, waiting, id=id)
-        self._of, self._make = of, make
+        self._table, self._make = table, make
         self._shown: object = None
 
     def look(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
-        new = (id(history), self._of(history).changes, history.last_step, view, self.size.width)
+        new = (id(history), history.tables[self._table].changes, history.last_step, view, self.size.width)
         if new == self._shown:
             return False
         self._shown = new
@@ -147,10 +148,10 @@ def facts(history: History, view: View) -> list[tuple[str, str, str]]:
 
     memory = step.memory_mb if step else None
     return [
-        row("learning rate", history.pace, "lr", number),
-        row("gradient norm", history.pace, "grad_norm", number),
-        row("satisfied", history.angles, "satisfied", lambda value: f"{100 * value:.0f} %"),
-        row("sentences/s", history.pace, "sentences_per_s", lambda value: f"{value:,.0f}"),
+        row("learning rate", history.tables["step"], "lr", number),
+        row("gradient norm", history.tables["step"], "grad_norm", number),
+        row("satisfied", history.tables["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
+        row("sentences/s", history.tables["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
         ("epoch", f"{end / max(1, started.steps_per_epoch):.2f}", ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
@@ -252,27 +253,33 @@ def _wrapped(line: str, width: int) -> list[str]:
 def all_panels() -> list[Panel | Numbers | Log]:
     """The panels of the screen, in their order, each with the words that stand there until there is something."""
     return [
-        Panel("loss", "Loss", "the loss and its parts, from the first logged step on", lambda h: h.loss, loss),
+        Panel("loss", "Loss", "the loss and its parts, from the first logged step on", "step", loss),
         Panel(
             "angles",
             "Angles, degrees",
             "positives, negatives and the hardest negatives, from the first logged step on",
-            lambda h: h.angles,
+            "angles",
             angles,
         ),
         Panel(
             "histogram",
             "% of pairs by angle",
             "how the angles of a batch lie, from the first logged step on",
-            lambda h: h.angles,
+            "angles",
             histogram,
         ),
-        Panel("dev", "Dev score, Spearman × 100", "the dev score, at each evaluation", lambda h: h.dev, dev),
+        Panel(
+            "dev",
+            "Dev score, Spearman × 100",
+            "the dev score, at each evaluation",
+            "evaluated",
+            dev,
+        ),
         Panel(
             "plane",
             "Alignment, uniformity",
             "a path from the start ○ to now ●, a point at each evaluation; lower left is better",
-            lambda h: h.dev,
+            "evaluated",
             plane,
         ),
         Numbers("numbers", "Numbers", "rates, memory and device, as soon as training begins"),

@@ -12,7 +12,8 @@ from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
-from contrastcli.show.format import MISSING, duration, score, size
+from contrastcli.runs.text import MISSING, duration, score
+from contrastcli.show.format import size
 from contrastcli.tui.live.header import SHAPES
 
 BROKEN = "▣ broken"

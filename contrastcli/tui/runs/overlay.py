@@ -16,13 +16,15 @@ from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
 from contrastcli.runs import methods as groups
 from contrastcli.runs.directory import Comparison, Run
+from contrastcli.runs.events import Event
+from contrastcli.runs.text import fixed
 from contrastcli.settings.setting import Value
 from contrastcli.show.chart import Chart, Line
 from contrastcli.show.comparison import side_by_side
-from contrastcli.show.format import fixed, table
+from contrastcli.show.format import table
 from contrastcli.show.runs import run_details
 from contrastcli.tui.feed import Feed
-from contrastcli.tui.history import History, Points, Table
+from contrastcli.tui.history import History, Points
 from contrastcli.tui.runs.listing import shortened
 from contrastcli.tui.widgets import INKS, ChartView
 
@@ -37,28 +39,24 @@ DRAW_EVERY = 0.25
 
 @dataclass(frozen=True)
 class Metric:
-    """What is overlaid: its words, and where a history has it."""
+    """What is overlaid: a number that events report over the steps."""
 
     title: str
     table: str
     column: str
-    scale: float = 1.0
 
     def points(self, history: History, columns: int) -> Points:
         """Steps and values of a run, as a line for so many columns of a picture."""
-        table: Table = getattr(history, self.table)
-        x, y = table.line(self.column, (0.0, math.inf), columns)
-        return x, [self.scale * value for value in y]
+        return history.tables[self.table].line(self.column, (0.0, math.inf), columns)
 
 
-METRICS = {
-    "dev": Metric("dev score, Spearman × 100", "dev", "spearman", 100.0),
-    "loss": Metric("loss", "loss", "loss"),
-    "positive": Metric("mean positive angle, degrees", "angles", "positive"),
-    "negative": Metric("mean negative angle, degrees", "angles", "negative"),
-    "hardest": Metric("hardest negative angle, degrees", "angles", "hardest"),
-    "uniformity": Metric("uniformity, lower is better", "dev", "uniformity"),
-}
+def metrics() -> dict[str, Metric]:
+    """Everything that may be overlaid, by name: the numbers that events have titles for."""
+    return {
+        column: Metric(title, event.kind(), column)
+        for event in Event.__subclasses__()
+        for column, title in event.titles.items()
+    }
 
 
 class Overlay(Container):
@@ -133,7 +131,7 @@ class Overlay(Container):
         if not self._changed or not self.screen.is_current:
             return
         self._changed = False
-        metric = METRICS[self._metric]
+        metric = metrics()[self._metric]
         view.border_title = metric.title + (f", {INKS} of {len(self._shown)} runs" if len(self._shown) > INKS else "")
         names = labels([run.name for run in self._feeds], view.size.width)
         columns = 2 * max(1, view.size.width)

@@ -21,7 +21,7 @@ from contrastcli.tui.dialogs import Choice, Question
 from contrastcli.tui.live.header import RESUMABLE
 from contrastcli.tui.prompt import Prompt
 from contrastcli.tui.runs.listing import NEWEST, ORDERS, Entry, Listing, matching, ordered
-from contrastcli.tui.runs.overlay import LETTERS, METRICS, Overlay
+from contrastcli.tui.runs.overlay import LETTERS, Overlay, metrics
 from contrastcli.tui.runs.table import RunsTable
 from contrastcli.tui.screen import ModeScreen
 
@@ -109,7 +109,7 @@ class RunsScreen(ModeScreen):
     @property
     def _metric(self) -> str:
         remembered = self.contrast.remembered.metric
-        return remembered if remembered in METRICS else next(iter(METRICS))
+        return remembered if remembered in metrics() else next(iter(metrics()))
 
     @property
     def _order(self) -> str:
@@ -199,7 +199,7 @@ class RunsScreen(ModeScreen):
 
     def action_metric(self) -> None:
         """Draw the next curve."""
-        names = list(METRICS)
+        names = list(metrics())
         self.contrast.remembered.metric = names[(names.index(self._metric) + 1) % len(names)]
         self._overlay.show_metric(self._metric)
 
