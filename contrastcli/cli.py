@@ -508,10 +508,11 @@ def help_(ctx: click.Context, words: Sequence[str]) -> None:
     """
     from contrastcli.commands import help as topics
 
+    width = ctx.make_formatter().width
     if not words:
-        _print(topics.overview(ctx.make_formatter()))
+        _print(topics.overview(width))
     elif len(words) == 1 and words[0] in topics.topics():
-        _print(topics.topic(words[0], ctx.make_formatter(), {"screens": _screens}))
+        _print(topics.topic(words[0], width, {"screens": _screens}))
     else:
         _print(topics.command(words, ctx.find_root()))
 

@@ -198,6 +198,8 @@ def after(*words: str) -> set[str]:
         ("config", "path"),
         ("help",),
         ("help", "data"),
+        ("help", "objectives"),
+        ("help", "presets"),
         ("help", "runs"),
         ("help", "settings"),
         ("help", "train"),

@@ -6,16 +6,19 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import get_args
 
 import click
 
 import contrastcli
 from contrastcli.data import convert, formats, roles
+from contrastcli.data.examples import FORMS
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.setting import Setting, Value, spell
+from contrastcli.show import settings
 
 Rows = Sequence[tuple[str, str]]
 """A term and what is said of it, a row each."""
@@ -35,21 +38,17 @@ def topics() -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8").partition("\n")[0] for path in sorted(FOLDER.glob("*.txt"))}
 
 
-def overview(formatter: click.HelpFormatter) -> str:
+def overview(width: int) -> str:
     """Every topic with its line."""
-    formatter.write_dl(list(topics().items()))
-    formatter.write("\n")
-    formatter.write_text("contrast help TOPIC shows one of these, contrast help COMMAND the options of a command.")
-    return formatter.getvalue()
+    last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
+    return f"{_table(list(topics().items()), width)}\n\n{_wrapped(last, width)}"
 
 
-def topic(name: str, formatter: click.HelpFormatter, more: Facts) -> str:
-    """A topic as text, as wide as the formatter; `more` are facts that only the caller has."""
+def topic(name: str, width: int, more: Facts) -> str:
+    """A topic as text of that width; `more` are facts that only the caller has."""
     facts = {**FACTS, **more}
-    for paragraph in (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip().split("\n\n"):
-        alone = re.fullmatch(r"\{(\w+)\}", paragraph)
-        _write(facts[alone[1]]() if alone else _filled(paragraph, facts), formatter)
-    return formatter.getvalue().rstrip()
+    paragraphs = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip().split("\n\n")
+    return "\n\n".join(_shown(paragraph, facts, width) for paragraph in paragraphs)
 
 
 def command(words: Sequence[str], ctx: click.Context) -> str:
@@ -63,25 +62,41 @@ def command(words: Sequence[str], ctx: click.Context) -> str:
     return ctx.get_help()
 
 
-def _filled(paragraph: str, facts: Facts) -> str:
-    return re.sub(r"\{(\w+)\}", lambda match: str(facts[match[1]]()), paragraph)
+def _shown(paragraph: str, facts: Facts, width: int) -> str:
+    """A paragraph or table with the facts in it."""
+    alone = re.fullmatch(r"\{(\w+)\}", paragraph)
+    fact = facts[alone[1]]() if alone else re.sub(r"\{(\w+)\}", lambda match: str(facts[match[1]]()), paragraph)
+    if isinstance(fact, str):
+        return "\n\n".join(_laid_out(part, width) for part in fact.split("\n\n"))
+    return _table(fact, width)
 
 
-def _write(fact: str | Rows, formatter: click.HelpFormatter) -> None:
-    """Two columns for rows and for lines with two spaces in them; other lines are wrapped unless they are indented."""
-    if not isinstance(fact, str):
-        formatter.write_dl(fact, col_max=34)
-        formatter.write("\n")
-        return
-    for paragraph in fact.split("\n\n"):
-        rows = [(match[1], match[2] or "") for match in map(_ROW.fullmatch, paragraph.splitlines()) if match]
-        if any(text for _, text in rows):
-            _write(rows, formatter)
-        elif paragraph.startswith(" "):
-            formatter.write(f"{paragraph}\n\n")
-        else:
-            formatter.write_text(paragraph)
-            formatter.write("\n")
+def _laid_out(paragraph: str, width: int) -> str:
+    """Lines with two spaces in them as a table, other lines wrapped unless they are indented."""
+    rows = [(match[1], match[2] or "") for match in map(_ROW.fullmatch, paragraph.splitlines()) if match]
+    if any(text for _, text in rows):
+        return _table(rows, width)
+    return paragraph if paragraph.startswith(" ") else _wrapped(paragraph, width)
+
+
+def _table(rows: Rows, width: int) -> str:
+    """Two columns, the second wrapped; terms longer than half a line have a line of their own."""
+    short = [len(term) for term, _ in rows if len(term) <= width // 2]
+    column = max(short, default=2) + 2
+    return "\n".join(_row(term, text, column, width) for term, text in rows)
+
+
+def _row(term: str, text: str, column: int, width: int) -> str:
+    if text and len(term) < column:
+        return _wrapped(text, width, term.ljust(column), " " * column)
+    return "\n".join(filter(None, [term, _wrapped(text, width, " " * column, " " * column)]))
+
+
+def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:
+    """Lines between words; names with hyphens stay whole."""
+    return fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _columns() -> Rows:
@@ -102,6 +117,10 @@ def _forms() -> Rows:
 
 def _listed(named: Iterable[tuple[str, Sequence[str]]]) -> Rows:
     return [(name, ", ".join(words)) for name, words in named if words]
+
+
+def _presets(names: Iterable[str]) -> Rows:
+    return [(name, presets.find(name).about.what) for name in names]
 
 
 def _run_directory() -> str:
@@ -131,12 +150,16 @@ FACTS: Facts = {
     "formats": lambda: list(formats.FORMATS.items()),
     "forms": _forms,
     "labels": lambda: ", ".join(roles.LABELS),
+    "measured": lambda: catalogue.MEASURED,
+    "needs": lambda: "; ".join(FORMS.values()),
+    "objectives": settings.objectives,
     "poolings": lambda: list(sections.POOLINGS.items()),
+    "presets": lambda: _presets(presets.names()),
     "python": lambda: inspect.cleandoc(contrastcli.__doc__ or ""),
     "resumable": lambda: ", ".join(sorted(key for key, s in sections.all_settings().items() if s.resumable)),
     "run_directory": _run_directory,
     "settings": _settings,
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
-    "sweep_presets": lambda: [(name, presets.find(name).about.what) for name in presets.sweep_names()],
+    "sweep_presets": lambda: _presets(presets.sweep_names()),
 }

@@ -112,14 +112,18 @@ def _memory(preset: Preset) -> Iterator[str]:
             yield f"with train.token_budget = {_SMALL_BUDGET} and one more forward pass: {small.total} GB"
 
 
-def objectives_table() -> str:
-    """The built-in objectives as the README has them, in Markdown: made from the catalogue and from the presets."""
-    lines = ["| name | needs | settings | paper | published | measured |", "|---|---|---|---|---|---|"]
-    for spec in catalogue.BUILT_IN:
-        measured = "{:.1f} → {:.1f}".format(*spec.measured) if spec.measured else MISSING
-        cells = (f"`{spec.name}`", _needs(spec), _defaults(spec), spec.paper, _published_score(spec), measured)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+def objectives() -> list[tuple[str, str]]:
+    """Every objective by name: its paper, the rows that it needs, its settings, and its scores."""
+    return [(spec.name, ". ".join(_objective(spec))) for spec in catalogue.every()]
+
+
+def _objective(spec: catalogue.Spec) -> Iterator[str]:
+    yield spec.paper
+    yield f"Rows: {_needs(spec)}"
+    yield f"Settings: {_defaults(spec)}"
+    yield f"Published: {_published_score(spec)}"
+    if spec.measured:
+        yield "Measured: {:.1f} → {:.1f}".format(*spec.measured)
 
 
 def _needs(spec: catalogue.Spec) -> str:
@@ -133,7 +137,7 @@ def _defaults(spec: catalogue.Spec) -> str:
     units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
     defaults = spec.settings.defaults({})
     words = (f"{name} {value_text(defaults[name])}{units.get(name, '')}" for name in spec.describe())
-    return ", ".join(words) or MISSING
+    return ", ".join(words) or "none"
 
 
 def _published_score(spec: catalogue.Spec) -> str:
@@ -144,5 +148,5 @@ def _published_score(spec: catalogue.Spec) -> str:
         scores = [row.average for row in exact if row.average and row.mark == exact[0].mark]
         if scores:
             score = next((score for score in scores if score.deviation), scores[0])
-            return f"{score} ({exact[0].mark}, `{preset.name}`)"
-    return MISSING
+            return f"{score} ({exact[0].mark}, {preset.name})"
+    return "none"

@@ -1,0 +1,44 @@
+"""The list of objectives is what the catalogue and the presets say."""
+
+import re
+
+import pytest
+
+from contrastcli.settings import catalogue, presets, published
+from contrastcli.show import settings
+
+
+def test_every_built_in_objective_is_listed_with_its_paper() -> None:
+    shown = dict(settings.objectives())
+    assert list(shown) == [spec.name for spec in catalogue.BUILT_IN]
+    assert all(shown[spec.name].startswith(f"{spec.paper}. ") for spec in catalogue.BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("name", "needs", "setting", "published"),
+    [
+        ("simace", "sentences, triplets or pairs", "margin 10 (degrees)", "78.20 (one seed, simace-bert-base)"),
+        ("met", "sentences or pairs", "margin 0.45 (distance)", "78.38 (mean of seeds, met-bert-base)"),
+        ("pairsupcon", "labelled pairs", "hard_negatives importance", "80.80 (one seed, pairsupcon-base)"),
+        ("softmax", "labelled pairs with neutral", "none", "74.89 (one seed, sbert-nli)"),
+    ],
+)
+def test_an_objective_says_what_it_needs_takes_and_scored(name: str, needs: str, setting: str, published: str) -> None:
+    shown = dict(settings.objectives())[name]
+    assert f"Rows: {needs}. Settings: " in shown
+    assert re.search(rf"Settings: (.*, )?{re.escape(setting)}(, .*)?\. Published: {re.escape(published)}", shown)
+
+
+def test_a_published_score_is_that_of_a_preset_with_the_objective() -> None:
+    for name, shown in settings.objectives():
+        if scored := re.search(r"Published: (\S+(?: ± \S+)?) \(.*?, ([\w-]+)\)", shown):
+            chosen = presets.find(scored[2]).config
+            assert chosen.spec.name == name
+            assert scored[1] in [str(row.average) for row in published.exact(chosen)]
+
+
+def test_measured_scores_are_shown_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = catalogue.Spec("new", catalogue.Softmax, ("pairs",), "a:b", "Someone", measured=(56.13, 70.79))
+    monkeypatch.setattr(catalogue, "BUILT_IN", (spec,))
+    shown = "Someone. Rows: pairs. Settings: none. Published: none. Measured: 56.1 → 70.8"
+    assert settings.objectives() == [("new", shown)]
