@@ -393,5 +393,5 @@ def _load(entry: EntryPoint) -> Spec:
         what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
         raise UsageError(what, "mend or uninstall the package that brings it") from error
     if not isinstance(spec, Spec):
-        raise UsageError(f"the objective '{entry.name}' ({entry.value}) is no Spec", "see the README for the form")
+        raise UsageError(f"the objective '{entry.name}' ({entry.value}) is no Spec", "see contrast help own-objective")
     return spec

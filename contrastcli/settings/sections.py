@@ -82,7 +82,7 @@ class Train(Section, frozen=True, kw_only=True):
 
 class _Name(Section, frozen=True, kw_only=True):
     name: Annotated[
-        str, about("what is trained for: see contrast presets and the README", flag="--objective", essential=True)
+        str, about("what is trained for: see contrast help objectives", flag="--objective", essential=True)
     ] = "simcse"
 
 
