@@ -13,7 +13,7 @@ from contrastcli.settings.memory import estimate
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
-from contrastcli.show.format import MISSING, as_json, names_and_values, size, table, terminal_width
+from contrastcli.show.format import as_json, names_and_values, size, table, terminal_width
 
 if TYPE_CHECKING:
     from contrastcli.runs.results import Preview
