@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from contrastcli.commands import bench
-from contrastcli.commands.bench import Measured
 from contrastcli.data.examples import Examples
 from contrastcli.model.locate import ModelRef
+from contrastcli.runs.results import Measured
 from contrastcli.show import results
 from support.command import Contrast
 from support.tiny import Tiny

@@ -19,7 +19,7 @@ from contrastcli.errors import ContrastError, DataError, DivergedError, Interrup
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
 from contrastcli.settings.sections import Train
-from contrastcli.training import loop
+from contrastcli.training import angles, loop, optim
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
 
 
@@ -46,7 +46,7 @@ def test_a_lost_terminal_ends_nothing(tiny: Tiny, place: Path) -> None:
     assert train(run, on_step(5, lambda: signal.raise_signal(signal.SIGHUP))).status == "finished"
 
 
-def test_the_command_line_outlives_its_terminal_and_ends_well_when_asked(tiny: Tiny, tmp_path: Path) -> None:
+def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(tiny: Tiny, tmp_path: Path) -> None:
     settings = tiny.config(train__epochs=500, dev__every=1000)
     (tmp_path / "run.toml").write_text(settings.to_toml())
     command = [sys.executable, "-m", "contrastcli", "--runs-dir", str(tmp_path), "train", "--name", "one", "--no-ui"]
@@ -98,11 +98,11 @@ def test_a_second_interrupt_ends_it_at_once(tiny: Tiny, place: Path, step: int, 
     assert train(run).status == "finished"
 
 
-def test_an_unexpected_error_is_told_and_raised(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_recorded_and_raised(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(loop.angles, "measure", broken)
+    monkeypatch.setattr(angles, "measure", broken)
     run = tiny.run(place)
     with pytest.raises(ZeroDivisionError):
         train(run)
@@ -114,10 +114,9 @@ def test_an_unexpected_error_is_told_and_raised(tiny: Tiny, place: Path, monkeyp
 @pytest.fixture
 def explosive(monkeypatch: pytest.MonkeyPatch) -> None:
     """From step 7 on, the learning rate is enormous."""
-    original = loop.set_rate
 
     def set_rate(optimizer: torch.optim.Optimizer, settings: Train, step: int, steps: int) -> float:
-        lr = original(optimizer, settings, step, steps)
+        lr = optim.set_rate(optimizer, settings, step, steps)
         for group in optimizer.param_groups if step >= 7 else ():
             group["lr"] = 1e30
         return lr
@@ -173,7 +172,7 @@ def test_a_batch_larger_than_the_data_starts_nothing(tiny: Tiny, place: Path) ->
     assert run.events() == []
 
 
-def test_a_run_does_not_go_on_with_other_rows(tiny: Tiny, place: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_with_other_rows(tiny: Tiny, place: Path, tmp_path: Path) -> None:
     data = tmp_path / "rows.jsonl"
     lines = tiny.data["labelled"].read_text().splitlines(keepends=True)
     data.write_text("".join(lines))

@@ -56,10 +56,10 @@ def write(path: Path, *events: Event) -> None:
 def test_what_is_written_is_read_back_with_the_time_of_writing(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     write(path, *EVERY_KIND)
-    found = read(path)
-    assert [type(event) for event in found] == [type(event) for event in EVERY_KIND]
-    assert all(event.time > 1.6e9 for event in found)
-    fields = [{k: getattr(event, k) for k in event.__struct_fields__ if k != "time"} for event in found]
+    written = read(path)
+    assert [type(event) for event in written] == [type(event) for event in EVERY_KIND]
+    assert all(event.time > 1.6e9 for event in written)
+    fields = [{k: getattr(event, k) for k in event.__struct_fields__ if k != "time"} for event in written]
     assert fields == [{k: getattr(event, k) for k in event.__struct_fields__ if k != "time"} for event in EVERY_KIND]
 
 
@@ -130,7 +130,7 @@ def test_a_resume_makes_later_events_and_the_earlier_end_void(tmp_path: Path) ->
     assert kept == [(0, "started"), (100, "first"), (120, "first"), (120, "started"), (130, "second")]
 
 
-def test_a_run_that_goes_on_where_it_stopped_has_not_ended(tmp_path: Path) -> None:
+def test_a_resumed_run_has_not_ended(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     write(path, started(), Done(step=120, status="stopped", code=0), started(step=120, resumed_from=120))
     assert [type(event) for event in read(path)] == [Started, Started]
@@ -170,7 +170,7 @@ def test_follow_waits_for_the_rest_of_a_line(tmp_path: Path) -> None:
     assert next(events) == Note(step=2, text="b")
 
 
-def test_follow_goes_on_after_a_torn_line_was_cut(tmp_path: Path) -> None:
+def test_follow_continues_after_a_torn_line_was_cut(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
     events = follow(path, interval=0.0)

@@ -67,7 +67,8 @@ def test_runs_may_be_overlaid_by_it() -> None:
     for recall in RECALLS:
         history.take(recall)
     assert metric.title == "recall at 1, %"
-    assert metric.points(history, 80) == ([200, 400, 600], pytest.approx([20, 40, 60]))
+    steps, values = metric.points(history, 80)
+    assert steps == [200, 400, 600] and values == pytest.approx([20, 40, 60])
 
 
 def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,15 +25,14 @@ from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
 from contrastcli.runs.process import launch, request_stop, stop_requested, wait, writing
 from contrastcli.runs.status import Writer, this_process
-from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
+from support.settings import config
 
 ELSEWHERE = Writer("another-host.example", 1, 1.0)
 
 
 def config_of(changes: Mapping[str, object] = {}) -> Config:
-    values: dict[str, object] = {"objective.name": "simace", "model.backbone": "google/BERT_base", **changes}
-    return configs.resolve([configs.Layer(values, dict.fromkeys(values, "test"))])
+    return config({"objective.name": "simace", "model.backbone": "google/BERT_base", **changes})
 
 
 @pytest.fixture
@@ -145,13 +144,11 @@ def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_is_said_in_the_systems_words_and_leaves_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_the_systems_message_and_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=re.escape(os.strerror(errno.ENOSPC))) as caught:
         create(config_of(), tmp_path, "one")
     assert "prune" in caught.value.hint and caught.value.code == 1
@@ -224,7 +221,7 @@ def test_without_any_run_the_hint_makes_one(tmp_path: Path) -> None:
 # Checkpoints
 
 
-def test_the_best_checkpoint_stands_for_the_run_else_the_last(run: Run) -> None:
+def test_a_run_means_its_best_checkpoint_else_its_last(run: Run) -> None:
     for name in ("000100", "000120"):
         (run.checkpoints_dir / name).mkdir(parents=True)
     run.checkpoints_path.write_text('{"last": "000120"}')
@@ -235,7 +232,7 @@ def test_the_best_checkpoint_stands_for_the_run_else_the_last(run: Run) -> None:
 
 
 @pytest.mark.parametrize("content", ["{}", '{"last": "000120"}', '{"last": '])
-def test_a_checkpoint_that_is_not_there_is_said(run: Run, content: str) -> None:
+def test_a_missing_checkpoint_is_an_error(run: Run, content: str) -> None:
     assert run.checkpoints() == {}
     run.checkpoints_path.write_text(content)
     with pytest.raises(DataError):
@@ -259,15 +256,15 @@ def test_a_run_that_loads_is_starting_until_its_process_dies(run: Run) -> None:
     assert run.status().state == "killed"
 
 
-def test_a_run_in_progress_says_its_step_its_loss_and_its_best(run: Run) -> None:
+def test_the_status_of_a_run_in_progress_has_step_loss_and_best(run: Run) -> None:
     me = this_process()
     say(run, started(me), evaluated(0, 0.5, False), evaluated(125, 0.8, True), evaluated(250, 0.7, False))
     say(run, step_at(260, 0.25), Angles(step=260, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0))
     beat(run, me)
-    found = run.status()
-    assert (found.state, found.step, found.steps, found.loss) == ("running", 260, 500, 0.25)
-    assert (found.best, found.best_step, found.code, found.ended) == (0.8, 125, 0, False)
-    assert found.updated == run.events()[-1].time >= found.created
+    now = run.status()
+    assert (now.state, now.step, now.steps, now.loss) == ("running", 260, 500, 0.25)
+    assert (now.best, now.best_step, now.code, now.ended) == (0.8, 125, 0, False)
+    assert now.updated == run.events()[-1].time >= now.created
 
 
 def test_a_process_that_lives_without_a_sign_of_life_is_silent(run: Run) -> None:
@@ -278,13 +275,13 @@ def test_a_process_that_lives_without_a_sign_of_life_is_silent(run: Run) -> None
     assert not run.status().ended
 
 
-def test_a_process_that_died_without_a_word_was_killed_however_fresh_its_sign(run: Run) -> None:
+def test_a_process_that_died_without_an_event_was_killed_however_fresh_its_heartbeat(run: Run) -> None:
     dead = a_process_that_ended()
     say(run, started(dead), step_at(10))
     beat(run, dead)
-    found = run.status()
-    assert (found.state, found.code, found.ended) == ("killed", 1, True)
-    assert "--resume" in found.hint
+    now = run.status()
+    assert (now.state, now.code, now.ended) == ("killed", 1, True)
+    assert "--resume" in now.hint
 
 
 def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> None:
@@ -321,12 +318,12 @@ def test_a_heartbeat_that_names_nobody_still_counts(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("word", "code"), [("stopped", 0), ("finished", 0), ("failed", 3), ("diverged", 4)])
-def test_an_end_is_said_with_its_reason(run: Run, word: str, code: int) -> None:
+def test_an_end_has_its_reason(run: Run, word: str, code: int) -> None:
     end = Done(step=20, status=word, code=code, message="why", hint="how")
     say(run, started(a_process_that_ended()), step_at(10), end)
-    found = run.status()
-    assert (found.state, found.step, found.code, found.message, found.hint) == (word, 20, code, "why", "how")
-    assert found.ended
+    now = run.status()
+    assert (now.state, now.step, now.code, now.message, now.hint) == (word, 20, code, "why", "how")
+    assert now.ended
 
 
 def test_a_failure_before_the_start_is_a_failure(run: Run) -> None:
@@ -349,7 +346,7 @@ def test_an_ended_run_whose_resume_failed_at_once_has_still_ended(run: Run) -> N
     assert run.status().state == "stopped"
 
 
-def test_what_is_said_after_an_end_does_not_undo_it(run: Run) -> None:
+def test_events_after_an_end_do_not_undo_it(run: Run) -> None:
     say(run, started(ELSEWHERE), step_at(10), Done(step=10, status="stopped", code=0))
     say(run, Angles(step=10, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0), Note(step=10, text="resuming"))
     assert run.status().state == "stopped"
@@ -359,8 +356,8 @@ def test_the_best_of_steps_that_a_resume_made_void_does_not_count(run: Run) -> N
     say(run, started(ELSEWHERE), evaluated(100, 0.6, True), step_at(120, 1.0), evaluated(130, 0.9, True))
     say(run, step_at(130, 0.1), started(ELSEWHERE, step=120, resumed_from=120))
     beat(run, ELSEWHERE)
-    found = run.status()
-    assert (found.best, found.best_step, found.step, found.loss) == (0.6, 100, 120, 1.0)
+    now = run.status()
+    assert (now.best, now.best_step, now.step, now.loss) == (0.6, 100, 120, 1.0)
 
 
 def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
@@ -372,15 +369,20 @@ def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     say(run, *events)
     monkeypatch.setattr(event_file, "_BLOCK", 777)  # so that lines are cut by the ends of blocks
     decoded: list[bytes] = []
-    monkeypatch.setattr(event_file, "decode", lambda line: decoded.append(line) or decode(line))
-    found = status.digest(run.events_path)
+
+    def counted(line: bytes) -> Event | None:
+        decoded.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(event_file, "decode", counted)
+    digest = status.digest(run.events_path)
     assert len(decoded) < 100, "only what is needed is decoded"
     everything = run.events()
-    assert found.last == everything[-1]
-    assert found.started == everything[0]
-    assert found.step == [e for e in everything if isinstance(e, Step)][-1]
-    assert found.evaluated == [e for e in everything if isinstance(e, Evaluated)][-1]
-    assert found.best == [e for e in everything if isinstance(e, Evaluated) and e.best][-1]
+    assert digest.last == everything[-1]
+    assert digest.started == everything[0]
+    assert digest.step == [e for e in everything if isinstance(e, Step)][-1]
+    assert digest.evaluated == [e for e in everything if isinstance(e, Evaluated)][-1]
+    assert digest.best == [e for e in everything if isinstance(e, Evaluated) and e.best][-1]
 
 
 @pytest.mark.parametrize("end", ['{"event":"note","step":20,"te', '{"event":"note","step":20,"text":"no newline yet"}'])
@@ -442,7 +444,7 @@ def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
         assert run.status().state == "starting"
 
 
-def test_a_stop_is_asked_for_and_heard(run: Run) -> None:
+def test_a_requested_stop_is_seen(run: Run) -> None:
     with writing(run) as me:
         say(run, started(me), step_at(10))
         assert not stop_requested(run)
@@ -466,7 +468,7 @@ def test_a_stop_meant_for_a_killed_process_does_not_stop_the_next(run: Run) -> N
         assert not stop_requested(run)
 
 
-def test_a_stop_asked_for_while_the_process_still_loads_is_heard(run: Run) -> None:
+def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> None:
     run.stop_path.touch()
     with writing(run):
         assert stop_requested(run)
@@ -566,19 +568,19 @@ def test_the_size_of_a_run_is_that_of_all_its_files(run: Run) -> None:
     assert run.size_bytes() == before + 1010
 
 
-def test_a_comparison_shows_what_differs_and_what_came_of_it(tmp_path: Path) -> None:
+def test_a_comparison_shows_settings_that_differ_and_the_results(tmp_path: Path) -> None:
     one = create(config_of({"train.seed": 1}), tmp_path, "one")
     two = create(config_of({"train.seed": 2, "objective.name": "softmax"}), tmp_path, "two")
     angles = Angles(step=20, time=1.0, positive=30.0, negative=70.0, hardest=50.0, satisfied=0.8)
     dev = evaluated(20, 0.7, False)
     say(one, started(ELSEWHERE), evaluated(10, 0.8, True), step_at(20), angles, msgspec.structs.replace(dev, time=2.0))
     one.scores_path.write_text('{"suites": {"sts": {"average": 76.5}}}')
-    found = compare([one, two])
-    assert found.settings["train.seed"] == (1, 2)
-    assert found.settings["objective.name"] == ("simace", "softmax")
-    assert found.settings["objective.margin"] == (10.0, None)
-    assert "train.lr" not in found.settings
-    first, second = found.results
+    compared = compare([one, two])
+    assert compared.settings["train.seed"] == (1, 2)
+    assert compared.settings["objective.name"] == ("simace", "softmax")
+    assert compared.settings["objective.margin"] == (10.0, None)
+    assert "train.lr" not in compared.settings
+    first, second = compared.results
     assert (first.name, first.status.best, first.angles) == ("one", 0.8, angles)
     assert first.dev is not None and first.dev.spearman == 0.7
     assert first.scores == {"suites": {"sts": {"average": 76.5}}}
@@ -597,7 +599,7 @@ def test_a_file_that_cannot_be_written_whole_keeps_its_old_content(
     def fail(source: Path, target: Path) -> None:
         raise OSError(errno.EIO, "failed")
 
-    monkeypatch.setattr(files.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="failed"):
         files.atomic_write(path, b"new")
     assert path.read_bytes() == b"old"

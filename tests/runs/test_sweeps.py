@@ -42,7 +42,7 @@ def test_a_cell_is_the_run_that_the_same_words_train(tmp_path: Path, preset: str
     assert sweep.cells()[-1].config == configs.resolve([*below, words])
 
 
-def test_each_objective_of_a_grid_has_its_own_defaults_and_what_was_typed(tmp_path: Path) -> None:
+def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tmp_path: Path) -> None:
     below = {"objective.name": "simace", "objective.margin": 7.0, "train.lr": 2e-5}
     sweep = make_sweep(tmp_path, below, "objective.name=simcse,simace", set_=("objective.mlm_weight=0.5",))
     simcse, simace = (cell.config.flat() for cell in sweep.cells())
@@ -126,7 +126,7 @@ def test_the_grid_of_simace_holds_what_its_table_chose(tmp_path: Path) -> None:
         assert (best.train.lr, best.flat()["objective.tau"], best.train.batch_size) in tried
 
 
-def test_what_is_typed_takes_the_place_of_a_grid_s_values(tmp_path: Path) -> None:
+def test_a_users_setting_replaces_the_values_of_a_grid(tmp_path: Path) -> None:
     known, given = presets.find("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
     sweep = sweeps.make(presets.stack(known), given, known.grid, 1, "s", tmp_path)
     assert names(sweep) == ["s-batch_size=32", "s-batch_size=64", "s-batch_size=128"]

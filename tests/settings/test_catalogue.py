@@ -1,5 +1,7 @@
 """The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import inspect
 import pkgutil
@@ -13,8 +15,9 @@ import pytest
 from msgspec import Meta
 
 from contrastcli.errors import UsageError
-from contrastcli.settings import catalogue, config, sections
+from contrastcli.settings import catalogue, sections
 from contrastcli.settings.catalogue import ObjectiveSettings, Similarity, Spec
+from support.settings import config
 
 HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "textual", "tokenizers"}
 
@@ -36,13 +39,13 @@ class EntryPoint:
     spec: Spec
     loaded: int = 0
 
-    def load(self):
+    def load(self) -> Spec:
         self.loaded += 1
         return self.spec
 
 
 @pytest.fixture
-def outside(monkeypatch):
+def outside(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
     """Another package that brings an objective."""
     entry = EntryPoint(OUTSIDE)
     monkeypatch.setattr(
@@ -51,36 +54,31 @@ def outside(monkeypatch):
     return entry
 
 
-def layer(**named):
-    keys = {key.replace("__", "."): value for key, value in named.items()}
-    return config.Layer(keys, dict.fromkeys(keys, "here"))
-
-
-def test_an_objective_of_another_package_is_one_like_ours(outside) -> None:
-    found = config.resolve([layer(objective__name="decoupled", objective__sharpness=4.0)])
-    assert found.spec is OUTSIDE
-    assert found.flat()["objective.sharpness"] == 4.0
+def test_an_objective_of_another_package_is_one_like_ours(outside: EntryPoint) -> None:
+    resolved = config(objective__name="decoupled", objective__sharpness=4.0)
+    assert resolved.spec is OUTSIDE
+    assert resolved.flat()["objective.sharpness"] == 4.0
     assert "objective.sharpness" in sections.all_settings()
     assert catalogue.every()[-1] is OUTSIDE
 
 
-def test_a_similarity_needs_no_margin_beside_it(outside) -> None:
-    found = config.resolve([layer(objective__name="decoupled", objective__similarity="rbf")])
-    assert (found.objective.bounds(), found.objective.inactive(), found.notes) == ({}, {}, ())
+def test_a_similarity_needs_no_margin(outside: EntryPoint) -> None:
+    resolved = config(objective__name="decoupled", objective__similarity="rbf")
+    assert (resolved.objective.bounds(), resolved.objective.inactive(), resolved.notes) == ({}, {}, ())
 
 
-def test_another_packages_settings_have_limits_too(outside) -> None:
+def test_another_packages_settings_have_limits_too(outside: EntryPoint) -> None:
     with pytest.raises(UsageError, match=r"objective\.sharpness"):
-        config.resolve([layer(objective__name="decoupled", objective__sharpness=-1.0)])
+        config(objective__name="decoupled", objective__sharpness=-1.0)
 
 
-def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside) -> None:
+def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside: EntryPoint) -> None:
     assert catalogue.find("simace").name == "simace"
-    config.resolve([layer(objective__name="simcse", objective__tau=0.1)])
+    config(objective__name="simcse", objective__tau=0.1)
     assert outside.loaded == 0
 
 
-def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside) -> None:
+def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside: EntryPoint) -> None:
     with pytest.raises(UsageError) as raised:
         catalogue.find("decuopled")
     assert raised.value.hint == "did you mean 'decoupled'?"
@@ -93,7 +91,7 @@ def test_objectives_have_names_of_their_own_and_a_paper() -> None:
 
 
 @pytest.mark.parametrize("spec", catalogue.BUILT_IN, ids=lambda spec: spec.name)
-def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec) -> None:
+def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec: Spec) -> None:
     module, name = spec.loss.split(":")
     parameters = inspect.signature(getattr(import_module(module), name)).parameters.values()
     keywords = {p.name.rstrip("_") for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
@@ -103,7 +101,7 @@ def test_the_loss_takes_exactly_the_settings_that_the_objective_has(spec) -> Non
 
 
 @pytest.mark.parametrize("spec", [s for s in catalogue.BUILT_IN if s.heads], ids=lambda spec: spec.name)
-def test_heads_fit_the_width_that_they_are_asked_for(spec) -> None:
+def test_heads_have_the_requested_width(spec: Spec) -> None:
     module, name = spec.heads.split(":")
     assert any(8 in p.shape or 24 in p.shape for p in getattr(import_module(module), name)(8).parameters())
 
@@ -120,11 +118,11 @@ def test_heads_fit_the_width_that_they_are_asked_for(spec) -> None:
         ("mpt", 64, False, 63),  # of which one counts
     ],
 )
-def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows, hard, negatives) -> None:
+def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows: int, hard: bool, negatives: int) -> None:
     assert catalogue.find(name).negatives(rows, hard) == negatives
 
 
-def loaded_by(statement):
+def loaded_by(statement: str) -> set[str]:
     """Top-level modules that a fresh interpreter has after the statement."""
     code = f"import sys\n{statement}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())

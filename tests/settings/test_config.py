@@ -1,5 +1,7 @@
 """Settings as users meet them: which of several places wins, what is said about bad values, what a run repeats."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 
@@ -13,45 +15,51 @@ from contrastcli.settings.config import Layer
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder, and a user whose settings lie in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platformdirs, "user_config_dir", lambda name: str(tmp_path / "user" / name))
     return tmp_path
 
 
-def file(toml, name="run.toml"):
+def file(toml: str, name: str | Path = "run.toml") -> Layer:
     path = Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(toml, encoding="utf-8")
     return config.file_layer(path)
 
 
-def flags(**typed):
-    """What the command line hands over: the flags that were typed, as text."""
+def flags(**typed: str) -> Layer:
+    """What the command line gives: the flags that were typed, as text."""
     keys = {key.replace("__", "."): value for key, value in typed.items()}
     return Layer(keys, {key: f"--{key.split('.')[1]}" for key in keys}, text=True, strict=True)
 
 
-def environment(**variables):
+def environment(**variables: str) -> Layer:
     return config.environment_layer(variables)
 
 
-def complaint(*layers):
+def complaint(*layers: Layer) -> tuple[str, str]:
     """(what, hint) of the error that the layers raise."""
     with pytest.raises(UsageError) as raised:
         config.resolve(layers)
     return raised.value.what, raised.value.hint
 
 
+def objective(*layers: Layer) -> dict[str, object]:
+    """The settings of the objective, by their names."""
+    flat = config.resolve(layers).flat()
+    return {key.removeprefix("objective."): value for key, value in flat.items() if key.startswith("objective.")}
+
+
 # Which place wins
 
 
 def test_nothing_chosen_is_simcse_with_its_defaults() -> None:
-    found = config.resolve([])
-    assert (found.spec.name, found.objective.tau, found.train.batch_size) == ("simcse", 0.05, 64)
-    assert set(found.sources.values()) == {"default"}
-    assert set(found.sources) == set(found.flat())
+    resolved = config.resolve([])
+    assert (resolved.spec.name, resolved.flat()["objective.tau"], resolved.train.batch_size) == ("simcse", 0.05, 64)
+    assert set(resolved.sources.values()) == {"default"}
+    assert set(resolved.sources) == set(resolved.flat())
 
 
 def test_each_place_beats_the_ones_below_it() -> None:
@@ -62,25 +70,25 @@ def test_each_place_beats_the_ones_below_it() -> None:
         environment(CONTRAST_TRAIN_LR="0.004"),
         flags(train__lr="0.005"),
     ]
-    found = config.resolve(places)
-    assert (found.train.epochs, found.train.clip, found.train.seed, found.train.lr) == (2, 2.5, 3, 0.005)
+    resolved = config.resolve(places)
+    assert (resolved.train.epochs, resolved.train.clip, resolved.train.seed, resolved.train.lr) == (2, 2.5, 3, 0.005)
     lower = config.resolve(places[:-1])
     assert (lower.train.lr, lower.sources["train.lr"]) == (0.004, "CONTRAST_TRAIN_LR")
 
 
 def test_a_flag_left_alone_never_beats_a_file() -> None:
-    found = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
-    assert found.train.batch_size == 7
-    assert found.sources["train.batch_size"] == "run.toml"
-    assert (found.train.lr, found.sources["train.lr"]) == (0.25, "--lr")
+    resolved = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
+    assert resolved.train.batch_size == 7
+    assert resolved.sources["train.batch_size"] == "run.toml"
+    assert (resolved.train.lr, resolved.sources["train.lr"]) == (0.25, "--lr")
 
 
-def test_the_folders_file_stands_above_the_users() -> None:
+def test_the_folders_file_precedes_the_users() -> None:
     file("[train]\nseed = 1\nepochs = 9", user_file())
     file("[train]\nseed = 2", config.FOLDER_FILE)
-    found = config.resolve(config.standing_layers())
-    assert (found.train.seed, found.train.epochs) == (2, 9)
-    assert found.sources["train.epochs"] == str(user_file())
+    resolved = config.resolve(config.standing_layers())
+    assert (resolved.train.seed, resolved.train.epochs) == (2, 9)
+    assert resolved.sources["train.epochs"] == str(user_file())
 
 
 def test_files_that_do_not_exist_are_no_layers() -> None:
@@ -90,28 +98,28 @@ def test_files_that_do_not_exist_are_no_layers() -> None:
 # Choosing an objective
 
 
-def test_another_objective_brings_its_own_defaults() -> None:
-    found = config.resolve([flags(objective__name="simace")])
-    assert (found.objective.similarity, found.objective.margin, found.objective.tau) == ("angle", 10.0, 0.06)
+def test_another_objective_has_its_own_defaults() -> None:
+    simace = objective(flags(objective__name="simace"))
+    assert (simace["similarity"], simace["margin"], simace["tau"]) == ("angle", 10.0, 0.06)
 
 
 def test_choosing_another_objective_resets_what_was_inherited() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9\nmlm_weight = 0.5\n[train]\nlr = 0.001")
-    found = config.resolve([preset, flags(objective__name="simace")])
-    assert (found.objective.tau, found.objective.mlm_weight) == (0.06, 0.0)
-    assert found.train.lr == 0.001
-    assert found.notes == ()
+    resolved = config.resolve([preset, flags(objective__name="simace")])
+    assert (resolved.flat()["objective.tau"], resolved.flat()["objective.mlm_weight"]) == (0.06, 0.0)
+    assert resolved.train.lr == 0.001
+    assert resolved.notes == ()
 
 
 def test_choosing_another_objective_keeps_what_was_typed_with_it() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9")
-    found = config.resolve([preset, flags(objective__tau="0.07", objective__name="simace")])
-    assert (found.objective.tau, found.sources["objective.tau"]) == (0.07, "--tau")
+    resolved = config.resolve([preset, flags(objective__tau="0.07", objective__name="simace")])
+    assert (resolved.flat()["objective.tau"], resolved.sources["objective.tau"]) == (0.07, "--tau")
 
 
 def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings() -> None:
     preset = file("[objective]\nname = 'simace'\ntau = 0.07")
-    assert config.resolve([preset, flags(objective__name="simace")]).objective.tau == 0.07
+    assert objective(preset, flags(objective__name="simace"))["tau"] == 0.07
 
 
 def test_an_unknown_objective_names_the_nearest() -> None:
@@ -132,7 +140,7 @@ def test_an_unknown_objective_names_the_nearest() -> None:
         ("[objective]\nnmae = 'simcse'", "objective.name"),
     ],
 )
-def test_an_unknown_key_names_the_nearest_and_where_it_stands(toml, nearest) -> None:
+def test_an_unknown_key_names_the_nearest_and_its_source(toml: str, nearest: str) -> None:
     what, hint = complaint(file(toml))
     assert "(run.toml)" in what
     assert hint == f"did you mean '{nearest}'?"
@@ -155,7 +163,7 @@ def test_an_unknown_key_names_the_nearest_and_where_it_stands(toml, nearest) -> 
         ("model.pooling", "max", "mean-no-cls"),
     ],
 )
-def test_a_bad_value_says_what_a_good_one_is(key, text, expected) -> None:
+def test_a_bad_value_says_what_a_good_one_is(key: str, text: str, expected: str) -> None:
     what, hint = complaint(flags(**{key.replace(".", "__"): text}))
     assert key in what and f"--{key.split('.')[1]}" in what
     assert expected in hint
@@ -174,15 +182,15 @@ def test_a_bad_value_says_what_a_good_one_is(key, text, expected) -> None:
         "[train]\nlr = 1" + 400 * "0",
     ],
 )
-def test_a_value_of_another_type_is_bad_in_a_file(toml) -> None:
+def test_a_value_of_another_type_is_bad_in_a_file(toml: str) -> None:
     what, hint = complaint(file(toml))
     assert "(run.toml)" in what
     assert "must be" in hint
 
 
 def test_lambda_lies_between_0_and_1() -> None:
-    assert config.resolve([flags(objective__name="supcon", **{"objective__lambda": "1"})]).objective.lambda_ == 1.0
-    assert "at most 1" in complaint(flags(objective__name="supcon", **{"objective__lambda": "1.5"}))[1]
+    assert objective(flags(objective__name="supcon", objective__lambda="1"))["lambda"] == 1.0
+    assert "at most 1" in complaint(flags(objective__name="supcon", objective__lambda="1.5"))[1]
 
 
 def test_a_whole_number_is_a_number() -> None:
@@ -190,11 +198,11 @@ def test_a_whole_number_is_a_number() -> None:
 
 
 @pytest.mark.parametrize(("word", "value"), [("on", True), ("True", True), ("0", False), ("no", False)])
-def test_flags_spell_true_and_false_in_the_usual_ways(word, value) -> None:
+def test_flags_spell_true_and_false_in_the_usual_ways(word: str, value: bool) -> None:
     assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
 
 
-def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder) -> None:
+def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder: Path) -> None:
     for path in (folder / "absent.toml", folder):
         with pytest.raises(DataError) as raised:
             config.file_layer(path)
@@ -202,7 +210,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder) -> N
 
 
 @pytest.mark.parametrize("content", [b"[train\nlr = 1", b"lr = 1", b"[train]\nlr = 1\nlr = 2", b"\xff\xfe"])
-def test_a_file_that_is_no_settings_file_is_named(content) -> None:
+def test_a_file_that_is_no_settings_file_is_named(content: bytes) -> None:
     Path("bad.toml").write_bytes(content)
     with pytest.raises(UsageError, match=r"bad\.toml"):
         config.file_layer(Path("bad.toml"))
@@ -219,25 +227,26 @@ def test_a_file_that_is_no_settings_file_is_named(content) -> None:
         ("arc", 10.0, -180.0, None, "degrees"),
     ],
 )
-def test_the_margins_default_limits_and_unit_are_the_similaritys(similarity, default, within, beyond, unit) -> None:
+def test_the_margins_default_limits_and_unit_are_the_similaritys(
+    similarity: str, default: float, within: float, beyond: float | None, unit: str
+) -> None:
     chosen = flags(objective__similarity=similarity)
-    found = config.resolve([chosen])
-    assert found.objective.margin == default
-    assert found.objective.bounds()["margin"].unit == unit
-    assert config.resolve([chosen, flags(objective__margin=str(within))]).objective.margin == within
+    assert objective(chosen)["margin"] == default
+    assert config.resolve([chosen]).objective.bounds()["margin"].unit == unit
+    assert objective(chosen, flags(objective__margin=str(within)))["margin"] == within
     if beyond:
         what, hint = complaint(chosen, flags(objective__margin=str(beyond)))
         assert what == f"objective.margin is {beyond} (--margin)"
         assert "-2 and 2 cosine" in hint
 
 
-def test_a_preset_s_margin_in_degrees_does_not_pass_for_a_cosine() -> None:
+def test_a_presets_margin_in_degrees_is_not_taken_for_a_cosine() -> None:
     preset = file("[objective]\nname = 'simace'\nsimilarity = 'angle'\nmargin = 1.5")
-    assert config.resolve([preset, flags(objective__similarity="cosine")]).objective.margin == 0.0
-    assert config.resolve([preset, flags(objective__similarity="angle")]).objective.margin == 1.5
-    assert config.resolve([preset, flags(objective__tau="0.1")]).objective.margin == 1.5
+    assert objective(preset, flags(objective__similarity="cosine"))["margin"] == 0.0
+    assert objective(preset, flags(objective__similarity="angle"))["margin"] == 1.5
+    assert objective(preset, flags(objective__tau="0.1"))["margin"] == 1.5
     typed = flags(objective__similarity="cosine", objective__margin="0.3")
-    assert config.resolve([preset, typed]).objective.margin == 0.3
+    assert objective(preset, typed)["margin"] == 0.3
 
 
 # Settings without effect
@@ -250,12 +259,12 @@ def test_a_setting_of_another_objective_is_an_error_as_a_flag() -> None:
 
 
 def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment() -> None:
-    found = config.resolve([file("[objective]\nbeta = 2.0"), environment(CONTRAST_OBJECTIVE_LAMBDA="0.5")])
-    assert [note.split(" ")[0] for note in found.notes] == ["objective.beta", "objective.lambda"]
-    assert "run.toml" in found.notes[0] and "CONTRAST_OBJECTIVE_LAMBDA" in found.notes[1]
+    resolved = config.resolve([file("[objective]\nbeta = 2.0"), environment(CONTRAST_OBJECTIVE_LAMBDA="0.5")])
+    assert [note.split(" ")[0] for note in resolved.notes] == ["objective.beta", "objective.lambda"]
+    assert "run.toml" in resolved.notes[0] and "CONTRAST_OBJECTIVE_LAMBDA" in resolved.notes[1]
 
 
-SWITCHED_OFF = [
+SWITCHED_OFF: list[tuple[str, dict[str, str], str, object]] = [
     ("simcse", {}, "mlm_probability", 0.3),
     ("pairsupcon", {"classification": "false"}, "beta", 2.0),
     ("supcon", {}, "margin", 10.0),
@@ -263,33 +272,37 @@ SWITCHED_OFF = [
 ]
 
 
-@pytest.mark.parametrize(("objective", "others", "name", "value"), SWITCHED_OFF)
-def test_a_setting_that_another_switches_off_is_an_error_as_a_flag(objective, others, name: str, value) -> None:
-    typed = {f"objective__{key}": text for key, text in {"name": objective, **others, name: str(value)}.items()}
+@pytest.mark.parametrize(("name", "others", "setting", "value"), SWITCHED_OFF)
+def test_a_setting_that_another_switches_off_is_an_error_as_a_flag(
+    name: str, others: dict[str, str], setting: str, value: object
+) -> None:
+    typed = {f"objective__{key}": text for key, text in {"name": name, **others, setting: str(value)}.items()}
     what, _ = complaint(flags(**typed))
-    assert f"objective.{name} has no effect" in what
+    assert f"objective.{setting} has no effect" in what
 
 
-@pytest.mark.parametrize(("objective", "others", "name", "value"), SWITCHED_OFF)
-def test_a_setting_that_another_switches_off_is_a_note_from_a_file(objective, others, name: str, value) -> None:
+@pytest.mark.parametrize(("name", "others", "setting", "value"), SWITCHED_OFF)
+def test_a_setting_that_another_switches_off_is_a_note_from_a_file(
+    name: str, others: dict[str, str], setting: str, value: object
+) -> None:
     typed = {f"objective__{key}": text for key, text in others.items()}
-    found = config.resolve([file(f"[objective]\nname = '{objective}'\n{name} = {value!r}"), flags(**typed)])
-    assert [note.split(" has no effect")[0] for note in found.notes] == [f"objective.{name}"]
+    resolved = config.resolve([file(f"[objective]\nname = '{name}'\n{setting} = {value!r}"), flags(**typed)])
+    assert [note.split(" has no effect")[0] for note in resolved.notes] == [f"objective.{setting}"]
 
 
 @pytest.mark.parametrize(
-    ("objective", "others", "name"),
+    ("name", "others", "setting"),
     [
         ("simcse", {"mlm_weight": "0.1"}, "mlm_probability"),
         ("supcon", {"normalize": "true"}, "margin"),
         ("pairsupcon", {}, "beta"),
     ],
 )
-def test_the_setting_that_switches_it_on_makes_the_flag_good(objective, others, name: str) -> None:
-    typed = {f"objective__{key}": text for key, text in {"name": objective, **others, name: "0.5"}.items()}
-    found = config.resolve([flags(**typed)])
-    assert found.flat()[f"objective.{name}"] == 0.5
-    assert found.notes == ()
+def test_the_setting_that_switches_it_on_makes_the_flag_good(name: str, others: dict[str, str], setting: str) -> None:
+    typed = {f"objective__{key}": text for key, text in {"name": name, **others, setting: "0.5"}.items()}
+    resolved = config.resolve([flags(**typed)])
+    assert resolved.flat()[f"objective.{setting}"] == 0.5
+    assert resolved.notes == ()
 
 
 # Repeating a run
@@ -318,7 +331,7 @@ def test_every_setting_has_its_environment_variable() -> None:
     assert set(environment(**variables).values) == {"objective.name", *sections.all_settings()}
 
 
-def test_an_empty_variable_and_those_of_others_say_nothing() -> None:
+def test_an_empty_variable_and_those_of_other_programs_are_ignored() -> None:
     assert environment(CONTRAST_TRAIN_LR="", CONTRAST_RUNS="runs", PATH="/bin").values == {}
 
 
@@ -326,7 +339,7 @@ def test_a_bad_variable_is_named_by_its_setting() -> None:
     assert "train.seed" in complaint(environment(CONTRAST_TRAIN_SEED="one"))[0]
 
 
-def test_contrast_cache_moves_the_cache(folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contrast_cache_moves_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTRAST_CACHE", str(folder / "elsewhere"))
     assert cache_dir() == folder / "elsewhere"
     monkeypatch.setenv("CONTRAST_CACHE", "")
@@ -364,5 +377,5 @@ def test_settings_name_their_symbols_units_and_limits() -> None:
 
 
 def test_layers_of_python_values_need_no_text() -> None:
-    found = config.resolve([Layer({"train.lr": 0.5}, {"train.lr": "form"})])
-    assert (found.train.lr, found.sources["train.lr"]) == (0.5, "form")
+    resolved = config.resolve([Layer({"train.lr": 0.5}, {"train.lr": "form"})])
+    assert (resolved.train.lr, resolved.sources["train.lr"]) == (0.5, "form")

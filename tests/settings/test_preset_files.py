@@ -73,9 +73,9 @@ def test_what_a_file_says_of_itself_stands_over_its_base_topic_by_topic(shipped:
     about = '[about]\nwhat = "W"\npaper = "P"\ntexts = 3\nsettled.seed = "S"\nsettled.rate = "R"\n'
     write(shipped / "root.toml", about)
     write(shipped / "leaf.toml", 'base = "root"\n[about]\nwhat = "V"\ntexts = 2\nsettled.rate = "Q"\n')
-    found = presets.find("leaf").about
-    assert (found.what, found.paper, found.texts) == ("V", "P", 2)
-    assert found.settled == {"seed": "S", "rate": "Q"}
+    leaf = presets.find("leaf").about
+    assert (leaf.what, leaf.paper, leaf.texts) == ("V", "P", 2)
+    assert leaf.settled == {"seed": "S", "rate": "Q"}
 
 
 def test_a_base_has_no_base_itself(shipped: Path) -> None:
@@ -92,16 +92,16 @@ def test_a_grid_and_a_file_may_stand_on_any_preset_of_a_run(shipped: Path) -> No
     write(shipped / "a.toml", "[train]\nlr = 1e-4\n")
     write(shipped / "b.toml", 'base = "a"\n[train]\nseed = 7\n')
     write(shipped / "sweeps" / "g.toml", 'base = "b"\n[grid]\n"objective.tau" = [0.05, 0.1]\n')
-    for found in (presets.find("g"), read('base = "b"\n')):
-        assert (found.config.train.lr, found.config.train.seed) == (1e-4, 7)
+    for preset in (presets.find("g"), read('base = "b"\n')):
+        assert (preset.config.train.lr, preset.config.train.seed) == (1e-4, 7)
     assert complaint('base = "g"\n')[0] == "mine.toml: there is no preset 'g' to base it on"
 
 
 def test_a_grid_has_a_run_for_each_of_its_points() -> None:
     grid = '[grid]\n"train.lr" = [1e-5, 3e-5]\n"objective.name" = ["simcse", "arccon"]\n'
-    found = read(f'base = "simace-bert-base"\nseeds = 2\n{grid}')
-    assert found.seeds == 2
-    assert [(point.train.lr, point.spec.name) for point in found.points()] == [
+    preset = read(f'base = "simace-bert-base"\nseeds = 2\n{grid}')
+    assert preset.seeds == 2
+    assert [(point.train.lr, point.spec.name) for point in preset.points()] == [
         (1e-5, "simcse"),
         (1e-5, "arccon"),
         (3e-5, "simcse"),
@@ -124,8 +124,8 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
     ],
 )
 def test_a_mistake_in_a_file_is_named(toml: str, what: str, hint: str) -> None:
-    found = complaint(toml)
-    assert what in found[0] and found[1].startswith(hint)
+    error = complaint(toml)
+    assert what in error[0] and error[1].startswith(hint)
 
 
 def test_a_file_that_is_not_there_is_a_data_error() -> None:

@@ -376,9 +376,9 @@ def test_the_published_scores_of_a_grid_are_those_of_the_table(name: str, mark: 
 def memory(name: str, budget: int = 65_536) -> Memory:
     """The estimate of a preset."""
     preset = presets.find(name)
-    found = estimate(preset.config, preset.about.texts, budget)
-    assert found
-    return found
+    needs = estimate(preset.config, preset.about.texts, budget)
+    assert needs
+    return needs
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -389,12 +389,12 @@ def test_the_memory_estimate_follows_from_the_sizes(name: str) -> None:
     assert isinstance(backbone, str) and isinstance(batch, int) and isinstance(length, int)
     _, _, _, layers, width = SHAPES[backbone]
     for budget in (65_536, 8_192):
-        found = memory(name, budget)
-        assert found.tokens == min(batch * views * length, budget)
-        assert found.weights == pytest.approx(encoders * 16 * parameters(backbone) / 1e9)
+        needs = memory(name, budget)
+        assert needs.tokens == min(batch * views * length, budget)
+        assert needs.weights == pytest.approx(encoders * 16 * parameters(backbone) / 1e9)
         # 28 activations of the width in each layer, two bytes each
-        assert found.activations == pytest.approx(found.tokens * layers * 28 * width * 2 / 1e9)
-        assert 0.4 < found.total - found.weights - found.activations < 2.5  # CUDA, bf16 copies, rounding up
+        assert needs.activations == pytest.approx(needs.tokens * layers * 28 * width * 2 / 1e9)
+        assert 0.4 < needs.total - needs.weights - needs.activations < 2.5  # CUDA, bf16 copies, rounding up
 
 
 def test_a_smaller_token_budget_takes_less_memory_and_an_unknown_backbone_has_no_estimate() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from contrastcli.settings import catalogue, presets, published, sections
-from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 from contrastcli.settings.published import Row, Score, Table, rows
+from support.settings import preset
 
 SUITES = ("sts", "transfer", "fewshot", "clustering", "mteb", "time")
 EVERY = published.every()
@@ -19,15 +19,9 @@ AVERAGED = [
 """Those with a column that is the mean of the others; MTEB's is over tasks, not over kinds of tasks."""
 
 
-def preset(name: str, **changes: object) -> Config:
-    values = {key.replace("__", "."): value for key, value in changes.items()}
-    layers = [*presets.find(name).layers, configs.Layer(values, dict.fromkeys(values, "test"))]
-    return configs.resolve(layers)
-
-
 def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]]:
-    found = [(row.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
-    return [(source, score.value, score.deviation) for source, score in found]
+    scores = [(row.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
+    return [(source, score.value, score.deviation) for source, score in scores]
 
 
 def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Row:
@@ -36,11 +30,11 @@ def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Ro
 
 
 def test_the_tables_are_those_that_the_papers_have() -> None:
-    found = {paper: {row.table for row in EVERY if row.paper == paper} for paper in {row.paper for row in EVERY}}
-    assert found["SimACE"] == {1, 2, 3, 4, 8, 10, 11, 12, 13, 14}
-    assert found["PairSupCon"] == {1, 3, 4, 5, 6, 7, 8}
-    assert found["SupCon"] == {2, 3, 4, 5, 6, 7}
-    assert found["SBERT"] == {1} and found["SimCSE"] == {"released models"}
+    tables = {paper: {row.table for row in EVERY if row.paper == paper} for paper in {row.paper for row in EVERY}}
+    assert tables["SimACE"] == {1, 2, 3, 4, 8, 10, 11, 12, 13, 14}
+    assert tables["PairSupCon"] == {1, 3, 4, 5, 6, 7, 8}
+    assert tables["SupCon"] == {2, 3, 4, 5, 6, 7}
+    assert tables["SBERT"] == {1} and tables["SimCSE"] == {"released models"}
     assert len(EVERY) == sum(len(table.rows) for table in published.tables().tables)
 
 
@@ -83,7 +77,7 @@ def test_a_printed_average_is_the_mean_of_its_row_or_a_slip_of_the_paper(table: 
         ("sts", (2, "SupCon", "BERT-medium", "SBERT baseline"), "STS12", Score(66.06)),
     ],
 )
-def test_a_number_stands_where_the_paper_prints_it(
+def test_a_number_is_in_the_column_where_the_paper_prints_it(
     suite: str, key: tuple[int, str, str, str], task: str, value: Score
 ) -> None:
     assert row_of(suite, *key).values[task] == value
@@ -94,13 +88,13 @@ def test_a_cell_without_a_number_is_left_out() -> None:
     assert all(row.values for row in rows("sts", preset("arccon-roberta-large")))
 
 
-def test_one_seed_and_the_mean_of_five_stand_beside_each_other() -> None:
-    found = rows("sts", preset("simcse-bert-base"))
-    assert [(r.source, r.mark, r.values["average"]) for r in found] == [
+def test_one_seed_and_the_mean_of_five_are_shown_next_to_each_other() -> None:
+    shown = rows("sts", preset("simcse-bert-base"))
+    assert [(r.source, r.mark, r.values["average"]) for r in shown] == [
         ("SimACE, Table 1", "one seed", Score(76.25)),
         ("SimACE, Table 2", "mean of five seeds", Score(75.97, 0.69)),
     ]
-    assert all(row.differs == () and row.measure == "all" for row in found)
+    assert all(row.differs == () and row.measure == "all" for row in shown)
 
 
 def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
@@ -109,22 +103,22 @@ def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
     assert averages("clustering", preset("pairsupcon-base", objective__beta=0.5)) == [
         ("PairSupCon, Table 4", 61.6, None)
     ]
-    found = rows("sts", preset("supcon-medium", objective__lambda=0.7))
-    assert [(r.source, r.values["average"].value, r.measure) for r in found] == [("SupCon, Table 6", 69.69, "wmean")]
+    shown = rows("sts", preset("supcon-medium", objective__lambda=0.7))
+    assert [(r.source, r.values["average"].value, r.measure) for r in shown] == [("SupCon, Table 6", 69.69, "wmean")]
 
 
-def test_what_the_paper_did_not_do_is_shown_beside_the_nearest_that_it_did() -> None:
+def test_what_the_paper_did_not_do_is_shown_next_to_the_nearest_that_it_did() -> None:
     (row, *_) = rows("sts", preset("simace-bert-large", objective__margin=25.0))
     assert (row.backbone, row.method, row.differs) == ("BERT-large", "SimACE", ("objective.margin",))
 
 
 def test_another_backbone_is_marked_as_one() -> None:
-    found = rows("sts", preset("simace-bert-base", model__backbone="starter"))
-    assert [(row.source, row.backbone) for row in found] == [
+    shown = rows("sts", preset("simace-bert-base", model__backbone="starter"))
+    assert [(row.source, row.backbone) for row in shown] == [
         ("SimACE, Table 1", "BERT-base"),
         ("SimACE, Table 2", "BERT-base"),
     ]
-    assert all(row.differs == ("model.backbone",) for row in found)
+    assert all(row.differs == ("model.backbone",) for row in shown)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +143,9 @@ def test_what_does_not_compare_is_never_a_target() -> None:
 
 @pytest.mark.parametrize("name", [name for name in presets.names() if name != "starter"])
 def test_every_preset_of_a_paper_has_its_published_result(name: str) -> None:
-    found = published.exact(preset(name))
-    assert found and all(row.differs == () for row in found)
-    assert [row for row in found if row.suite == "sts" and row.mark != "not comparable"] == [
+    results = published.exact(preset(name))
+    assert results and all(row.differs == () for row in results)
+    assert [row for row in results if row.suite == "sts" and row.mark != "not comparable"] == [
         row for row in rows("sts", preset(name)) if not row.differs
     ]
 

@@ -178,10 +178,10 @@ def test_the_form_a_note_and_an_error_give_the_same_reason(chosen: dict[str, Val
 def test_a_reason_names_a_setting_and_the_value_that_it_has(spec: catalogue.Spec) -> None:
     for chosen in ({}, {"similarity": "rbf"}, {"classification": False}, {"gamma": 0.0}, {"normalize": True}):
         known = {name: value for name, value in chosen.items() if name in spec.describe()}
-        found = config.resolve([Layer.of({"objective.name": spec.name}, "a"), layer("objective", known)])
-        for reason in found.objective.inactive().values():
+        resolved = config.resolve([Layer.of({"objective.name": spec.name}, "a"), layer("objective", known)])
+        for reason in resolved.objective.inactive().values():
             name, value = reason.removeprefix("no effect while ").split(" is ")
-            assert spell(found.flat()[f"objective.{name}"]) == value
+            assert spell(resolved.flat()[f"objective.{name}"]) == value
 
 
 def layer(section: str, values: dict[str, Value]) -> Layer:

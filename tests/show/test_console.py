@@ -120,7 +120,7 @@ def test_numbers_that_are_missing_read_as_a_dash() -> None:
     assert narrated([empty]) == ["angles    step 1  positive –°  negative –°  hardest –°  satisfied –"]
 
 
-def test_a_resumed_run_says_from_where() -> None:
+def test_a_resumed_run_names_the_step_it_resumes_from() -> None:
     (line,) = narrated([msgspec.structs.replace(STARTED, step=120, resumed_from=120)])
     assert line.startswith("resumed   pairsupcon") and line.endswith(" · from step 120")
 
@@ -158,7 +158,7 @@ def test_a_stream_of_ascii_gets_ascii() -> None:
     ("seconds", "words"),
     [(0.4, "0s"), (59.4, "59s"), (59.6, "1m 00s"), (130, "2m 10s"), (3599.7, "1h 00m"), (93784, "26h 03m")],
 )
-def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
+def test_durations_read_naturally(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
@@ -212,7 +212,7 @@ def test_work_that_is_over_leaves_the_terminal(monkeypatch: pytest.MonkeyPatch, 
     assert "tokenising" not in terminal.getvalue()[before:]
 
 
-def test_bars_go_on_where_an_ended_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_continue_where_an_ended_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     terminal = Tty()
     resumed = msgspec.structs.replace(STARTED, step=131, resumed_from=131)

@@ -43,8 +43,8 @@ def evaluated(number: int, alignment: float | None, uniformity: float | None) ->
     return Evaluated(step=number, spearman=0.5, alignment=alignment, uniformity=uniformity, pairs=9)
 
 
-def drawn(found: list[Picture], name: str) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
-    [picture] = [picture for picture in found if picture.name == name]
+def drawn(pictures: list[Picture], name: str) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+    [picture] = [picture for picture in pictures if picture.name == name]
     return {series.name: (series.x, series.y) for series in picture.series}
 
 
@@ -55,9 +55,9 @@ RUNS: dict[str, list[Event]] = {
 
 
 def test_angles_are_drawn_over_the_steps_where_they_are_known() -> None:
-    found = of_runs(RUNS)
-    assert drawn(found, "angles-positive") == {"one": ((1, 10), (30, 40))}
-    assert drawn(found, "angles-negative") == {"one": ((1,), (80,)), "two": ((1,), (70,))}
+    pictures = of_runs(RUNS)
+    assert drawn(pictures, "angles-positive") == {"one": ((1, 10), (30, 40))}
+    assert drawn(pictures, "angles-negative") == {"one": ((1,), (80,)), "two": ((1,), (70,))}
 
 
 def test_the_way_of_a_run_goes_from_uniformity_to_alignment() -> None:
@@ -72,9 +72,9 @@ def test_pictures_that_no_run_can_fill_are_left_out() -> None:
 def test_a_histogram_is_the_share_of_all_pairs_of_the_last_ten_batches() -> None:
     early = [angles(n, 1, 1, d0=1000) for n in range(5)]
     late = [angles(5 + n, 1, 1, d40=1, d45=2 if n else 0) for n in range(10)]
-    found = of_runs({"one": [*early, *late]})
+    pictures = of_runs({"one": [*early, *late]})
     for which in ("positive", "negative"):
-        edges, shares = drawn(found, f"histogram-{which}")["one"]
+        edges, shares = drawn(pictures, f"histogram-{which}")["one"]
         assert edges == tuple(range(0, 181, 5))
         assert shares[8:10] == pytest.approx((100 * 10 / 28, 100 * 18 / 28)) and sum(shares) == pytest.approx(100)
 
@@ -96,12 +96,12 @@ def test_training_time_is_shown_in_the_unit_that_suits_it(rate: float, unit: str
 
 
 def test_a_real_run_fills_every_picture(trained: Run) -> None:
-    found = of_runs({"simple": trained.events()})
-    assert [picture.name for picture in found] == [
+    pictures = of_runs({"simple": trained.events()})
+    assert [picture.name for picture in pictures] == [
         "angles-positive", "angles-negative", "histogram-positive", "histogram-negative", "plane", "time",
     ]  # fmt: skip
     said = told(trained, Angles)
-    assert drawn(found, "angles-positive")["simple"][0] == tuple(event.step for event in said)
+    assert drawn(pictures, "angles-positive")["simple"][0] == tuple(event.step for event in said)
 
 
 def model(shift: float, **more: Any) -> dict[str, Any]:
@@ -122,14 +122,14 @@ def model(shift: float, **more: Any) -> dict[str, Any]:
 
 
 def test_models_are_overlaid_and_coloured_by_their_sts_average() -> None:
-    found = of_models({"a": {"geometry": model(0), "sts": {"average": 76.25}}, "b": {"geometry": model(1)}})
-    assert [picture.name for picture in found] == [
+    pictures = of_models({"a": {"geometry": model(0), "sts": {"average": 76.25}}, "b": {"geometry": model(1)}})
+    assert [picture.name for picture in pictures] == [
         "pca-sts-b", "plane-sts-b", "histogram-positive-sts-b", "histogram-negative-sts-b",
     ]  # fmt: skip
-    assert drawn(found, "pca-sts-b") == {"a": ((0, 2), (1, 0)), "b": ((1, 2), (1, -1))}
-    assert drawn(found, "plane-sts-b") == {"a": ((-2,), (0.2,)), "b": ((-3,), (1.2,))}
-    assert [series.value for series in found[1].series] == [76.25, None] and found[1].colours == "STS average"
-    assert drawn(found, "histogram-positive-sts-b")["a"][1][4:6] == (75, 25)
+    assert drawn(pictures, "pca-sts-b") == {"a": ((0, 2), (1, 0)), "b": ((1, 2), (1, -1))}
+    assert drawn(pictures, "plane-sts-b") == {"a": ((-2,), (0.2,)), "b": ((-3,), (1.2,))}
+    assert [series.value for series in pictures[1].series] == [76.25, None] and pictures[1].colours == "STS average"
+    assert drawn(pictures, "histogram-positive-sts-b")["a"][1][4:6] == (75, 25)
 
 
 def test_without_an_sts_average_nothing_is_coloured() -> None:
@@ -138,8 +138,8 @@ def test_without_an_sts_average_nothing_is_coloured() -> None:
 
 def test_models_of_other_pairs_are_not_in_one_picture() -> None:
     starter = {"starter": model(1)["STS-B"]}
-    found = of_models({"a": {"geometry": model(0)}, "b": {"geometry": starter}, "c": {"sts": {"average": 1.0}}})
-    assert list(drawn(found, "plane-sts-b")) == ["a"] and list(drawn(found, "plane-starter")) == ["b"]
+    pictures = of_models({"a": {"geometry": model(0)}, "b": {"geometry": starter}, "c": {"sts": {"average": 1.0}}})
+    assert list(drawn(pictures, "plane-sts-b")) == ["a"] and list(drawn(pictures, "plane-starter")) == ["b"]
 
 
 def test_a_model_that_has_no_uniformity_has_no_place_in_the_plane() -> None:
@@ -150,13 +150,13 @@ def test_a_model_that_has_no_uniformity_has_no_place_in_the_plane() -> None:
 
 def test_tsne_is_a_picture_a_model_with_a_colour_a_class() -> None:
     task = {"texts": 4, "tsne": [[1, 2], [3, 4], [5, 6], [7, 8]], "labels": [10, 2, 10, 0]}
-    found = of_models({"runs/my run": {"geometry": {"StackOverflow": task}}})
-    assert drawn(found, "tsne-stackoverflow-runs-my-run") == {
+    pictures = of_models({"runs/my run": {"geometry": {"StackOverflow": task}}})
+    assert drawn(pictures, "tsne-stackoverflow-runs-my-run") == {
         "0": ((7,), (8,)),
         "2": ((3,), (4,)),
         "10": ((1, 5), (2, 6)),
     }
-    assert list(drawn(found, "tsne-stackoverflow-runs-my-run")) == ["0", "2", "10"]
+    assert list(drawn(pictures, "tsne-stackoverflow-runs-my-run")) == ["0", "2", "10"]
 
 
 def test_training_sentences_are_shown_under_models_of_any_width() -> None:
@@ -168,6 +168,8 @@ def test_training_sentences_are_shown_under_models_of_any_width() -> None:
 
 
 def test_the_extent_holds_all_points_and_of_histograms_what_is_occupied() -> None:
-    found = {picture.name: picture for picture in of_models({"a": {"geometry": model(0)}, "b": {"geometry": model(1)}})}
-    assert found["pca-sts-b"].extent() == ((0, 2), (-1, 1))
-    assert found["histogram-positive-sts-b"].extent() == ((20, 30), (0, 75))
+    pictures = {
+        picture.name: picture for picture in of_models({"a": {"geometry": model(0)}, "b": {"geometry": model(1)}})
+    }
+    assert pictures["pca-sts-b"].extent() == ((0, 2), (-1, 1))
+    assert pictures["histogram-positive-sts-b"].extent() == ((20, 30), (0, 75))

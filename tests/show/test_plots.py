@@ -67,7 +67,7 @@ def test_where_clouds_mix_none_hides_the_others() -> None:
     assert all(plot.count(glyph) > 100 for glyph in "●■▲")
 
 
-def test_values_stand_beside_the_names_in_text() -> None:
+def test_values_follow_the_names_in_text() -> None:
     assert "● a (STS 76.25)  ■ b (STS 70.00)  ▲ c" in text(PLACES, 80, 20)
 
 
@@ -135,7 +135,7 @@ def test_many_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
 
 
 @matplotlib
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write"):
         save(LINES, tmp_path / "file")

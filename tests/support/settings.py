@@ -16,8 +16,7 @@ def dotted(values: Mapping[str, object], /, **changes: object) -> dict[str, obje
 
 def layer(values: Mapping[str, object] | None = None, /, **changes: object) -> Layer:
     """Settings from a source called "test"."""
-    keys = dotted(values or {}, **changes)
-    return Layer(keys, dict.fromkeys(keys, "test"))
+    return Layer.of(dotted(values or {}, **changes), "test")
 
 
 def config(values: Mapping[str, object] | None = None, /, **changes: object) -> Config:

@@ -59,7 +59,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
         if isinstance(event, Step):
             peaks.append(memory_kb("VmHWM"))
 
-    plan = make_plan(config.resolve([config.Layer(values, dict.fromkeys(values, "test"))]))
+    plan = make_plan(config.resolve([config.Layer.of(values, "test")]))
     trainer = make_trainer(Path(folder), plan, torch.device("cpu"), note_peak, lambda: False, World())
     assert trainer.batcher.table.lengths.min() == 32
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
