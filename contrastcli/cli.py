@@ -108,9 +108,8 @@ def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
     from contrastcli.runs import sweeps as grid
     from contrastcli.show import comparison
 
-    found = options.sweep(job, axes, directory)
+    found = sweeping.with_model_paths(options.sweep(job, axes, directory), directory)
     if job.resume is None:
-        found = sweeping.with_model_paths(found, directory)
         grid.check_free(found, directory)
     sweeping.check(found, directory)
     if job.dry_run:
@@ -235,11 +234,11 @@ def stop(directory: Path, run: str, wait: float) -> None:
     contrast stop last
     contrast stop simace --wait 0
     """
-    from contrastcli.runs import process as control
+    from contrastcli.runs import process
 
     found = runs.find(run, directory)
-    control.request_stop(found)
-    status = control.wait(found, wait)
+    process.request_stop(found)
+    status = process.wait_for_end(found, wait)
     click.echo(f"{found.name}: {status.state} at step {status.step:,}", err=True)
 
 

@@ -261,7 +261,7 @@ def explain(error: BaseException) -> tuple[str, str, int]:
         return error.format_message().rstrip("."), f"see {command} --help", UsageError.code
     if isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
         return "interrupted", "nothing was changed", InterruptedEarly.code
-    words = (str(error).splitlines() or ["no further word"])[0]
+    words = (str(error).splitlines() or ["no message"])[0]
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return f"{type(error).__name__}: {words}", "contrast --debug shows where", 1

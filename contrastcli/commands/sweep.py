@@ -1,7 +1,7 @@
 """A sweep: its cells trained one after another, each in a process of its own, stopped and resumed as a whole.
 
 A cell that diverges or fails does not end the sweep, and neither does a lost terminal. What is known of a cell is
-read from its run directory, so that a sweep may be killed at any moment and go on.
+read from its run directory, so that a sweep may be killed at any moment and resumed.
 """
 
 from __future__ import annotations
@@ -18,32 +18,28 @@ from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
 from contrastcli.files import locked
 from contrastcli.model.locate import resolve
-from contrastcli.runs import directory as runs
-from contrastcli.runs import process as control
-from contrastcli.runs import sweeps as grid
+from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import follow
 from contrastcli.runs.events import Event
 from contrastcli.runs.methods import Group, Member, spreads
-from contrastcli.runs.sweeps import Cell, Sweep
-from contrastcli.settings import config as configs
-from contrastcli.settings.config import Config, Layer, conflicts
-from contrastcli.settings.setting import spell
+from contrastcli.runs.sweeps import Cell, Sweep, short
+from contrastcli.settings.config import Config, conflicts
+from contrastcli.settings.setting import Value, spell
 from contrastcli.show import console
 
 WAITING = "waiting"
 """The state of a cell that no run has been made for."""
 
-BACKBONE = "model.backbone"
-
+_MODELS = ("model.backbone", "objective.teachers")
 _FINAL = ("finished", "diverged")  # training such a cell again would end the same way
-_GOING = ("starting", "running", "silent")
+_IN_PROGRESS = ("starting", "running", "silent")
 _BAD = ("diverged", "failed", "killed")
-_LET_GO = 60.0  # seconds for a process that has said its last word to leave
+_RELEASE = 60.0  # seconds for a process to release its run after the last event
 
 
 class Signals:
-    """Ctrl-C and SIGTERM are counted: the first stops the running cell and the sweep, the second leaves at once."""
+    """Counts Ctrl-C and SIGTERM: the first stops the running cell and the sweep, the second leaves at once."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -54,17 +50,22 @@ class Signals:
 
 
 def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
-    """A new sweep with each run that is a backbone or a teacher written as its path: `last` is one run for all cells.
+    """The sweep with each run that is a backbone or a teacher written as its path: `last` is one run for all cells.
 
     Raises DataError for a word that means several runs.
     """
-    config = configs.resolve([Layer(sweep.settings, dict.fromkeys(sweep.settings, f"sweep {sweep.name}"))])
-    backbones = [resolve(str(word), runs_dir).name for word in sweep.grid.get(BACKBONE, ())]
-    grid = dict(sweep.grid) | ({BACKBONE: tuple(backbones)} if backbones else {})
-    return replace(sweep, grid=grid, settings=train.with_model_paths(config, runs_dir).flat())
+    paths: dict[tuple[str, Value], Value] = {}
+    for cell in sweep.cells():
+        named = {key: value for key, value in cell.config.flat().items() if key in _MODELS}
+        if not paths.keys() >= named.items():
+            with_paths = train.with_model_paths(cell.config, runs_dir).flat()
+            paths |= {(key, value): with_paths[key] for key, value in named.items()}
+    grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
+    settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
+    return replace(sweep, grid=grid, settings=settings)
 
 
-def check(sweep: Sweep, directory: Path) -> None:
+def check(sweep: Sweep, runs_dir: Path) -> None:
     """Read each data set that a cell trains on, and look for each backbone and device, before anything is trained.
 
     Raises ContrastError for the first cell that could not begin, or that was trained with other settings.
@@ -72,15 +73,15 @@ def check(sweep: Sweep, directory: Path) -> None:
     from contrastcli.model.devices import choose_device
     from contrastcli.training.plan import make_plan
 
-    cells = [(cell, train.with_model_paths(cell.config, directory)) for cell in sweep.cells()]
-    for cell, config in cells:
-        _check_unchanged(cell, config, directory)
-    configs = [config for cell, config in cells if _state(cell, directory) not in _FINAL]
-    for device in dict.fromkeys(config.train.device for config in configs):
+    cells = sweep.cells()
+    for cell in cells:
+        _check_unchanged(cell, Run(runs_dir / cell.name))
+    untrained = [cell.config for cell in cells if _state(Run(runs_dir / cell.name)) not in _FINAL]
+    for device in dict.fromkeys(config.train.device for config in untrained):
         choose_device(device)
-    for backbone in dict.fromkeys(config.model.backbone for config in configs):
+    for backbone in dict.fromkeys(config.model.backbone for config in untrained):
         resolve(backbone).folder()
-    for config in {_data(config): config for config in configs}.values():
+    for config in {_data(config): config for config in untrained}.values():
         make_plan(config)
 
 
@@ -89,77 +90,75 @@ def _data(config: Config) -> tuple[object, ...]:
     return config.spec.needs, config.spec.labels, config.data, config.dev.data, config.train.batch_size
 
 
-def _check_unchanged(cell: Cell, config: Config, directory: Path) -> None:
-    run = Run(directory / cell.name)
-    if not run.config_path.is_file():
-        return
-    if changed := conflicts(run.config(), config):
+def _check_unchanged(cell: Cell, run: Run) -> None:
+    if run.exists() and (changed := conflicts(run.config(), cell.config)):
         what = f"{run.name} was trained with another {', '.join(changed)} than the sweep says"
-        raise UsageError(what, "restore the file of the sweep, or begin another one")
+        raise UsageError(what, "restore the file of the sweep, or start another one")
 
 
-def start(sweep: Sweep, directory: Path) -> int:
-    """Train what is yet to be trained; returns 0, or the exit code of the first cell that failed. Raises ContrastError.
+def start(sweep: Sweep, runs_dir: Path) -> int:
+    """Train each cell that has not ended; returns 0, or the exit code of the first that failed. Raises ContrastError.
 
-    A cell that has finished or diverged is left alone; one that was stopped, killed or has failed goes on.
+    A cell that has finished or diverged is left alone; one that was stopped, killed or has failed is resumed.
     """
     cells = sweep.cells()
-    taken = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
+    in_use = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
     signals = Signals()
-    with locked(directory / f".{sweep.name}.sweep.lock", taken), control.interrupts(signals):
-        _say(f"sweep {sweep.name}: {len(cells)} cells")
+    with locked(runs_dir / f".{sweep.name}.sweep.lock", in_use), process.handle_signals(signals):
+        _narrate(f"sweep {sweep.name}: {len(cells)} cells")
         for number, cell in enumerate(cells, 1):
             if not signals.count:
-                _train(cell, f"cell {number} of {len(cells)}", directory, signals)
+                _train(cell, f"cell {number} of {len(cells)}: {label(cell)}", runs_dir, signals)
     if signals.count:
-        _say(f"go on with: contrast sweep --resume {sweep.name}")
+        _narrate(f"to continue: contrast sweep --resume {sweep.name}")
         return 0
-    ends = [Run(directory / cell.name).status() for cell in cells]
+    ends = [Run(runs_dir / cell.name).status() for cell in cells]
     return next((status.code for status in ends if status.state in _BAD), 0)
 
 
-def _train(cell: Cell, which: str, directory: Path, signals: Signals) -> None:
-    """Train a cell or go on with it, unless it has its end; say how it went."""
-    run, state = Run(directory / cell.name), _state(cell, directory)
+def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
+    """Train or resume a cell unless it has ended, and print its outcome."""
+    run = Run(runs_dir / cell.name)
+    state = _state(run)
     if state not in _FINAL:
-        _say(f"{which}: {label(cell)}")
-        left = state in _GOING  # by a sweep that was killed
-        if left:
+        _narrate(title)
+        in_progress = state in _IN_PROGRESS  # of a sweep that was killed
+        if in_progress:
             _follow(run, time.time(), signals)
-        if not left or (run.status().state == "killed" and not signals.count):
-            _launch(run, cell, directory, signals)
-    _say(f"{which}: {label(cell)}: {_outcome(run)}")
+        if not in_progress or (run.status().state == "killed" and not signals.count):
+            _launch(cell, run, signals)
+    _narrate(f"{title}: {_outcome(run)}")
 
 
-def _launch(run: Run, cell: Cell, directory: Path, signals: Signals) -> None:
-    if not run.config_path.is_file():
-        runs.create(train.with_model_paths(cell.config, directory), directory, cell.name)
+def _launch(cell: Cell, run: Run, signals: Signals) -> None:
+    if not run.exists():
+        directory.create(cell.config, run.path.parent, cell.name)
     began = time.time()
-    control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+    process.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
     if not _follow(run, began, signals) and not signals.count:
-        raise RunError(f"the process of {run.name} ended without a word", f"see {run.log_path}")
+        raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
 
 
 def _follow(run: Run, began: float, signals: Signals) -> bool:
-    """Show what a run says from that moment on, until it ends, and whether it said anything.
+    """Show a run's events from that moment on, until it ends; returns whether there were any.
 
     The first signal is passed on to it.
     """
     shown = console.Forgiving(console.console())
-    heard = told = False
+    reported = stopping = False
     for event in _events(run):
         if event is not None and event.time >= began:
             shown(event, b"")
-            heard = True
-        if signals.count and not told:
-            control.request_stop(run)
-            told = True
+            reported = True
+        if signals.count and not stopping:
+            process.request_stop(run)
+            stopping = True
         if signals.count > 1:
             break
     shown.close()
     if signals.count < 2:
-        control.wait(run, _LET_GO)
-    return heard
+        process.wait_for_end(run, _RELEASE)
+    return reported
 
 
 def _events(run: Run) -> Iterator[Event | None]:
@@ -169,9 +168,8 @@ def _events(run: Run) -> Iterator[Event | None]:
         yield event
 
 
-def _state(cell: Cell, directory: Path) -> str:
-    run = Run(directory / cell.name)
-    return run.status().state if run.config_path.is_file() else WAITING
+def _state(run: Run) -> str:
+    return run.status().state if run.exists() else WAITING
 
 
 def _outcome(run: Run) -> str:
@@ -181,26 +179,25 @@ def _outcome(run: Run) -> str:
 
 
 def label(cell: Cell) -> str:
-    """What sets a cell apart, in words."""
-    return " ".join([*(f"{grid.short(k)}={spell(v)}" for k, v in cell.point.items()), f"seed={cell.seed}"])
+    """The values that distinguish a cell, as text."""
+    return " ".join([*(f"{short(key)}={spell(value)}" for key, value in cell.point.items()), f"seed={cell.seed}"])
 
 
-def results(sweep: Sweep, directory: Path) -> tuple[Group, ...]:
-    """What came of each point of the grid over its seeds, so far. Raises DataError."""
+def results(sweep: Sweep, runs_dir: Path) -> tuple[Group, ...]:
+    """The scores of each point of the grid over its seeds, so far. Raises DataError."""
     points = groupby(sweep.cells(), key=lambda cell: cell.point)
-    return tuple(_group(list(cells), directory) for _, cells in points)
+    return tuple(_group(list(cells), runs_dir) for _, cells in points)
 
 
-def _group(cells: list[Cell], directory: Path) -> Group:
-    members = tuple(_member(cell, directory) for cell in cells)
+def _group(cells: list[Cell], runs_dir: Path) -> Group:
+    members = tuple(_member(cell, Run(runs_dir / cell.name)) for cell in cells)
     return Group(dict(cells[0].point), members, spreads(members))
 
 
-def _member(cell: Cell, directory: Path) -> Member:
-    run = Run(directory / cell.name)
-    return runs.member(run) if run.config_path.is_file() else Member(cell.name, cell.config.flat(), WAITING, {})
+def _member(cell: Cell, run: Run) -> Member:
+    return directory.member(run) if run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
 
 
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # a terminal that has gone
+def _narrate(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be gone
         print(text, file=sys.stderr, flush=True)

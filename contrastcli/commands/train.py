@@ -1,4 +1,4 @@
-"""From settings to a run: dry, in this process, in the background, or again from a checkpoint."""
+"""`contrast train` and `watch`: from settings to a run, previewed, trained here or in the background, or resumed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import msgspec
 from contrastcli.errors import UsageError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.locate import resolve
-from contrastcli.runs import directory as runs
-from contrastcli.runs import process as control
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, create
 from contrastcli.runs.event_file import follow
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
+from contrastcli.runs.process import launch
 from contrastcli.runs.results import Preview
+from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
@@ -69,10 +69,12 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
 
     Raises DataError for a word that means several runs.
     """
-    from contrastcli.training.teachers import named_teachers
-
     backbone = resolve(config.model.backbone, runs_dir).name
     config = replace(config, model=msgspec.structs.replace(config.model, backbone=backbone))
+    if not config.flat().get("objective.teachers"):
+        return config
+    from contrastcli.training.teachers import named_teachers
+
     teachers = named_teachers(config.objective)
     with_paths = [replace(teacher, name=resolve(teacher.name, runs_dir).name) for teacher in teachers]
     if with_paths == teachers:
@@ -84,7 +86,7 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
 def start(
     config: Config,
     run: Run | None,
-    directory: Path,
+    runs_dir: Path,
     name: str | None,
     *,
     json: bool = False,
@@ -93,45 +95,32 @@ def start(
 ) -> int:
     """Train a new run or resume one; returns the exit code. Raises ContrastError.
 
-    It trains in this process; with `detach` in one of its own, and with `show` too, which is called once it runs.
+    It trains in this process; with `detach` or `show` in a process of its own, and `show` is called once that runs.
     """
     from contrastcli.model.devices import choose_device
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
-    everyone = world()
+    processes = world()
     plan = make_plan(config)
     if run is not None and _has_finished(run, plan):
-        _say(f"{run.name} has finished its {run.status().steps:,} steps; to extend it: --max-steps N or --epochs N")
+        _narrate(f"{run.name} has finished its {run.status().steps:,} steps; to extend it: --max-steps N or --epochs N")
         return 0
     choose_device(config.train.device)
-    if everyone.leads:
+    if processes.leads:
         for model in (config.model.backbone, *(teacher.name for teacher in plan.teachers)):
-            resolve(model).folder()  # better no run than one that cannot begin
-        run = _prepare(config, run, directory, name)
-    run = Run(Path(everyone.share(str(run.path) if run else "")))
+            resolve(model).folder()  # before there is a run that could not begin
+        run = _prepare(config, run, runs_dir, name)
+    run = Run(Path(processes.share(str(run.path) if run else "")))
     if not detach and show is None:
         return _train(run, plan, json)
-    control.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+    launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
     if show is not None:
         show(run)
         return _report(run)
     print(run.path, flush=True)
-    _say(f"training in the background: contrast watch {run.name}")
+    _narrate(f"training in the background: contrast watch {run.name}")
     return 0
-
-
-def _report(run: Run) -> int:
-    """Say how a run that was shown stands; returns its exit code where it has ended."""
-    status = run.status()
-    if not status.ended:
-        _say(f"{run.name} goes on training: contrast watch {run.name}")
-    elif status.code == 0:
-        _conclude(run)
-    else:
-        _say(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
-    print(run.path, flush=True)
-    return status.code
 
 
 def _has_finished(run: Run, plan: Plan) -> bool:
@@ -139,30 +128,44 @@ def _has_finished(run: Run, plan: Plan) -> bool:
     return status.state == "finished" and plan.steps <= status.steps
 
 
-def _prepare(config: Config, run: Run | None, directory: Path, name: str | None) -> Run:
+def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
+    """A new run, or one that is resumed with the settings that may change."""
     if run is None:
-        return runs.create(config, directory, name)
+        return create(config, runs_dir, name)
     with run.locked(), writing_to(run.path):  # refuses before it changes anything
         atomic_write(run.config_path, config.to_toml().encode())
     return run
 
 
+def _report(run: Run) -> int:
+    """Print the state of a run that was shown; returns its exit code if it has ended."""
+    status = run.status()
+    if not status.ended:
+        _narrate(f"{run.name} is still training: contrast watch {run.name}")
+    elif status.code == 0:
+        _print_outcome(run)
+    else:
+        _narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
+    print(run.path, flush=True)
+    return status.code
+
+
 def _train(run: Run, plan: Plan, json: bool) -> int:
-    from contrastcli.training import process
     from contrastcli.training.distributed import world
+    from contrastcli.training.process import train
 
     shown = console.Forgiving(console.console(json))
     try:
-        done = process.train(run, plan, shown if json else _PathFirst(run, shown), world())
+        done = train(run, plan, shown if json else _PrintPathOnce(run, shown), world())
     finally:
         shown.close()
     if world().leads:
-        _conclude(run)
+        _print_outcome(run)
     return done.code
 
 
-class _PathFirst:
-    """Prints a run's path, the result, as soon as it trains: where loading fails, stdout stays empty."""
+class _PrintPathOnce:
+    """Prints a run's path, the result, at the first event of training: where loading fails, stdout stays empty."""
 
     def __init__(self, run: Run, shown: console.Console) -> None:
         self._run: Run | None = run
@@ -172,25 +175,25 @@ class _PathFirst:
         if self._run and isinstance(event, Step | Evaluated | Saved):
             self._shown.close()  # a bar would share its line
             path, self._run = self._run.path, None
-            with contextlib.suppress(BrokenPipeError):  # the reader has gone, and training goes on
+            with contextlib.suppress(BrokenPipeError):  # training does not need the reader
                 print(path, flush=True)
         self._shown(event, line)
 
 
-def _conclude(run: Run) -> None:
-    """Say what training did to the dev score, and what to do next."""
+def _print_outcome(run: Run) -> None:
+    """Print the dev score before and after training, and the next step."""
     scores = [e for e in run.events() if isinstance(e, Evaluated) and e.spearman is not None]
     best = max((e for e in scores if e.best), key=lambda e: e.step, default=None)
     if best and scores[0].step == 0:
-        before, after = (f"{100 * (e.spearman or 0):.2f}" for e in (scores[0], best))
-        _say(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
+        before, after = score(scores[0].spearman), score(best.spearman)
+        _narrate(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
     if run.status().state == "stopped":
-        _say(f"go on with: contrast train --resume {run.name}")
-    _say('next: contrast query "a dog runs" "a puppy sprints"')
+        _narrate(f"to continue: contrast train --resume {run.name}")
+    _narrate('next: contrast query "a dog runs" "a puppy sprints"')
 
 
 def watch(run: Run, json: bool) -> int:
-    """Show a run's events as they come, and return the exit code that it ends with."""
+    """Show a run's events as they are written; returns the exit code of its end."""
     shown = console.console(json)
     try:
         for event in follow(run.events_path):
@@ -203,5 +206,5 @@ def watch(run: Run, json: bool) -> int:
     return status.code
 
 
-def _say(text: str) -> None:
+def _narrate(text: str) -> None:
     print(text, file=sys.stderr)

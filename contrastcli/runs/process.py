@@ -1,4 +1,4 @@
-"""The one process that trains in a run: to be it, to launch it, to stop it and to wait for its end."""
+"""The process that trains in a run: its lock and heartbeat, how it is launched, asked to stop and waited for."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ import msgspec
 
 from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, writing_to
-from contrastcli.runs import status
 from contrastcli.runs.directory import Run
-from contrastcli.runs.status import Status, Writer
+from contrastcli.runs.status import SILENT_AFTER, Status, Writer, this_process
 
 HEARTBEAT = 1.0
-"""Seconds between two signs of life of a training process."""
+"""Seconds between two heartbeats of a training process."""
 
 _POLL = 0.1  # seconds
 _CONTRAST = (sys.executable, "-m", "contrastcli")
 
 
 @contextlib.contextmanager
-def writing(run: Run) -> Iterator[Writer]:
-    """Be the one process that trains in a run, with a heartbeat; yields who that is, for the Started event.
+def hold(run: Run) -> Iterator[Writer]:
+    """Lock a run for training and keep its heartbeat; yields the calling process, for the Started event.
 
     Raises RunError if another process trains there or the directory cannot be written.
     """
     with run.locked():
-        me = status.this_process()
+        writer = this_process()
         with writing_to(run.path):
-            atomic_write(run.alive_path, msgspec.json.encode(me))
-            _forget_requests_before(run, me.process_start - 1.0)  # systems round the start of a process
+            atomic_write(run.alive_path, msgspec.json.encode(writer))
+            _drop_requests_before(run, writer.process_start - 1.0)  # systems round the start of a process
         ended = threading.Event()
-        heart = threading.Thread(target=_beat, args=(run.alive_path, ended), name="heartbeat", daemon=True)
-        heart.start()
+        heartbeat = threading.Thread(target=_beat, args=(run.alive_path, ended), name="heartbeat", daemon=True)
+        heartbeat.start()
         try:
-            yield me
+            yield writer
         finally:
             ended.set()
-            heart.join()
+            heartbeat.join()
             for path in (run.alive_path, run.stop_path):
                 with contextlib.suppress(OSError):  # training has ended, whatever becomes of the disk
                     path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def interrupts(handle: Callable[[], None]) -> Iterator[None]:
-    """In the body Ctrl-C and SIGTERM call `handle`, and SIGHUP, of a lost connection, ends nothing.
+def handle_signals(handle: Callable[[], None]) -> Iterator[None]:
+    """In the body Ctrl-C and SIGTERM call `handle`, and SIGHUP, sent when a connection is lost, does nothing.
 
-    Only a main thread can take signals over; elsewhere nothing changes.
+    Only a main thread can handle signals; in another one nothing changes.
     """
     wanted: dict[str, Any] = {  # SIGHUP is unknown on Windows
         "SIGINT": lambda number, frame: handle(),
@@ -66,8 +65,8 @@ def interrupts(handle: Callable[[], None]) -> Iterator[None]:
     }
     if threading.current_thread() is not threading.main_thread():
         wanted = {}
-    numbers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
-    before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+    handlers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
@@ -75,7 +74,7 @@ def interrupts(handle: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _forget_requests_before(run: Run, moment: float) -> None:
+def _drop_requests_before(run: Run, moment: float) -> None:
     """Drop a stop request that a killed process has left, but none made since this one was launched."""
     with contextlib.suppress(FileNotFoundError):
         if run.stop_path.stat().st_mtime < moment:
@@ -84,37 +83,37 @@ def _forget_requests_before(run: Run, moment: float) -> None:
 
 def _beat(alive: Path, ended: threading.Event) -> None:
     while not ended.wait(HEARTBEAT):
-        with contextlib.suppress(OSError):  # a shared disk that hiccups is no reason to stop
+        with contextlib.suppress(OSError):  # an error of a shared disk that passes is no reason to stop
             os.utime(alive)
 
 
 def stop_requested(run: Run) -> bool:
-    """Whether someone asked the training process to stop."""
+    """Whether the training process has been asked to stop."""
     return run.stop_path.exists()
 
 
 def request_stop(run: Run) -> None:
-    """Ask the training process to end its step, save and stop; one that has ended needs no asking. Raises RunError."""
+    """Ask the training process to end its step, save and stop; does nothing where it has ended. Raises RunError."""
     if not run.status().ended:
         with writing_to(run.path):
             run.stop_path.touch()
 
 
-def wait(run: Run, timeout: float) -> Status:
-    """The status once the run has ended and its process has let go of it, or after `timeout` seconds."""
+def wait_for_end(run: Run, timeout: float) -> Status:
+    """The status once the run has ended and its process has released it, or after `timeout` seconds."""
     deadline = time.monotonic() + timeout
-    while not _is_over(run, found := run.status()) and time.monotonic() < deadline:
+    while not _is_released(run, status := run.status()) and time.monotonic() < deadline:
         time.sleep(_POLL)
-    return found
+    return status
 
 
-def _is_over(run: Run, found: Status) -> bool:
-    if not found.ended or found.state == "killed":
-        return found.ended
-    with contextlib.suppress(FileNotFoundError):  # its last word is said a moment before it leaves
-        if time.time() - run.alive_path.stat().st_mtime <= status.SILENT_AFTER:
+def _is_released(run: Run, status: Status) -> bool:
+    if not status.ended or status.state == "killed":
+        return status.ended
+    with contextlib.suppress(FileNotFoundError):  # the last event is written a moment before the heartbeat ends
+        if time.time() - run.alive_path.stat().st_mtime <= SILENT_AFTER:
             return False
-    with contextlib.suppress(RunError), run.locked():  # and the lock goes a moment after the heartbeat
+    with contextlib.suppress(RunError), run.locked():  # and the lock is released a moment after that
         return True
     return False
 
@@ -122,7 +121,7 @@ def _is_over(run: Run, found: Status) -> bool:
 def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAST) -> int:
     """Start `contrast` with these arguments in a session of its own, its output appended to train.log; returns its pid.
 
-    Until the new process says so itself, `alive` says that it is the run's. Raises RunError if the run is in progress.
+    Until the new process writes `alive` itself, that file names it already. Raises RunError if the run is in progress.
     """
     with run.locked():
         pass
@@ -136,7 +135,7 @@ def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAS
             creationflags=_creation_flags(),
         )
         atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), process.pid, time.time())))
-    # Unless its parent takes note of its end, a process stays in the system's table.
+    # Unless its parent waits for it, a process that has ended stays in the system's table.
     threading.Thread(target=process.wait, name="reaper", daemon=True).start()
     return process.pid
 

@@ -17,7 +17,7 @@ from textual.screen import Screen
 
 from contrastcli.errors import ContrastError
 from contrastcli.files import state_dir
-from contrastcli.runs import process as control
+from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Choice, Help, Question
@@ -202,7 +202,7 @@ class ContrastApp(App[None]):
     async def stop_run(self, run: Run) -> None:
         """Ask a run to end its step, save and stop."""
         try:
-            await to_thread(control.request_stop, run)
+            await to_thread(process.request_stop, run)
             self.notify(f"{run.name} ends its step, saves and stops", markup=False)
         except ContrastError as error:
             self.fail(f"{error.what}\n{error.hint}")

@@ -17,12 +17,11 @@ import pytest
 from contrastcli.commands.sweep import results
 from contrastcli.errors import nearest
 from contrastcli.runs import directory as runs
-from contrastcli.runs import process as control
-from contrastcli.runs import sweeps
+from contrastcli.runs import process, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Started, Step
 from contrastcli.runs.sweeps import Sweep
-from support.command import LABELLED, Contrast, refused, train
+from support.command import LABELLED, SENTENCES, Contrast, refused, train
 from support.sweeps import make_sweep
 from support.tiny import Tiny, told
 from support.tiny import train as train_here
@@ -42,7 +41,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         train_here(run)
         return 0
 
-    monkeypatch.setattr(control, "launch", launch)
+    monkeypatch.setattr(process, "launch", launch)
     return names
 
 
@@ -80,6 +79,15 @@ def test_the_last_run_is_one_backbone_for_all_cells(contrast: Contrast, run: Run
     words = ("--grid", "model.backbone=last,tiny/backbone", "--name", "backbones", "--dry-run")
     names = contrast("sweep", *others, *words).out.split()[2::2]
     assert names == ["backbones-backbone=mine-tau-0.07", "backbones-backbone=backbone"]
+
+
+def test_the_last_run_is_one_teacher_for_all_cells(contrast: Contrast, run: Run, launched: list[str]) -> None:
+    words = (*SENTENCES, "--objective", "rankcse", "--teachers", "last:cls", "--name", "mine")
+    assert contrast("sweep", *WORDS, *words, *GRID).code == 0
+    assert {str(Run(Path("runs") / name).config().flat()["objective.teachers"]) for name in launched} == {
+        f"{run.path}:cls=1.0"
+    }
+    assert contrast("sweep", "--resume", "mine").code == 0 and len(launched) == 2
 
 
 def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> None:
@@ -134,12 +142,12 @@ def test_a_cell_whose_process_writes_no_event_ends_the_sweep(
         return 0
 
     names: list[str] = []
-    monkeypatch.setattr(control, "launch", launch)
+    monkeypatch.setattr(process, "launch", launch)
     contrast(*SWEEP)
     time.sleep(0.01)  # so that later events have later times
     answer = contrast("sweep", "--resume", "mine")
     assert (answer.code, answer.out) == (1, "")
-    assert "contrast: error: the process of mine-tau=0.05 ended without a word\nhint: see " in answer.err
+    assert "contrast: error: the process of mine-tau=0.05 ended and reported nothing\nhint: see " in answer.err
 
 
 def test_the_last_part_of_a_setting_is_enough_for_a_hint(contrast: Contrast) -> None:
@@ -191,7 +199,7 @@ def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: 
     until(lambda: len(told(first, Step)) > 3)
     os.kill(process.pid, signal.SIGINT)
     code, narration = finish(process)
-    assert code == 0 and "go on with: contrast sweep --resume s" in narration
+    assert code == 0 and "to continue: contrast sweep --resume s" in narration
     assert told(first, Done)[-1].status == "stopped" and first.checkpoint("last").is_dir()
     assert not second.path.exists()
 

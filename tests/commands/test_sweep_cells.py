@@ -15,8 +15,7 @@ import pytest
 from contrastcli.commands.sweep import check, results, start
 from contrastcli.errors import ContrastError, RunError, UsageError
 from contrastcli.runs import directory as runs
-from contrastcli.runs import process as control
-from contrastcli.runs import status, sweeps
+from contrastcli.runs import process, status, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.show import comparison
@@ -41,7 +40,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Ends]:
         end_cell(run, status, code)
         return 0
 
-    monkeypatch.setattr(control, "launch", launch)
+    monkeypatch.setattr(process, "launch", launch)
     return started, ends
 
 
@@ -158,8 +157,8 @@ def test_a_signal_ends_the_sweep_after_the_running_cell(
         end_cell(run, "stopped" if "seed=43" in run.name else "finished")
         return 0
 
-    monkeypatch.setattr(control, "launch", launch)
-    monkeypatch.setattr(control, "request_stop", lambda run: asked.append(run.name))
+    monkeypatch.setattr(process, "launch", launch)
+    monkeypatch.setattr(process, "request_stop", lambda run: asked.append(run.name))
     sweep = small()
     assert start(sweep, tmp_path) == 0
     assert [run.name for run in reversed(runs.list_runs(tmp_path))] == names(sweep)[:2]
@@ -199,5 +198,5 @@ def test_two_processes_do_not_train_one_sweep(
         end_cell(run)
         return 0
 
-    monkeypatch.setattr(control, "launch", launch)
+    monkeypatch.setattr(process, "launch", launch)
     assert start(sweep, tmp_path) == 0

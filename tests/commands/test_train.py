@@ -12,7 +12,7 @@ import pytest
 
 from contrastcli import options
 from contrastcli.commands import train as start
-from contrastcli.runs import process as control
+from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, train
@@ -156,8 +156,8 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
         assert (watching.returncode, out) == (0, "")
         assert "stopped" in err
     finally:
-        control.request_stop(run)
-        assert control.wait(run, 60).state == "stopped"
+        process.request_stop(run)
+        assert process.wait_for_end(run, 60).state == "stopped"
     assert contrast("stop", "long").code == 0
     events = contrast("watch", "long", "--json")
     assert events.out.encode() == Path("runs/long/events.jsonl").read_bytes()
@@ -187,7 +187,7 @@ def test_the_app_shows_a_run_that_trains_on_its_own(
 ) -> None:
     def show(directory: Path, run: Run, *, mouse: bool = True) -> None:
         assert json.loads(run.alive_path.read_bytes())["pid"] != os.getpid()
-        assert control.wait(run, 60).state == "finished"
+        assert process.wait_for_end(run, 60).state == "finished"
 
     monkeypatch.setattr(options, "on_a_terminal", lambda: True)
     monkeypatch.setattr(app, "show", show)

@@ -18,12 +18,11 @@ import pytest
 
 from contrastcli import files
 from contrastcli.errors import DataError, RunError, UsageError
-from contrastcli.runs import event_file, status
-from contrastcli.runs import process as control
+from contrastcli.runs import event_file, process, status
 from contrastcli.runs.directory import Run, compare, create, find, list_runs, prune, remove, runs_dir
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
-from contrastcli.runs.process import launch, request_stop, stop_requested, wait, writing
+from contrastcli.runs.process import hold, launch, request_stop, stop_requested, wait_for_end
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.settings.config import Config
 from support.settings import config
@@ -397,8 +396,8 @@ def test_a_torn_last_line_neither_counts_nor_hides_the_status(run: Run, end: str
 
 
 def test_who_trains_shows_signs_of_life_and_leaves_none_behind(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "HEARTBEAT", 0.01)
-    with writing(run) as me:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.01)
+    with hold(run) as me:
         say(run, started(me))
         os.utime(run.alive_path, (0, 0))
         while run.alive_path.stat().st_mtime == 0:
@@ -410,18 +409,18 @@ def test_who_trains_shows_signs_of_life_and_leaves_none_behind(run: Run, monkeyp
 def test_a_second_process_is_kept_out_until_the_first_has_ended(run: Run) -> None:
     program = (
         "import pathlib, sys\n"
-        "from contrastcli.runs.process import writing\n"
+        "from contrastcli.runs.process import hold\n"
         "from contrastcli.errors import RunError\n"
         "from contrastcli.runs.directory import Run\n"
         "try:\n"
-        "    with writing(Run(pathlib.Path(sys.argv[1]))): print('in')\n"
+        "    with hold(Run(pathlib.Path(sys.argv[1]))): print('in')\n"
         "except RunError as error: print(error.what)\n"
     )
 
     def second() -> str:
         return subprocess.run([sys.executable, "-c", program, str(run.path)], capture_output=True, text=True).stdout
 
-    with writing(run):
+    with hold(run):
         assert "training in" in second()
         assert run.alive_path.exists(), "who was kept out leaves the heart of the other alone"
     assert second() == "in\n"
@@ -430,9 +429,9 @@ def test_a_second_process_is_kept_out_until_the_first_has_ended(run: Run) -> Non
 def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
     program = (
         "import pathlib, sys, time\n"
-        "from contrastcli.runs.process import writing\n"
+        "from contrastcli.runs.process import hold\n"
         "from contrastcli.runs.directory import Run\n"
-        "with writing(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(60)\n"
+        "with hold(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(60)\n"
     )
     command = [sys.executable, "-c", program, str(run.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -440,19 +439,19 @@ def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
         process.kill()
         process.wait()
     assert run.status().state == "killed"
-    with writing(run):
+    with hold(run):
         assert run.status().state == "starting"
 
 
 def test_a_requested_stop_is_seen(run: Run) -> None:
-    with writing(run) as me:
+    with hold(run) as me:
         say(run, started(me), step_at(10))
         assert not stop_requested(run)
         request_stop(run)
         assert stop_requested(run)
         say(run, Done(step=11, status="stopped", code=0))
     assert not stop_requested(run)
-    assert wait(run, timeout=0.0).state == "stopped"
+    assert wait_for_end(run, timeout=0.0).state == "stopped"
 
 
 def test_a_run_that_has_ended_needs_no_stop(run: Run) -> None:
@@ -464,22 +463,22 @@ def test_a_run_that_has_ended_needs_no_stop(run: Run) -> None:
 def test_a_stop_meant_for_a_killed_process_does_not_stop_the_next(run: Run) -> None:
     run.stop_path.touch()
     os.utime(run.stop_path, (0, 0))
-    with writing(run):
+    with hold(run):
         assert not stop_requested(run)
 
 
 def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> None:
     run.stop_path.touch()
-    with writing(run):
+    with hold(run):
         assert stop_requested(run)
 
 
 def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> None:
     program = (
         "import pathlib, sys, time\n"
-        "from contrastcli.runs.process import writing\n"
+        "from contrastcli.runs.process import hold\n"
         "from contrastcli.runs.directory import Run\n"
-        "with writing(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(0.3)\n"
+        "with hold(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(0.3)\n"
     )
     command = [sys.executable, "-c", program, str(run.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -487,15 +486,15 @@ def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> 
         writer = Writer(socket.gethostname(), process.pid, time.time())
         say(run, started(writer), Done(step=1, status="stopped", code=0))
         assert run.status().state == "stopped"
-        assert wait(run, timeout=30.0).state == "stopped"
-        with writing(run):
+        assert wait_for_end(run, timeout=30.0).state == "stopped"
+        with hold(run):
             pass
 
 
 def test_waiting_for_an_end_gives_up_after_its_time(run: Run) -> None:
     say(run, started(ELSEWHERE))
     beat(run, ELSEWHERE)
-    assert wait(run, timeout=0.0).state == "running"
+    assert wait_for_end(run, timeout=0.0).state == "running"
 
 
 def test_a_launched_process_has_its_own_session_and_writes_to_the_log(run: Run) -> None:
@@ -503,7 +502,7 @@ def test_a_launched_process_has_its_own_session_and_writes_to_the_log(run: Run) 
     run.log_path.write_text("before\n")
     pid = launch(run, ["--flag"], command=[sys.executable, "-c", program])
     assert pid != os.getpid()
-    assert wait(run, timeout=30.0).state == "killed", "it ended without a word"
+    assert wait_for_end(run, timeout=30.0).state == "killed", "it ended without a word"
     assert run.log_path.read_text() == "before\n--flag True \nend\n"
 
 
@@ -512,11 +511,11 @@ def test_a_launched_process_that_still_loads_is_starting(run: Run) -> None:
     pid = launch(run, [], command=[sys.executable, "-c", "import time; time.sleep(60)"])
     assert run.status().state == "starting"
     psutil.Process(pid).kill()
-    assert wait(run, timeout=30.0).state == "killed"
+    assert wait_for_end(run, timeout=30.0).state == "killed"
 
 
 def test_nothing_is_launched_into_a_run_in_progress(run: Run) -> None:
-    with writing(run), pytest.raises(RunError, match="already"):
+    with hold(run), pytest.raises(RunError, match="already"):
         launch(run, [])
     assert not run.log_path.exists()
 
@@ -531,7 +530,7 @@ def test_removing_a_run_leaves_nothing_of_it(run: Run) -> None:
 
 
 def test_a_run_in_progress_is_not_removed(run: Run) -> None:
-    with writing(run) as me:
+    with hold(run) as me:
         say(run, started(me))
         with pytest.raises(RunError, match="in progress"):
             remove(run)

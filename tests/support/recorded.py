@@ -197,7 +197,7 @@ def _done(kind: Kind, run: Run) -> Iterator[Done]:
             yield Done(step=step, time=at, status="diverged", code=4, message=what, hint=hint)
         case "failed":
             hint = f"contrast --debug train --resume {run.name}"
-            yield Done(step=step, time=at, status="failed", code=1, message="MemoryError: no further word", hint=hint)
+            yield Done(step=step, time=at, status="failed", code=1, message="MemoryError: no message", hint=hint)
 
 
 def _writer(kind: Kind) -> Writer:

@@ -37,7 +37,7 @@ SAID: dict[Kind, tuple[str, ...]] = {
     "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r goes on from there"),
     "resumed": ("✔ finished", "step 600 of 600"),
     "diverged": ("▲ diverged", "not a finite number at step 350", "lower --lr", "r resumes"),
-    "failed": ("✖ failed", "MemoryError: no further word", "contrast --debug train", "r resumes"),
+    "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "r resumes"),
     "killed": ("✖ killed", "was killed. r resumes", "train.log ends with:", "Traceback (most recent call last):"),
     "silent": ("◍ silent", "no sign of life", "or its disk or host is unreachable"),
 }
