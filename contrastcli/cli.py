@@ -82,7 +82,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     run = None if job.resume is None else runs.find(job.resume, directory)
     chosen = start.changed(run, job.typed) if run else start.with_model_paths(options.resolve(job), directory)
     if job.dry_run:
-        return _print(settings.dry_run(start.preview(chosen), job.json))
+        return _print(settings.dry_run(start.preview(chosen), chosen, job.json))
     plain = no_ui or detach or job.json or not options.on_a_terminal()
     show = None if plain else partial(_show, directory)
     raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, json=job.json, detach=detach, show=show))
@@ -476,7 +476,7 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
 
     with console.progress() as advance:
         found = benching.bench(resolve(model, directory), rounds, advance)
-    _print(results.benchmark(found, json))
+    _print(results.benchmarks(found, json))
 
 
 @cli.command()

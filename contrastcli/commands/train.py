@@ -18,7 +18,7 @@ from contrastcli.runs.directory import Run, create
 from contrastcli.runs.event_file import follow
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
 from contrastcli.runs.process import launch
-from contrastcli.runs.results import Preview
+from contrastcli.runs.results import Preview, sourced
 from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -38,7 +38,7 @@ def preview(config: Config) -> Preview:
     plan = make_plan(config)
     backbone = resolve(config.model.backbone).local_folder()
     return Preview(
-        config=config,
+        settings=sourced(config),
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes),
         count=len(plan.examples),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
@@ -14,7 +16,6 @@ from contrastcli.runs.results import Compared, Paired
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import MISSING, fixed, score
 from contrastcli.show.format import as_json, table
-from contrastcli.show.runs import status_json
 from contrastcli.show.settings import value_text
 
 
@@ -39,7 +40,7 @@ def _runs(found: Comparison) -> dict[str, Any]:
     results = [
         {
             "name": r.name,
-            **status_json(r.status),
+            **msgspec.structs.asdict(r.status),
             "dev": r.dev.spearman if r.dev else None,
             "alignment": r.dev.alignment if r.dev else None,
             "uniformity": r.dev.uniformity if r.dev else None,

@@ -6,12 +6,19 @@ import json
 import shutil
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from contrastcli.runs.text import MISSING
 
 
 def as_json(value: object) -> str:
     """A result as indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+
+
+def as_json_line(value: object) -> str:
+    """A result as JSON in one line."""
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

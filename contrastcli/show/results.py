@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from contrastcli.model.locate import resolve
 from contrastcli.runs.text import fixed
 from contrastcli.settings import published
-from contrastcli.show.format import as_json, names_and_values, table, terminal_width
+from contrastcli.show.format import as_json, as_json_line, names_and_values, table, terminal_width
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.result import SuiteResult
     from contrastcli.evaluation.suites import Scores
-    from contrastcli.runs.results import Measured, Nearest, Similarity
+    from contrastcli.runs.results import Benchmark, Nearest, Similarity
     from contrastcli.show.pictures import Picture
 
 
@@ -60,14 +56,14 @@ def drawings(drawn: Sequence[Picture]) -> str:
 def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
     """One line a pair: full precision as JSON, else cosine to four decimals and degrees to one."""
     if to_json:
-        return _json_lines(pairs)
+        return "\n".join(map(as_json_line, pairs))
     return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in pairs)
 
 
 def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
     """Queries with what is nearest to each: one object a query as JSON, else a line a neighbour."""
     if to_json:
-        return _json_lines(answers)
+        return "\n".join(map(as_json_line, answers))
     blocks = [
         "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in answer.neighbours)
         for answer in answers
@@ -77,22 +73,13 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
     return "\n\n".join(f"{answer.query}\n{block}" for answer, block in zip(answers, blocks, strict=True))
 
 
-def _json_lines(values: Iterable[object]) -> str:
-    return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=False) for value in values)
-
-
-def benchmark(found: Sequence[Measured], to_json: bool) -> str:
-    """Medians of the rounds, and what one is of the other."""
+def benchmarks(measured: Sequence[Benchmark], to_json: bool) -> str:
+    """Medians of the rounds, and their ratio."""
     if to_json:
-        return as_json([asdict(one) | {"ratio": one.ratio} for one in found])
+        return as_json(measured)
     rows = [
-        (
-            one.what,
-            f"{median(one.ours):,.0f}",
-            f"{median(one.theirs):,.0f}" if one.theirs else None,
-            fixed(one.ratio, 2),
-        )
-        for one in found
+        (b.what, f"{median(b.ours):,.0f}", f"{median(b.theirs):,.0f}" if b.theirs else None, fixed(b.ratio, 2))
+        for b in measured
     ]
     return table(("sentences per second", "contrast", "sentence-transformers", "ratio"), rows)
 
