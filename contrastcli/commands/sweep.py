@@ -16,6 +16,7 @@ from pathlib import Path
 
 from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
+from contrastcli.evaluation.comparison import member
 from contrastcli.files import locked
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory, process
@@ -195,7 +196,7 @@ def _group(cells: list[Cell], runs_dir: Path) -> Group:
 
 
 def _member(cell: Cell, run: Run) -> Member:
-    return directory.member(run) if run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
+    return member(run) if run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
 
 
 def _narrate(text: str) -> None:

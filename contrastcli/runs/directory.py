@@ -1,4 +1,4 @@
-"""The run directory: create, find, list, remove, prune and compare runs.
+"""The run directory: create, find, list, remove and prune runs.
 
 runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
   2026-11-20-1432-simace-bert-base-7f3a/
@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, locked, read_json, writing_to
 from contrastcli.runs import event_file, status
 from contrastcli.runs.events import Angles, Evaluated, Event
-from contrastcli.runs.methods import Group, Member, group, numbers
+from contrastcli.runs.methods import Group
 from contrastcli.runs.status import Status
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
@@ -265,23 +265,3 @@ class Comparison:
     settings: Mapping[str, tuple[Value | None, ...]]
     results: tuple[Result, ...]
     groups: tuple[Group, ...]
-
-
-def compare(runs: Sequence[Run]) -> Comparison:
-    """The settings that differ and the results, in the order of the runs. Raises DataError or UsageError."""
-    members = [member(run) for run in runs]
-    keys = dict.fromkeys(key for m in members for key in m.settings)
-    columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
-    differing = {key: column for key, column in columns.items() if len(set(column)) > 1}
-    return Comparison(differing, tuple(_result(run) for run in runs), group(members))
-
-
-def member(run: Run) -> Member:
-    """A run as one of a group. Raises DataError or UsageError."""
-    found = run.status()
-    return Member(run.name, run.config().flat(), found.state, numbers(found.best, run.scores()))
-
-
-def _result(run: Run) -> Result:
-    found = status.digest(run.events_path)
-    return Result(run.name, run.status(), found.evaluated, found.angles, run.scores())

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from contrastcli.evaluation.suites import summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
@@ -165,14 +166,8 @@ def cells(groups: Sequence[Group], to_json: bool) -> str:
 
 
 def _columns(groups: Sequence[Group]) -> list[str]:
-    """What stands in a table: the dev score, of a suite its averages, or its tasks where it has no average."""
-    names = dict.fromkeys(name for group in groups for name in group.spreads)
-    averaged = {name.split()[0] for name in names if _is_average(name)}
-    return [name for name in names if _is_average(name) or name.split()[0] not in averaged]
-
-
-def _is_average(name: str) -> bool:
-    return name.split()[-1].startswith("average")
+    """What is in a table: the dev score, of a suite its averages, or its tasks where it has no average."""
+    return summary(dict.fromkeys(name for group in groups for name in group.spreads))
 
 
 def _title(name: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from contrastcli.runs.text import MISSING
+
+_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?")
 
 
 def as_json(value: object) -> str:
@@ -33,6 +36,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The same in Markdown."""
+    lines = [header, ["---"] * len(header), *([cell(value).replace("|", r"\|") for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
     """A line a fact, the values below each other."""
     lines = [(name, cell(value)) for name, value in facts]
@@ -46,7 +55,7 @@ def cell(value: object) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text == MISSING or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+    return text in ("", MISSING) or _NUMBER.fullmatch(text) is not None
 
 
 def size(count: int) -> str:

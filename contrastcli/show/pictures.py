@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
@@ -104,6 +105,17 @@ def of_models(suites: Mapping[str, Mapping[str, Any]]) -> list[Picture]:
 def of_sentences(models: Mapping[str, Sequence[Place]], source: str) -> Picture:
     """The same sentences under several models, points by name, each in the plane of its own PCA."""
     return _pca(source, models)
+
+
+def labels(names: Sequence[str], longest: int | None = 40) -> dict[str, str]:
+    """A label for each model or run: the end of its path, at most so many letters; equal ones are numbered."""
+    ends = [Path(name).name or name for name in names]
+    if longest:
+        ends = [end[-longest:].lstrip("-") for end in ends]
+    return {
+        name: end if ends.count(end) == 1 else f"{end}-{number}"
+        for number, (name, end) in enumerate(zip(names, ends, strict=True), 1)
+    }
 
 
 def training_seconds(events: Events) -> float:

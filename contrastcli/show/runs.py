@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs.directory import Run
 from contrastcli.runs.text import duration, fixed, score
 from contrastcli.show.format import as_json, names_and_values, size, table
@@ -40,13 +41,14 @@ def run_details(run: Run, to_json: bool) -> str:
         found = {"name": run.name, "path": str(run.path), **asdict(status), "checkpoints": paths}
         return as_json(found | {"settings": config.flat(), "scores": run.scores()})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
+    measured = headlines(run.scores())
     facts = [
         ("run", run.path),
         ("state", status.state + (f": {status.message}" if status.message else "")),
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("loss", fixed(status.loss, 4)),
         ("best dev Spearman", best),
-        ("STS average", fixed(run.scores().get("suites", {}).get("sts", {}).get("average"), 2)),
+        *((name, fixed(measured[name], 2)) for name in summary(measured)),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),
     ]

@@ -15,11 +15,12 @@ from textual.widgets import Checkbox, Input, Select, Static
 
 from contrastcli.runs.events import Progress
 from contrastcli.settings import presets, published
+from contrastcli.show.results import suite_tables
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.children import Finished
 from contrastcli.tui.evaluate import screen as evaluate
-from contrastcli.tui.evaluate.scores import geometry, tables
+from contrastcli.tui.evaluate.scores import geometry
 from support.recorded import recorded
 from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
 
@@ -276,12 +277,14 @@ def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place
 
 def test_the_papers_rows_stand_beside_the_result() -> None:
     preset = presets.find("simcse-bert-base").config
-    (table,) = tables({"suites": {"sts": STS}}, preset)
+    (table,) = suite_tables({"suites": {"sts": STS}}, preset)
     paper = published.rows("sts", preset)
     column = table.header.index("[1]")
     (row,) = [row for row in table.rows if row[0] == "STS12"]
     assert row[1] == "63.81"
-    assert row[column] == f"{paper[0].values['STS12'].value:.2f}"
+    assert row[column] == str(paper[0].values["STS12"])
+    (average,) = [row for row in table.rows if row[0] == "Avg."]
+    assert average[table.header.index("[2]")] == "75.97 ± 0.69"
     assert any(note.startswith(f"[1] {paper[0].source}: ") for note in table.notes)
 
 
@@ -291,20 +294,18 @@ def test_every_suite_has_a_table_of_its_numbers() -> None:
         "fewshot": {"MR": {"mean": 60.25, "sd": 1.5, "accuracies": [1, 2], "rows": 10662}},
         "clustering": {"Tweet": {"accuracy": 50.0, "nmi": 40.0, "ami": 30.0, "ari": 20.0, "rows": 2472}},
         "mteb": {"STS17": {"score": 80.0, "metric": "spearman"}, "average": 80.0},
-        "later": {"what": {"score": 1.0}},
     }
-    found = {table.suite: table.text.splitlines() for table in tables({"suites": suites}, None)}
+    found = {table.suite: table.text.splitlines() for table in suite_tables({"suites": suites}, None)}
     assert list(found) == list(suites)
     assert [line.split() for line in found["transfer"]] == [
-        ["accuracy", "rows"],
-        ["MR", "70.50", "10,662"],
-        ["average", "70.50", "–"],
-        ["average8", "–", "–"],
+        ["Task", "Accuracy", "F1", "Rows"],
+        ["MR", "70.50", "–", "10,662"],
+        ["Avg.", "70.50"],
+        ["Avg.", "of", "8", "–"],
     ]
     assert found["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
-    assert found["clustering"][1].split() == ["Tweet", "50.00", "40.00", "30.00", "20.00", "2,472"]
-    assert found["mteb"][1].split() == ["STS17", "80.00"]
-    assert found["later"][1].split() == ["what", "1.00"]
+    assert found["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]
+    assert found["mteb"][1].split() == ["STS17", "80.00", "spearman", "–"]
 
 
 def test_histograms_are_shares_of_their_pairs() -> None:

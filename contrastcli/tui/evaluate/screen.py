@@ -16,12 +16,14 @@ from textual.widgets import Checkbox, Input, Label, Select, Static
 from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
+from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
+from contrastcli.show.results import SuiteTable, suite_tables
 from contrastcli.tui.children import Finished, contrast
-from contrastcli.tui.evaluate.scores import SUITES, SuiteTable, geometry, tables
+from contrastcli.tui.evaluate.scores import geometry
 from contrastcli.tui.live.header import bar
 from contrastcli.tui.model_field import NO_MODEL, ModelField
 from contrastcli.tui.screen import ModeScreen
@@ -91,8 +93,8 @@ class EvaluateScreen(ModeScreen):
                 with Horizontal(classes="row"):
                     yield Label("Suites", classes="name")
                     with Container(id="suites"):
-                        for suite, words in SUITES.items():
-                            yield Tick(f"{suite:<10}  {words}", suite in last.suites, id=suite)
+                        for name, suite in SUITES.items():
+                            yield Tick(f"{name:<10}  {suite.about}", name in last.suites, id=name)
                 with Horizontal(classes="row"):
                     yield Label("Data", classes="name")
                     yield Input(
@@ -144,7 +146,7 @@ class EvaluateScreen(ModeScreen):
     async def _show(self, scores: Mapping[str, Any]) -> None:
         """Show results: a table a suite, and the pictures."""
         self._scores = scores
-        found = tables(scores, self._config)
+        found = suite_tables(scores, self._config)
         self._say_nothing()
         self.query_one("#nothing").display = not found
         self.query_one("#results").border_title = f"Results of {self._field.model}" if found else "Results"
@@ -250,15 +252,15 @@ class EvaluateScreen(ModeScreen):
 
     def copied(self) -> str:
         """The tables."""
-        found = tables(self._scores, self._config)
-        return "\n\n".join("\n".join([table.suite, table.text, *table.notes]) for table in found)
+        found = suite_tables(self._scores, self._config)
+        return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in found)
 
 
 def _widgets(table: SuiteTable) -> list[Static]:
     return [
         Static(table.suite, classes="suite", markup=False),
         Static(table.text, classes="scores", markup=False),
-        Static("\n".join(table.notes), classes="notes", markup=False),
+        Static("\n".join([*table.notes, *table.missing]), classes="notes", markup=False),
     ]
 
 

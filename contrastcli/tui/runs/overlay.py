@@ -13,8 +13,8 @@ from textual.containers import Container, ScrollableContainer
 from textual.widgets import Static
 
 from contrastcli.errors import ContrastError
-from contrastcli.runs import directory as runs
-from contrastcli.runs import methods as groups
+from contrastcli.evaluation.comparison import compare
+from contrastcli.evaluation.suites import headlines
 from contrastcli.runs.directory import Comparison, Run
 from contrastcli.runs.events import Event
 from contrastcli.runs.text import fixed
@@ -158,7 +158,7 @@ def described(chosen: Sequence[Run]) -> str:
     try:
         if len(chosen) < 2:
             return run_details(chosen[0], to_json=False) if chosen else ""
-        return _compared(runs.compare(chosen))
+        return _compared(compare(chosen))
     except ContrastError as error:
         return f"{error.what}\n{error.hint}"
     except OSError as error:
@@ -171,7 +171,7 @@ def _compared(found: Comparison) -> str:
     settings = {key: tuple(map(_short, column)) for key, column in found.settings.items()}
     results = tuple(replace(result, name=letter) for letter, result in zip(letters, found.results, strict=True))
     parts = [names, side_by_side(replace(found, settings=settings, results=results))]
-    scores = [groups.numbers(None, result.scores) for result in results]
+    scores = [headlines(result.scores) for result in results]
     measured = list(dict.fromkeys(name for score in scores for name in score))
     if measured:
         rows = [(name, *(fixed(score.get(name), 2) for score in scores)) for name in measured]
