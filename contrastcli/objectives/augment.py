@@ -36,8 +36,8 @@ def augment(
             logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))  # (n, 3)
             return nn.functional.cross_entropy(logits, label[i], reduction="none")
 
-        everyone = torch.arange(len(label), device=device)
-        loss = mean_over(everyone, term, full["anchor"], full["positive"], *weights)
+        pairs = torch.arange(len(label), device=device)
+        loss = mean_over(pairs, term, full["anchor"], full["positive"], *weights)
     return loss, {"classification": loss.detach()}
 
 

@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 BLOCK = 256
 """Anchors whose similarities to the whole batch are held in memory at once."""
 
-NOTHING = -1e30
-"""The logit of what takes no part. Finite, so that a row in which nothing takes part has a gradient: zero."""
+MASKED = -1e30
+"""The logit of a masked column. Finite, so that a row whose columns are all masked has a gradient: zero."""
 
 
 def promoted(x: Tensor) -> Tensor:
@@ -29,14 +29,14 @@ def full_precision(views: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
         yield {name: promoted(view) for name, view in views.items()}
 
 
-def among(columns: Tensor, texts: Tensor) -> Tensor:
-    """Where a column's text is one of a row's own texts: (M,) and (n, k) text ids → (n, M) bool."""
+def isin(columns: Tensor, texts: Tensor) -> Tensor:
+    """Whether a column's text is one of a row's texts: (M,) and (n, k) text ids → (n, M) bool."""
     return (texts[:, :, None] == columns).any(dim=1)
 
 
-def masked(logits: Tensor, keep: Tensor) -> Tensor:
-    """`logits` with what is not kept out of every log-sum-exp: both (n, M)."""
-    return logits.masked_fill(~keep, NOTHING)
+def mask_logits(logits: Tensor, valid: Tensor) -> Tensor:
+    """The logits, those that are not valid as MASKED, which leaves them out of a log-sum-exp: two (n, M) → (n, M)."""
+    return logits.masked_fill(~valid, MASKED)
 
 
 def discrimination(positive: Tensor, negatives: Tensor) -> Tensor:

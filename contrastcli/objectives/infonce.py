@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import discrimination, full_precision, masked, mean_over
+from contrastcli.objectives.functional import discrimination, full_precision, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.similarity import Similarity, paired, pairwise
+from contrastcli.objectives.similarity import paired, pairwise
 
 
 def infonce(
@@ -19,7 +19,7 @@ def infonce(
     rows: Rows,
     heads: nn.ModuleDict,
     *,
-    similarity: Similarity,
+    similarity: str,
     margin: float,
     tau: float,
     hard_negative_weight: float = 0.0,
@@ -41,7 +41,7 @@ def infonce(
             logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
             logits = logits + hard_negative_weight * (places == size + i[:, None])
             positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
-            return discrimination(positive, masked(logits, rows.negatives(i, names)).logsumexp(dim=1))
+            return discrimination(positive, mask_logits(logits, rows.negatives(i, names)).logsumexp(dim=1))
 
         loss = mean_over(places[:size], term, full["anchor"], everything)
     return loss, {"contrast": loss.detach()}

@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.functional import full_precision, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, paired, unit
 
@@ -21,7 +21,7 @@ def mpt(
     views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """mean_j max(0, m − cos(x_j, y_j) + max_i cos(x_i, y_j)), i ≠ j; m in cosine units. See `_triplet`."""
-    return _triplet(views, rows, partial(paired, kind="cosine"), margin)
+    return _triplet(views, rows, partial(paired, similarity="cosine"), margin)
 
 
 def met(
@@ -35,7 +35,7 @@ def mat(
     views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """mean_j max(0, m + θ(x_j, y_j) − min_i θ(x_i, y_j)), i ≠ j; m in degrees, the loss in radians. See `_triplet`."""
-    return _triplet(views, rows, partial(paired, kind="angle"), margin)
+    return _triplet(views, rows, partial(paired, similarity="angle"), margin)
 
 
 def _triplet(
@@ -52,7 +52,7 @@ def _triplet(
         def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:  # (n,), (N, d), (N, d) → (n,)
             others = rows.negatives(j, ["anchor"])  # (n, N)
             with torch.no_grad():
-                hardest = masked(cosines(y[j], x), others).argmax(dim=1)  # (n,)
+                hardest = mask_logits(cosines(y[j], x), others).argmax(dim=1)  # (n,)
             gap = similarity(x[hardest], y[j]) - similarity(x[j], y[j], margin=margin)
             return torch.where(others.any(dim=1), gap.relu(), 0)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contrastcli.errors import UsageError, nearest
-from contrastcli.settings.setting import Section, Setting, about, describe
+from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
+from contrastcli.settings.similarity import SIMILARITIES
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -25,30 +26,13 @@ Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
 PEER = "peer_"
 """What the names of a peer encoder's views begin with."""
 
-Similarity = Annotated[
-    Literal["cosine", "angle", "arc", "rbf"], about("what two embeddings are compared by", "s(a,b)", essential=True)
+SimilarityName = Annotated[
+    str, about("what two embeddings are compared by", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
 ]
 Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
 Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
 PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
 NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Limits of a setting under the values of the others, and the unit that goes with them."""
-
-    low: float
-    high: float
-    unit: str
-
-
-_MARGINS: Mapping[str, tuple[Bounds, float]] = {
-    "cosine": (Bounds(-2, 2, "cosine"), 0.0),
-    "angle": (Bounds(-180, 180, "degrees"), 10.0),
-    "arc": (Bounds(-180, 180, "degrees"), 10.0),
-    "rbf": (Bounds(0, 0, ""), 0.0),
-}
 
 
 class ObjectiveSettings(Section, frozen=True, kw_only=True):
@@ -63,23 +47,23 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
     def bounds(self) -> dict[str, Bounds]:
         """Limits and units that depend on the values of other settings."""
-        similarity = getattr(self, "similarity", "")
-        return {"margin": _MARGINS[similarity][0]} if hasattr(self, "margin") and similarity in _MARGINS else {}
+        similarity = SIMILARITIES.get(getattr(self, "similarity", ""))
+        return {"margin": similarity.margin} if similarity and hasattr(self, "margin") else {}
 
     @classmethod
     def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Every default, given what was chosen."""
-        found = {s.name: s.default for s in describe("objective", cls).values()}
-        if {"similarity", "margin"} <= found.keys():
-            similarity = chosen.get("similarity", found["similarity"])
-            found["margin"] = _MARGINS[similarity][1] if similarity in _MARGINS else 0.0
-        return found
+        defaults = {s.name: s.default for s in describe("objective", cls).values()}
+        similarity = SIMILARITIES.get(str((defaults | dict(chosen)).get("similarity")))
+        if similarity and "margin" in defaults:
+            defaults["margin"] = similarity.default_margin
+        return defaults
 
 
 class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
     """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
     hard_negative_weight: Annotated[
@@ -96,7 +80,7 @@ class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
 class SimACE(SimCSE, frozen=True, kw_only=True):
     """SimCSE's settings with SimACE's angle, margin and temperature (SimACE Eq. 7-9)."""
 
-    similarity: Similarity = "angle"
+    similarity: SimilarityName = "angle"
     margin: Margin = 10.0
     tau: Tau = 0.06
 
@@ -104,14 +88,14 @@ class SimACE(SimCSE, frozen=True, kw_only=True):
 class ArcCon(SimCSE, frozen=True, kw_only=True):
     """SimCSE's settings with ArcCSE's additive margin on the positive's angle."""
 
-    similarity: Similarity = "arc"
+    similarity: SimilarityName = "arc"
     margin: Margin = 10.0
 
 
 class DCL(ObjectiveSettings, frozen=True, kw_only=True):
     """The decoupled contrastive loss: InfoNCE with the positive above the fraction line alone."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
 
@@ -146,7 +130,7 @@ class MAT(ObjectiveSettings, frozen=True, kw_only=True):
 class PCL(ObjectiveSettings, frozen=True, kw_only=True):
     """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
 
@@ -154,7 +138,7 @@ class PCL(ObjectiveSettings, frozen=True, kw_only=True):
 class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
     """InfoNCE beside consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
@@ -180,7 +164,7 @@ class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
 class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
     """Instance discrimination with weighted hard negatives, beside classification of the pair."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
     beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
@@ -203,7 +187,7 @@ class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
     ] = 0.3
     tau: Tau = 1.0
     normalize: Annotated[bool, about("compare by a similarity; off: by dot products, as published")] = False
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     positives: PositivesDrawn = 0
     negatives: NegativesDrawn = 0
