@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from contrastcli.evaluation.measure import Context, Procedure, finite
 from contrastcli.evaluation.projection import pca, sample, tsne
 from contrastcli.evaluation.result import TaskScores
 from contrastcli.evaluation.suites import CLUSTERING
-from contrastcli.objectives.similarity import degrees
+from contrastcli.model.metrics import alignment, degrees, uniformity
 from contrastcli.runs.events import HISTOGRAM_BINS
 from contrastcli.settings.sections import Data
 
@@ -33,35 +32,8 @@ _NEGATIVES = 10_000  # random pairs drawn
 _SENTENCES = 1000  # of the PCA
 _TEXTS = 2000  # of a t-SNE
 _SEED = 0
-_ROWS = 1024  # rows of the distance matrix at once
 _STSB, _STARTER = "STS-B", "starter"
 _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, since there is no STS-B"}
-
-
-def alignment(first: Tensor, second: Tensor, alpha: float = 2.0) -> float:
-    """E‖f(x) − f(x⁺)‖^α over positive pairs, rows of two (N, d) tensors. NaN where there are none.
-
-    SimACE's Eq. 11 prints a log in front; its figures fit this form, without.
-    """
-    distance = (_unit(first) - _unit(second)).norm(dim=1)  # (N,)
-    return float(distance.pow(alpha).mean()) if len(distance) else math.nan
-
-
-def uniformity(vectors: Tensor, t: float = 2.0) -> float:
-    """log E e^(−t‖f(x) − f(y)‖²) over all pairs of distinct rows of (N, d). NaN for fewer than two."""
-    unit = _unit(vectors)
-    count = len(unit)
-    if count < 2:
-        return math.nan
-    total = 0.0
-    for start in range(0, count, _ROWS):
-        cosine = unit[start : start + _ROWS] @ unit.T  # (rows, N)
-        total += float(torch.exp(2 * t * (cosine - 1)).double().sum())  # ‖a − b‖² = 2 − 2 cos
-    return math.log((total - count) / (count * (count - 1)))  # without each row beside itself
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(vectors.float(), dim=1)
 
 
 def histogram(angles: Tensor) -> list[int]:

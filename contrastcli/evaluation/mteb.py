@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
 from contrastcli.errors import UsageError
@@ -15,7 +16,8 @@ from contrastcli.evaluation.measure import Context, Procedure, Unscored, finite
 from contrastcli.evaluation.result import Floats, Subject, TaskScores
 from contrastcli.evaluation.silence import unlogged
 from contrastcli.files import cache_dir
-from contrastcli.objectives.similarity import cosines, unit
+from contrastcli.model.metrics import cosine
+from contrastcli.objectives.similarity import cosines
 
 if TYPE_CHECKING:
     from mteb import AbsTask
@@ -139,7 +141,7 @@ class Encoder:
 
     def similarity_pairwise(self, first: Floats, second: Floats) -> torch.Tensor:
         """The cosine of each row of (N, d) with the same row of the other: (N,)."""
-        return (unit(torch.as_tensor(first)) * unit(torch.as_tensor(second))).sum(dim=1)
+        return torch.from_numpy(cosine(np.asarray(first), np.asarray(second)))
 
 
 PROCEDURE = Procedure(_find, _score, _protocol)

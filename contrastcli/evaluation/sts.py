@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.measure import Context, Procedure, finite, in_folder
 from contrastcli.evaluation.result import Floats, TaskScores
+from contrastcli.model.metrics import cosine, pearson, spearman
 
 _PROTOCOL = (
     "test splits as SentEval's, STS13 without SMT: {pairs:,} pairs; cosine, pooling: {pooling}, truncated at the "
@@ -79,33 +77,6 @@ def _correlations(cosines: Floats, gold: Floats) -> tuple[float, float]:
 
 def _named(pair: Sequence[float] | Floats) -> dict[str, float | None]:
     return {"spearman": finite(pair[0]), "pearson": finite(pair[1])}
-
-
-def cosine(first: Floats, second: Floats) -> NDArray[np.float64]:
-    """Cosine of each row of two (P, d) arrays: (P,); 0 where a vector is zero."""
-    a, b = first.astype(np.float64), second.astype(np.float64)
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    cosines: NDArray[np.float64] = np.zeros(len(a))
-    np.divide((a * b).sum(axis=1), lengths, out=cosines, where=lengths != 0)
-    return cosines
-
-
-def spearman(cosine: Floats, gold: Floats) -> float:
-    """Rank correlation of two (P,) arrays, in −1..1; NaN where either is constant."""
-    from scipy.stats import spearmanr
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of constant input, which NaN says already
-        return float(spearmanr(cosine, gold).statistic) if len(gold) > 1 else math.nan
-
-
-def pearson(cosine: Floats, gold: Floats) -> float:
-    """Linear correlation of two (P,) arrays, in −1..1; NaN where either is constant."""
-    from scipy.stats import pearsonr
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # as above
-        return float(pearsonr(cosine, gold).statistic) if len(gold) > 1 else math.nan
 
 
 PROCEDURE = Procedure(in_folder(senteval.root, _read), _score, _protocol, _texts)

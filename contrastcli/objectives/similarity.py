@@ -45,14 +45,3 @@ def from_cosine(cosine: Tensor, similarity: str, margin: float = 0.0) -> Tensor:
     Raises ValueError for a similarity that does not exist.
     """
     return similarity_named(similarity).from_cosine(cosine, margin)
-
-
-@torch.no_grad()
-def degrees(a: Tensor, b: Tensor) -> Tensor:
-    """The angle between each row of a and the same row of b, to show: two (N, d) → (N,), 0 to 180.
-
-    From half chords, 2 atan2(‖a−b‖, ‖a+b‖): unclamped, exactly 0 between equal vectors, and with all its digits at
-    small angles, where arccos has lost them.
-    """
-    a, b = unit(a), unit(b)
-    return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=-1), (a + b).norm(dim=-1)))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastcli.evaluation.sts import cosine, pearson, spearman
 from contrastcli.evaluation.suites import STS
+from contrastcli.model.metrics import cosine, pearson, spearman
 from support.sts_files import (
     FakeEncoder,
     Row,

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.similarity import degrees, from_cosine, paired, pairwise
+from contrastcli.model.metrics import degrees
+from contrastcli.objectives.similarity import from_cosine, paired, pairwise
 from contrastcli.settings.similarity import COSINE_LIMIT
 
 ANGLES = [1.0, 30.0, 45.0, 90.0, 120.0, 179.0]
