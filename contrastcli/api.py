@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from contrastcli.settings.catalogue import Margin, ObjectiveSettings, SimilarityName, Spec, Tau
-from contrastcli.settings.setting import Bounds
+from contrastcli.settings.catalogue import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Spec, Tau
+from contrastcli.settings.setting import Bounds, about
 
 if TYPE_CHECKING:
     from contrastcli.objectives.functional import (
@@ -38,6 +38,7 @@ __all__ = [
     "CONTRADICTION",
     "ENTAILMENT",
     "NEUTRAL",
+    "AuxiliarySpec",
     "Bounds",
     "Margin",
     "ObjectiveSettings",
@@ -45,6 +46,7 @@ __all__ = [
     "SimilarityName",
     "Spec",
     "Tau",
+    "about",
     "cosines",
     "discrimination",
     "fresh_linear",

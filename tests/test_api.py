@@ -9,7 +9,7 @@ import pytest
 
 from contrastcli import api
 
-SETTINGS = {"Bounds", "Margin", "ObjectiveSettings", "SimilarityName", "Spec", "Tau"}
+SETTINGS = {"AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "SimilarityName", "Spec", "Tau", "about"}
 LOSSES = {
     *("Rows", "ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
     *("full_precision", "mean_over", "mask_logits", "isin", "discrimination", "pair_features", "fresh_linear"),

@@ -47,7 +47,7 @@ def preview(config: Config) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
-        disk=disk_bytes(backbone, plan.dev is not None, config.spec.peer) if backbone else None,
+        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders) if backbone else None,
     )
 
 
@@ -69,18 +69,20 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
 
     Raises DataError for a word that means several runs.
     """
-    backbone = resolve(config.model.backbone, runs_dir).name
-    config = replace(config, model=msgspec.structs.replace(config.model, backbone=backbone))
-    if not config.flat().get("objective.teachers"):
-        return config
-    from contrastcli.training.teachers import named_teachers
 
-    teachers = named_teachers(config.objective)
-    with_paths = [replace(teacher, name=resolve(teacher.name, runs_dir).name) for teacher in teachers]
-    if with_paths == teachers:
+    def path(word: str) -> str:
+        return resolve(word, runs_dir).name
+
+    model = msgspec.structs.replace(config.model, backbone=path(config.model.backbone))
+    config = replace(config, model=model)
+    if not config.objective.auxiliaries():
         return config
-    words = ",".join(map(str, with_paths))
-    return replace(config, objective=msgspec.structs.replace(config.objective, teachers=words))
+    from contrastcli.training.auxiliary import make_auxiliaries  # torch is loaded here
+
+    changed: dict[str, object] = {}
+    for auxiliary in make_auxiliaries(config.objective):
+        changed |= auxiliary.with_models(path)
+    return replace(config, objective=msgspec.structs.replace(config.objective, **changed))
 
 
 def start(
@@ -108,7 +110,7 @@ def start(
         return 0
     choose_device(config.train.device)
     if processes.leads:
-        for model in (config.model.backbone, *(teacher.name for teacher in plan.teachers)):
+        for model in plan.models:
             resolve(model).folder()  # before there is a run that could not begin
         run = _prepare(config, run, runs_dir, name)
     run = Run(Path(processes.share(str(run.path) if run else "")))

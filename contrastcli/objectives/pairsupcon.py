@@ -4,13 +4,14 @@ Zhang et al., 2021, "Pairwise Supervised Contrastive Learning of Sentence Repres
 and its released code differ, the code's conventions are kept: both directions and the cross-entropy are averaged.
 """
 
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives.functional import (
+    Result,
+    Views,
     discrimination,
     fresh_linear,
     full_precision,
@@ -38,7 +39,7 @@ def heads(width: int) -> nn.ModuleDict:
 
 
 def pairsupcon(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
@@ -48,7 +49,7 @@ def pairsupcon(
     beta: float,
     hard_negatives: HardNegatives,
     classification: bool,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """CE(f([u, u', |u − u'|]), y) + β · L_ID (Eq. 5); without `classification`, L_ID alone and no β.
 
     Views: anchor (premise) and positive (hypothesis), (N, d). Labels: entailment (y = 1) or contradiction (y = 0);
@@ -93,7 +94,7 @@ def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) 
 
 
 def _instance_discrimination(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     projection: nn.Module,
     similarity: str,

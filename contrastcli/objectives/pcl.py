@@ -4,21 +4,19 @@ Wu et al., 2022 (PCL); SimACE, Eq. 12. A row's list is the softmax of its anchor
 (the positive, which is a dropout copy, and the perturbed ones) and to the other rows' positives.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, mask_logits, mean_over
+from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, pairwise
-from contrastcli.settings.catalogue import PEER
+
+PEER = "peer_"
+"""What the names of the peer's views begin with."""
 
 
-def pcl(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float) -> Result:
     """InfoNCE of the net + InfoNCE of the peer + group + across + within, each a mean over the rows.
 
     With P(f, g) the lists of f's anchors over g's views:

@@ -5,13 +5,12 @@ positives, and its positive to all anchors.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, mask_logits, mean_over
+from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, pairwise
@@ -20,7 +19,7 @@ Distillation = Literal["listnet", "listmle"]
 
 
 def rankcse(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
@@ -31,7 +30,7 @@ def rankcse(
     gamma: float,
     distillation: Distillation,
     teacher_tau: float,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """InfoNCE + β · consistency + γ · distillation, each a mean over the rows.
 
     Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher and teacher_positive,

@@ -4,12 +4,19 @@ Liao, 2021, "Sentence Embeddings using Supervised Contrastive Learning". The con
 https://arxiv.org/abs/2004.11362, with premises as anchors and hypotheses as everything else.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import fresh_linear, full_precision, isin, mask_logits, mean_over, pair_features
+from contrastcli.objectives.functional import (
+    Result,
+    Views,
+    fresh_linear,
+    full_precision,
+    isin,
+    mask_logits,
+    mean_over,
+    pair_features,
+)
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, from_cosine
 
@@ -22,7 +29,7 @@ def heads(width: int) -> nn.ModuleDict:
 
 
 def supcon(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
@@ -33,7 +40,7 @@ def supcon(
     margin: float,
     positives: int,
     negatives: int,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """(1 − λ) · CE(f([u, v, |u − v|]), label) + λ · SCL.
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. SCL averages over the

@@ -7,7 +7,7 @@ entry point group `contrast.objectives`, each naming a `Spec`. Nothing here impo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contrastcli.errors import UsageError, nearest
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 Form = Literal["sentences", "pairs", "triplets", "labelled"]
 """Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
 
-Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
-"""What may be done to a sentence's tokens: any order, from behind, without a fifth of them, with a fifth twice."""
-
-PEER = "peer_"
-"""What the names of a peer encoder's views begin with."""
-
 SimilarityName = Annotated[
     str, about("what two embeddings are compared by", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
 ]
@@ -33,6 +27,20 @@ Margin = Annotated[float, about("shift of the positive; above 0 makes it harder"
 Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
 PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
 NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
+
+
+@dataclass(frozen=True)
+class AuxiliarySpec:
+    """Something that is trained or computed next to the encoder.
+
+    `make` is the `module:class` of a `contrastcli.training.auxiliary.Auxiliary`, which gets `settings` by name. `views`
+    counts the views that it adds to a batch, and `encoders` the further encoders that all views go through.
+    """
+
+    make: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    views: int = 0
+    encoders: int = 0
 
 
 class ObjectiveSettings(Section, frozen=True, kw_only=True):
@@ -50,6 +58,19 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         similarity = SIMILARITIES.get(getattr(self, "similarity", ""))
         return {"margin": similarity.margin} if similarity and hasattr(self, "margin") else {}
 
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        """What is trained or computed next to the encoder."""
+        return ()
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders are trained."""
+        return 1 + sum(auxiliary.encoders for auxiliary in self.auxiliaries())
+
+    def texts_per_row(self, columns: int) -> int:
+        """How many texts of a row of so many columns go through the encoders, further views included."""
+        return (columns + sum(auxiliary.views for auxiliary in self.auxiliaries())) * self.encoders
+
     @classmethod
     def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Every default, given what was chosen."""
@@ -60,12 +81,17 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         return defaults
 
 
-class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
-    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
+class Contrast(ObjectiveSettings, frozen=True, kw_only=True):
+    """What most contrastive losses set."""
 
     similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
+
+
+class SimCSE(Contrast, frozen=True, kw_only=True):
+    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
+
     hard_negative_weight: Annotated[
         float, about("added to the logit of a row's own hard negative", ge=-100, le=100)
     ] = 0.0
@@ -75,6 +101,10 @@ class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
     def inactive(self) -> dict[str, str]:
         off = {} if self.mlm_weight else {"mlm_probability": "no effect while mlm_weight is 0"}
         return super().inactive() | off
+
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        settings = {"weight": self.mlm_weight, "probability": self.mlm_probability}
+        return (AuxiliarySpec("contrastcli.training.mlm:MaskedTokens", settings),) if self.mlm_weight else ()
 
 
 class SimACE(SimCSE, frozen=True, kw_only=True):
@@ -92,12 +122,8 @@ class ArcCon(SimCSE, frozen=True, kw_only=True):
     margin: Margin = 10.0
 
 
-class DCL(ObjectiveSettings, frozen=True, kw_only=True):
+class DCL(Contrast, frozen=True, kw_only=True):
     """The decoupled contrastive loss: InfoNCE with the positive above the fraction line alone."""
-
-    similarity: SimilarityName = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
 
 
 class MPT(ObjectiveSettings, frozen=True, kw_only=True):
@@ -127,20 +153,20 @@ class MAT(ObjectiveSettings, frozen=True, kw_only=True):
         return {"margin": Bounds(-180, 180, "degrees")}
 
 
-class PCL(ObjectiveSettings, frozen=True, kw_only=True):
+class PCL(Contrast, frozen=True, kw_only=True):
     """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
 
-    similarity: SimilarityName = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        kinds = ("shuffle", "reverse", "delete", "repeat") * 2
+        return (
+            AuxiliarySpec("contrastcli.training.views:PerturbedViews", {"kinds": kinds}, views=len(kinds)),
+            AuxiliarySpec("contrastcli.training.views:Peer", encoders=1),
+        )
 
 
-class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
+class RankCSE(Contrast, frozen=True, kw_only=True):
     """InfoNCE beside consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
 
-    similarity: SimilarityName = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
     distillation: Annotated[
@@ -160,13 +186,14 @@ class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
             off = {"teacher_tau": "no effect while distillation is listmle"}
         return super().inactive() | off
 
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        settings = {"teachers": self.teachers}
+        return (AuxiliarySpec("contrastcli.training.teachers:Teachers", settings),) if self.gamma else ()
 
-class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
+
+class PairSupCon(Contrast, frozen=True, kw_only=True):
     """Instance discrimination with weighted hard negatives, beside classification of the pair."""
 
-    similarity: SimilarityName = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
     beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
     hard_negatives: Annotated[
         Literal["importance", "exponent", "uniform"],
@@ -238,9 +265,7 @@ class Spec:
     `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives from the batch's
     rows and whether they bring hard negatives.
 
-    The loss sees the rows' columns as views (anchor, positive, negative). `perturbations` adds a view of the anchor for
-    each, shuffle_1 and so on; `peer` a second encoder, trained with the first and dropped after training, whose views
-    have the names of the first's behind `PEER`; a setting `teachers` the views teacher and teacher_positive.
+    The loss sees the rows' columns as views (anchor, positive, negative), and those of the auxiliaries of its settings.
     `measured` are the scores that `MEASURED` describes.
     """
 
@@ -253,8 +278,6 @@ class Spec:
     labels: tuple[int, ...] = ()
     grouped: bool = False
     negatives: Callable[[int, bool], int] = _in_batch
-    perturbations: tuple[Perturbation, ...] = ()
-    peer: bool = False
     measured: tuple[float, float] | None = None
 
     def describe(self) -> Mapping[str, Setting]:
@@ -332,8 +355,6 @@ BUILT_IN: tuple[Spec, ...] = (
         ("sentences",),
         "contrastcli.objectives.pcl:pcl",
         "Wu et al. 2022 (PCL), SimACE Eq. 12",
-        perturbations=("shuffle", "reverse", "delete", "repeat") * 2,
-        peer=True,
     ),
     Spec(
         "rankcse",

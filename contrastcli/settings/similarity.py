@@ -1,16 +1,6 @@
 """What embeddings are compared by: each similarity is one object of `SIMILARITIES`, for training, settings and curves.
 
-With θ the angle between two embeddings, cos its cosine and m the margin of a positive:
-
-| name   | s(θ), as a positive    | unit of m | |ds/dθ|, the gradient's length at a unit embedding |
-|--------|------------------------|-----------|----------------------------------------------------|
-| angle  | π/2 − θ − m            | degrees   | 1                                                  |
-| arc    | cos(clip(θ + m, 0, π)) | degrees   | sin(θ + m), 0 where clipped                        |
-| cosine | cos θ − m              | cosine    | sin θ                                              |
-| rbf    | exp(cos θ − 1)         |           | sin θ · exp(cos θ − 1)                             |
-
-Another similarity is another object in the table. Nothing here imports torch: the formulas on tensors use the tensors'
-own methods.
+Another similarity is another object. Nothing here imports torch: formulas on tensors use the tensors' own methods.
 """
 
 from __future__ import annotations
