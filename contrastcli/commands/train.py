@@ -15,7 +15,6 @@ from contrastcli.errors import UsageError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, create
-from contrastcli.runs.event_file import follow
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
 from contrastcli.runs.process import launch
 from contrastcli.runs.results import Preview, sourced
@@ -198,14 +197,12 @@ def watch(run: Run, json: bool) -> int:
     """Show a run's events as they are written; returns the exit code of its end."""
     shown = console.console(json)
     try:
-        for event in follow(run.events_path):
+        for event in run.follow():
             if event is not None:
                 shown(event, encode(event))
-            elif (status := run.status()).ended:
-                break
     finally:
         shown.close()
-    return status.code
+    return run.status().code
 
 
 def _narrate(text: str) -> None:

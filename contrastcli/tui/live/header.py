@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated
-from contrastcli.runs.status import State, Status, judge
+from contrastcli.runs.status import State, Status
 from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import SHARE_WORDS, View
@@ -51,7 +51,7 @@ class Standing:
 def look(run: Run, history: History, before: Standing | None) -> Standing | None:
     """How a run is; None where its directory has gone."""
     try:
-        found = judge(history.digest(), run.events_path, run.alive_path, run.config_path)
+        found = run.status(history.digest())
         if found.state == "killed" and not (before and before.status.state == "killed"):
             found = run.status()  # it may have said its last words since the history was read
         unresumed = _unresumed(found, before)
