@@ -202,7 +202,6 @@ def after(*words: str) -> set[str]:
         ("help", "presets"),
         ("help", "runs"),
         ("help", "settings"),
-        ("help", "suites"),
         ("help", "train"),
     ],
 )

@@ -4,24 +4,23 @@ Zhang et al., 2021, "Pairwise Supervised Contrastive Learning of Sentence Repres
 and its released code differ, the code's conventions are kept: both directions and the cross-entropy are averaged.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives.functional import (
-    Result,
-    Views,
+    among,
     discrimination,
     fresh_linear,
     full_precision,
-    isin,
-    mask_logits,
+    masked,
     mean_over,
     pair_features,
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
-from contrastcli.objectives.similarity import paired, pairwise
+from contrastcli.objectives.similarity import Similarity, paired, pairwise
 
 HardNegatives = Literal["importance", "exponent", "uniform"]
 
@@ -39,17 +38,17 @@ def heads(width: int) -> nn.ModuleDict:
 
 
 def pairsupcon(
-    views: Views,
+    views: Mapping[str, Tensor],
     rows: Rows,
     heads: nn.ModuleDict,
     *,
-    similarity: str,
+    similarity: Similarity,
     margin: float,
     tau: float,
     beta: float,
     hard_negatives: HardNegatives,
     classification: bool,
-) -> Result:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """CE(f([u, u', |u − u'|]), y) + β · L_ID (Eq. 5); without `classification`, L_ID alone and no β.
 
     Views: anchor (premise) and positive (hypothesis), (N, d). Labels: entailment (y = 1) or contradiction (y = 0);
@@ -70,8 +69,8 @@ def pairsupcon(
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
 
-def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) -> Tensor:
-    """The log of what the negatives weigh together, for each anchor: (n, M) s/τ, (n, M) valid → (n,).
+def negative_mass(logits: Tensor, keep: Tensor, hard_negatives: HardNegatives) -> Tensor:
+    """The log of what the negatives weigh together, for each anchor: (n, M) s/τ, (n, M) kept → (n,).
 
     With α_j = e^(s_j/τ) / mean_k e^(s_k/τ), the importance of a negative among an anchor's K negatives:
 
@@ -81,23 +80,23 @@ def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) 
 
     The gradient goes through α. Raises ValueError for a weighing that does not exist.
     """
-    negatives = mask_logits(logits, valid)
-    total, count = negatives.logsumexp(dim=1), valid.sum(dim=1, dtype=logits.dtype)  # (n,) both
+    kept = masked(logits, keep)
+    total, count = kept.logsumexp(dim=1), keep.sum(dim=1, dtype=logits.dtype)  # (n,) both
     if hard_negatives == "uniform":
         return total
     if hard_negatives == "importance":
-        return (2 * negatives).logsumexp(dim=1) - total + count.clamp_min(1).log()
+        return (2 * kept).logsumexp(dim=1) - total + count.clamp_min(1).log()
     if hard_negatives == "exponent":
-        importance = count[:, None] * (negatives - total[:, None]).exp()  # (n, M)
-        return mask_logits(importance * logits, valid).logsumexp(dim=1)
+        importance = count[:, None] * (kept - total[:, None]).exp()  # (n, M)
+        return masked(importance * logits, keep).logsumexp(dim=1)
     raise ValueError(f"no weighing is called {hard_negatives!r}: there are importance, exponent and uniform")
 
 
 def _instance_discrimination(
-    views: Views,
+    views: Mapping[str, Tensor],
     rows: Rows,
     projection: nn.Module,
-    similarity: str,
+    similarity: Similarity,
     margin: float,
     tau: float,
     hard_negatives: HardNegatives,
@@ -110,11 +109,11 @@ def _instance_discrimination(
     def term(anchors: Tensor, z: Tensor) -> Tensor:  # (n,), (2N, 128) → (n,)
         partners = (anchors + size) % len(z)
         logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
-        valid = (places - anchors[:, None]) % size != 0
+        keep = (places - anchors[:, None]) % size != 0
         if rows.mask_duplicates:
             texts = torch.cat([rows.ids["anchor"], rows.ids["positive"]])  # (2N,)
-            valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
+            keep &= ~among(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
         positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
-        return discrimination(positive, negative_mass(logits, valid, hard_negatives))
+        return discrimination(positive, negative_mass(logits, keep, hard_negatives))
 
     return mean_over(torch.cat([entailed, entailed + size]), term, z)
