@@ -15,12 +15,13 @@ from typing import Literal
 import click
 
 from contrastcli import __version__, options
-from contrastcli.commands.evaluate import Measuring, check_folder, check_whole, measure, save
+from contrastcli.commands.evaluate import Measuring, check_measured, measure
 from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets
-from contrastcli.show import console, results, settings
+from contrastcli.show import console, plots, results, settings
 from contrastcli.show.format import size
+from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import run_details, run_list
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -82,7 +83,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
     run = None if job.resume is None else runs.find(job.resume, directory)
     chosen = start.changed(run, job.typed) if run else start.with_model_paths(options.resolve(job), directory)
     if job.dry_run:
-        return _print(settings.dry_run(start.preview(chosen), job.json))
+        return _print(settings.dry_run(start.preview(chosen), chosen, job.json))
     plain = no_ui or detach or job.json or not options.on_a_terminal()
     show = None if plain else partial(_show, directory)
     raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, json=job.json, detach=detach, show=show))
@@ -266,15 +267,14 @@ def compare(
     from contrastcli.show import comparison
 
     chosen = comparing.check([runs.find(name, directory) for name in names], bootstrap, dev)
-    check_folder(folder, pictures=True)
+    if folder:
+        plots.check(folder)
     _print(comparison.comparison(comparing.compare(chosen, bootstrap, dev), json))
     if plot or folder:
-        from contrastcli.commands import gallery
-
-        drawn = gallery.of_runs(chosen)
+        drawn = comparing.draw(chosen)
         if plot and not json:
             _print(results.drawings(drawn))
-        save(drawn, folder)
+        _save(drawn, folder)
 
 
 @cli.command("eval")
@@ -294,8 +294,8 @@ def evaluate(directory: Path, asked: Measuring, models: Sequence[str], json: boo
     _print(results.scores(scores, json))
     if not json:
         _print(results.drawings(drawn))
-    save(drawn, asked.folder)
-    check_whole(scores)
+    _save(drawn, asked.folder)
+    check_measured(scores)
 
 
 @cli.command()
@@ -476,7 +476,7 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
 
     with console.progress() as advance:
         found = benching.bench(resolve(model, directory), rounds, advance)
-    _print(results.benchmark(found, json))
+    _print(results.benchmarks(found, json))
 
 
 @cli.command()
@@ -532,6 +532,12 @@ def main() -> int:
         return end.exit_code
     except BaseException as error:
         return options.report(error, debug="--debug" in sys.argv[1:])
+
+
+def _save(drawn: Sequence[Picture], folder: Path | None) -> None:
+    written = [path for picture in drawn for path in plots.save(picture, folder)] if folder else []
+    for path in written:
+        click.echo(f"wrote {path}", err=True)
 
 
 def _print(text: str) -> None:

@@ -17,6 +17,7 @@ import click
 
 from contrastcli.commands.evaluate import Measuring
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
+from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs.text import printable
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
@@ -50,7 +51,7 @@ _MEASURING = (
         default="sts",
         show_default=True,
         metavar="NAME,…",
-        help="What to measure: sts, transfer, fewshot, clustering, geometry, mteb.",
+        help=f"What to measure: {', '.join(SUITES)}.",
     ),
     click.option("--task", "tasks", metavar="NAME,…", help="Only these tasks of the suites."),
     click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub."),

@@ -202,6 +202,7 @@ def after(*words: str) -> set[str]:
         ("help", "presets"),
         ("help", "runs"),
         ("help", "settings"),
+        ("help", "suites"),
         ("help", "train"),
     ],
 )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from contrastcli.cli import cli
 from contrastcli.commands import help as topics
-from contrastcli.evaluation.suites import SUITES
-from contrastcli.tui.screen import SCREENS
+from contrastcli.tui.widgets import SCREENS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,10 +37,6 @@ def test_the_tree_names_every_file_with_a_comment() -> None:
     assert (sorted(files - set(named)), sorted(set(named) - files)) == ([], []), "not in the tree, not in the package"
     assert len(named) == len(set(named))
     assert not re.findall(r"\w+\.py *$", section("The tree"), re.M), "without a comment"
-
-
-def test_every_suite_is_named() -> None:
-    assert re.findall(r"^\| `(\w+)` \|", section("Evaluation"), re.M) == list(SUITES)
 
 
 def test_every_screen_is_named() -> None:

@@ -22,7 +22,7 @@ from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Event, Step
-from contrastcli.runs.results import Measured
+from contrastcli.runs.results import Benchmark
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer
 from contrastcli.settings.sections import Data
@@ -38,7 +38,7 @@ Job = Callable[[], float]
 """Does some work and returns its sentences per second."""
 
 
-def bench(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Measured]:
+def bench(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Benchmark]:
     """Encode and train with a model, on the starter's sentences. Raises DataError where it cannot be loaded."""
     found = []
     for what, ours, theirs in _jobs(model):
@@ -48,7 +48,7 @@ def bench(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], N
             if theirs is not None:
                 figures[1].append(theirs())
             on_progress(what, number + 1, rounds)
-        found.append(Measured(what, tuple(figures[0]), tuple(figures[1])))
+        found.append(Benchmark.of(what, *figures))
     return found
 
 

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from contrastcli.errors import UsageError
-from contrastcli.runs import directory as runs
+from contrastcli.evaluation import comparison
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Group
 from contrastcli.runs.results import Compared, Paired
-from contrastcli.show import console
+from contrastcli.show import console, pictures
+from contrastcli.show.pictures import Picture
 
 if TYPE_CHECKING:
     from contrastcli.runs.results import Welch
@@ -32,9 +33,15 @@ def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Compared
 
     Raises DataError and UsageError.
     """
-    found = runs.compare(chosen)
+    found = comparison.compare(chosen)
     pair = _two(chosen, found.groups) if bootstrap else None
     return Compared(found, _welch(found.groups), _paired(*pair, dev) if pair else None)
+
+
+def draw(chosen: Sequence[Run]) -> list[Picture]:
+    """What the runs reported while they trained."""
+    labels = pictures.labels([str(run.path) for run in chosen])
+    return pictures.of_runs({labels[str(run.path)]: run.events() for run in chosen})
 
 
 def _welch(groups: Sequence[Group]) -> dict[str, Welch]:

@@ -6,9 +6,9 @@ import contextlib
 import json
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.model.pooling import pool
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
+from contrastcli.show.format import markdown_table
+from contrastcli.show.results import suite_tables
 
 Format = Literal["sentence-transformers", "onnx"]
 Floats = NDArray[np.float32]
@@ -250,57 +252,10 @@ def _training(run: Run, config: Config) -> str:
     if status.best is not None:
         dev = f"Spearman × 100 on the dev pairs `{config.dev.data}`"
         lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
-    rows = [(f"`{key}`", value) for key, value in config.flat().items()]
-    return "\n".join([*lines, _table(("setting", "value"), rows)])
-
-
-_CELLS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "sts": (
-        ("pairs", "pairs"),
-        ("Spearman × 100", "all.spearman"),
-        ("mean of subsets", "mean.spearman"),
-        ("weighted by pairs", "wmean.spearman"),
-    ),
-    "transfer": (("rows", "rows"), ("accuracy", "accuracy"), ("F1", "f1")),
-    "fewshot": (("rows", "rows"), ("mean", "mean"), ("SD", "sd")),
-    "clustering": (("rows", "rows"), ("accuracy", "accuracy"), ("NMI", "nmi"), ("AMI", "ami"), ("ARI", "ari")),
-    "geometry": (("positives", "pairs"), ("alignment", "alignment"), ("uniformity", "uniformity")),
-    "mteb": (("metric", "metric"), ("score", "score")),
-}
-"""The columns of each suite's table, and where their values stand in a task's scores; an average is of the second."""
+    rows = [(f"`{key}`", str(value)) for key, value in config.flat().items()]
+    return "\n".join([*lines, markdown_table(("setting", "value"), rows), ""])
 
 
 def _scores(run: Run) -> str:
-    suites: Mapping[str, Mapping[str, Any]] = run.scores().get("suites", {})
-    return "\n".join(f"## Scores: {name}\n\n{_suite(name, tasks)}" for name, tasks in suites.items() if name in _CELLS)
-
-
-def _suite(name: str, tasks: Mapping[str, Any]) -> str:
-    """A row a task, then the average."""
-    columns = _CELLS[name]
-    rows: list[Sequence[object]] = [
-        (task, *(_cell(scores, path) for _, path in columns))
-        for task, scores in tasks.items()
-        if isinstance(scores, Mapping) and columns[0][1] in scores
-    ]
-    if tasks.get("average") is not None:
-        rows.append(("average", "", _cell(tasks, "average"), *[""] * (len(columns) - 2)))
-    table = _table(("", *(title for title, _ in columns)), rows)
-    return f"{table}\n{tasks['protocol']}\n" if "protocol" in tasks else table
-
-
-def _cell(scores: Mapping[str, Any], path: str) -> str:
-    """A value by its keys with dots: counts as such, scores with two decimals; a dash for what is not a number."""
-    found: Any = scores
-    for key in path.split("."):
-        if key not in found:
-            return ""  # F1 is of some tasks only
-        found = found[key]
-    if found is None:
-        return "–"
-    return f"{found:.2f}" if isinstance(found, float) else f"{found:,}" if isinstance(found, int) else str(found)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [columns, ["---"] * len(columns), *([str(cell).replace("|", r"\|") for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    tables = suite_tables(run.scores(), run.config())
+    return "\n".join(f"## Scores: {one.suite}\n\n{one.markdown}\n" for one in tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ import contrastcli
 from contrastcli.data import convert, formats, roles
 from contrastcli.data.examples import FORMS
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
+from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.setting import Setting, Value, spell
@@ -123,6 +125,17 @@ def _presets(names: Iterable[str]) -> Rows:
     return [(name, presets.find(name).about.what) for name in names]
 
 
+def _suites() -> Rows:
+    """Every suite with what its module says of it and its tasks."""
+    return [(suite.name, f"{_summary(suite.procedure)} {', '.join(suite.tasks)}".rstrip()) for suite in SUITES.values()]
+
+
+def _summary(name: str) -> str:
+    """The first line of a module, read from its file: to import it would load torch."""
+    source = FOLDER.parents[1] / f"{name.partition(':')[0].replace('.', '/')}.py"
+    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+
+
 def _run_directory() -> str:
     """The tree in the documentation of its module."""
     return inspect.cleandoc(directory.__doc__ or "").split("\n\n")[1]
@@ -161,5 +174,6 @@ FACTS: Facts = {
     "settings": _settings,
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
+    "suites": _suites,
     "sweep_presets": lambda: _presets(presets.sweep_names()),
 }

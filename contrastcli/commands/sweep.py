@@ -9,19 +9,17 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
+from contrastcli.evaluation.comparison import member
 from contrastcli.files import locked
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
-from contrastcli.runs.event_file import follow
-from contrastcli.runs.events import Event
 from contrastcli.runs.methods import Group, Member, spreads
 from contrastcli.runs.sweeps import Cell, Sweep, short
 from contrastcli.settings.config import Config, conflicts
@@ -146,7 +144,7 @@ def _follow(run: Run, began: float, signals: Signals) -> bool:
     """
     shown = console.Forgiving(console.console())
     reported = stopping = False
-    for event in _events(run):
+    for event in run.follow():
         if event is not None and event.time >= began:
             shown(event, b"")
             reported = True
@@ -159,13 +157,6 @@ def _follow(run: Run, began: float, signals: Signals) -> bool:
     if signals.count < 2:
         process.wait_for_end(run, _RELEASE)
     return reported
-
-
-def _events(run: Run) -> Iterator[Event | None]:
-    for event in follow(run.events_path):
-        if event is None and run.status().ended:
-            return
-        yield event
 
 
 def _state(run: Run) -> str:
@@ -195,7 +186,7 @@ def _group(cells: list[Cell], runs_dir: Path) -> Group:
 
 
 def _member(cell: Cell, run: Run) -> Member:
-    return directory.member(run) if run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
+    return member(run) if run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
 
 
 def _narrate(text: str) -> None:

@@ -15,10 +15,9 @@ from contrastcli.errors import UsageError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, create
-from contrastcli.runs.event_file import follow
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
 from contrastcli.runs.process import launch
-from contrastcli.runs.results import Preview
+from contrastcli.runs.results import Preview, sourced
 from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -38,7 +37,7 @@ def preview(config: Config) -> Preview:
     plan = make_plan(config)
     backbone = resolve(config.model.backbone).local_folder()
     return Preview(
-        config=config,
+        settings=sourced(config),
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes),
         count=len(plan.examples),
@@ -47,7 +46,7 @@ def preview(config: Config) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
-        disk=disk_bytes(backbone, plan.dev is not None, config.spec.peer) if backbone else None,
+        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders) if backbone else None,
     )
 
 
@@ -69,18 +68,20 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
 
     Raises DataError for a word that means several runs.
     """
-    backbone = resolve(config.model.backbone, runs_dir).name
-    config = replace(config, model=msgspec.structs.replace(config.model, backbone=backbone))
-    if not config.flat().get("objective.teachers"):
-        return config
-    from contrastcli.training.teachers import named_teachers
 
-    teachers = named_teachers(config.objective)
-    with_paths = [replace(teacher, name=resolve(teacher.name, runs_dir).name) for teacher in teachers]
-    if with_paths == teachers:
+    def path(word: str) -> str:
+        return resolve(word, runs_dir).name
+
+    model = msgspec.structs.replace(config.model, backbone=path(config.model.backbone))
+    config = replace(config, model=model)
+    if not config.objective.auxiliaries():
         return config
-    words = ",".join(map(str, with_paths))
-    return replace(config, objective=msgspec.structs.replace(config.objective, teachers=words))
+    from contrastcli.training.auxiliary import make_auxiliaries  # torch is loaded here
+
+    changed: dict[str, object] = {}
+    for auxiliary in make_auxiliaries(config.objective):
+        changed |= auxiliary.with_models(path)
+    return replace(config, objective=msgspec.structs.replace(config.objective, **changed))
 
 
 def start(
@@ -108,7 +109,7 @@ def start(
         return 0
     choose_device(config.train.device)
     if processes.leads:
-        for model in (config.model.backbone, *(teacher.name for teacher in plan.teachers)):
+        for model in plan.models:
             resolve(model).folder()  # before there is a run that could not begin
         run = _prepare(config, run, runs_dir, name)
     run = Run(Path(processes.share(str(run.path) if run else "")))
@@ -196,14 +197,12 @@ def watch(run: Run, json: bool) -> int:
     """Show a run's events as they are written; returns the exit code of its end."""
     shown = console.console(json)
     try:
-        for event in follow(run.events_path):
+        for event in run.follow():
             if event is not None:
                 shown(event, encode(event))
-            elif (status := run.status()).ended:
-                break
     finally:
         shown.close()
-    return status.code
+    return run.status().code
 
 
 def _narrate(text: str) -> None:

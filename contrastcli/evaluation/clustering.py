@@ -18,25 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
-from contrastcli.evaluation.cache import Task, Vectors, measure_each
-from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, average, complete, counted, two
+from contrastcli.evaluation.measure import Context, Procedure, in_folder, in_words
+from contrastcli.evaluation.result import Floats, TaskScores
 from contrastcli.evaluation.senteval import read_lines
+from contrastcli.evaluation.suites import CLUSTERING
 
 Ints = NDArray[np.int64]
 
-EXPECTED: Mapping[str, tuple[int, int]] = {
-    "AgNews": (8000, 4),
-    "SearchSnippets": (12340, 8),
-    "StackOverflow": (20000, 20),
-    "Biomedical": (20000, 20),
-    "Tweet": (2472, 89),
-    "GoogleNews-TS": (11109, 152),
-    "GoogleNews-S": (11109, 152),
-    "GoogleNews-T": (11109, 152),
-}
-"""Rows and classes of each published set, in the order of PairSupCon's Table 1 (whose Table 2 says 5K of Tweet)."""
-
-TASKS: tuple[str, ...] = tuple(EXPECTED)
 SEEDS = 10
 LENGTH = 64
 
@@ -56,7 +44,6 @@ _PROTOCOL = (
     f"pooling: {{pooling}}, truncated at {LENGTH} tokens; accuracy by the best assignment of clusters to classes "
     "(Hungarian), NMI, AMI and ARI, all × 100 and means over the seeds; SD (n−1) is that of the accuracy"
 )
-_COLUMNS = ("Set", "Rows", "Accuracy", "SD", "NMI", "AMI", "ARI")
 
 
 @dataclass(frozen=True)
@@ -77,43 +64,15 @@ class Classed:
         return hashlib.sha256(repr((self.texts, self.labels.tolist())).encode()).hexdigest()
 
 
-def measure(subject: Subject, options: Options) -> SuiteResult:
-    """Cluster the sets in a folder, as the protocol says.
-
-    A set that is missing or malformed does not keep the others from being scored. The average is of the eight
-    accuracies, None unless all sets are there and complete.
-    """
-    vectors = Vectors(subject.encode)
-
-    def score(task: str, data: Classed) -> Task:
-        return _score(task, data, vectors(data.texts), options)
-
-    chosen = options.chosen(TASKS)
-    with subject.truncated(LENGTH):
-        scores, missing = measure_each("clustering", chosen, subject, options, root, read, score)
-    mean = average(scores, TASKS, "accuracy")
-    rows = (*(_row(task, scores.get(task)) for task in chosen), ("Avg.", "", two(mean), "", "", "", ""))
-    protocol = _PROTOCOL.format(pooling=subject.pooling)
-    partial = not complete(scores, TASKS)
-    return SuiteResult("clustering", protocol, scores, {"average": mean}, _COLUMNS, rows, missing, partial)
-
-
-def _row(task: str, score: Task | None) -> tuple[str, ...]:
-    if score is None:
-        return (task, "missing", *"–" * 5)
-    values = (score[name] for name in ("accuracy", "sd", "nmi", "ami", "ari"))
-    return (task, counted(score["rows"], score["expected"]), *map(two, values))
-
-
 def root(data_dir: Path | None) -> Path:
     """The folder with the sets: `data_dir`, its subfolder `cluster`, or that beside it. Raises DataError."""
     if data_dir is None:
         raise DataError("the clustering sets are not on the hub", _HOW)
     folder = data_dir.expanduser()
     for place in (folder, folder / "cluster", folder.parent / "cluster"):
-        if any(_file(place, task) for task in TASKS):
+        if any(_file(place, task) for task in CLUSTERING.tasks):
             return place
-    raise DataError(f"{data_dir} holds none of the clustering sets ({', '.join(TASKS)})", _HOW)
+    raise DataError(f"{data_dir} holds none of the clustering sets ({', '.join(CLUSTERING.tasks)})", _HOW)
 
 
 def _file(folder: Path, task: str) -> Path | None:
@@ -159,21 +118,23 @@ def _two_files(path: Path, gold: Path) -> list[tuple[str, str]]:
     return [(labels[line], " ".join(text.split())) for line, text in texts.items()]
 
 
-def _score(task: str, data: Classed, x: Floats, options: Options) -> Task:
+def _score(context: Context, task: str, data: Classed) -> TaskScores:
+    with context.subject.truncated(LENGTH):
+        vectors = context.vectors(data.texts)  # (N, d)
     trials = []
     for seed in range(SEEDS):
-        trials.append(agreement(data.labels, _clusters(x, data.classes, seed)))
-        options.on_progress(f"clustering {task}", seed + 1, SEEDS)
+        trials.append(agreement(data.labels, _clusters(vectors, data.classes, seed)))
+        context.options.on_progress(f"clustering {task}", seed + 1, SEEDS)
     accuracies = [trial["accuracy"] for trial in trials]
-    rows, classes = EXPECTED[task]
+    expected = context.suite.tasks[task]
     return {
         **{name: float(np.mean([trial[name] for trial in trials])) for name in trials[0]},
         "sd": float(np.std(accuracies, ddof=1)),
         "accuracies": accuracies,
         "classes": data.classes,
         "rows": len(data.texts),
-        "expected": rows,
-        "partial": (len(data.texts), data.classes) != (rows, classes),
+        "expected": expected[0],
+        "partial": (len(data.texts), data.classes) != expected,
     }
 
 
@@ -200,3 +161,6 @@ def agreement(labels: Ints, clusters: Ints) -> dict[str, float]:
         "ami": 100 * float(metrics.adjusted_mutual_info_score(labels, clusters)),
         "ari": 100 * float(metrics.adjusted_rand_score(labels, clusters)),
     }
+
+
+PROCEDURE = Procedure(in_folder(root, read), _score, in_words(_PROTOCOL))

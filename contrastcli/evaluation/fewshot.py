@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.cache import Task, Vectors, measure_each
-from contrastcli.evaluation.result import Options, Subject, SuiteResult, average, complete, counted, two
-from contrastcli.evaluation.senteval import Labelled, Splits, TransferTask
-from contrastcli.evaluation.transfer import EXPECTED, SEVEN, features, fit
+from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
+from contrastcli.evaluation.result import TaskScores
+from contrastcli.evaluation.senteval import Labelled, Splits
+from contrastcli.evaluation.transfer import counted, features, fit
 
-TASKS: tuple[TransferTask, ...] = SEVEN
 SHOTS = 16
 SETS = 5
 
@@ -23,46 +22,15 @@ _PROTOCOL = (
     "there is none, on all other rows; frozen embeddings, pooling: {pooling}; scikit-learn's logistic regression, "
     "C = 1; MRPC features [|u−v|, u∗v]; mean and standard deviation (n−1) of accuracy × 100"
 )
-_COLUMNS = ("Task", "Rows", "Mean", "SD")
 
 
-def measure(subject: Subject, options: Options) -> SuiteResult:
-    """Score the seven tasks of SentEval's folder, or of its archive on the hub, as the protocol says.
-
-    Only sentences that are drawn or tested on are encoded, each distinct one once. A set that is missing or malformed
-    does not keep the others from being scored.
-    """
-    vectors = Vectors(subject.encode)
-
-    def score(task: TransferTask, data: Splits) -> Task:
-        return _score(task, data, vectors)
-
-    chosen = options.chosen(TASKS)
-    read = senteval.read_transfer
-    scores, missing = measure_each("fewshot", chosen, subject, options, senteval.root, read, score)
-    mean = average(scores, TASKS, "mean")
-    rows = (*(_row(task, scores.get(task)) for task in chosen), ("Avg.", "", two(mean), ""))
-    protocol = _PROTOCOL.format(pooling=subject.pooling)
-    partial = not complete(scores, TASKS)
-    return SuiteResult("fewshot", protocol, scores, {"average": mean}, _COLUMNS, rows, missing, partial)
-
-
-def _row(task: str, score: Task | None) -> tuple[str, ...]:
-    if score is None:
-        return (task, "missing", "–", "–")
-    return (task, counted(score["rows"], score["expected"]), two(score["mean"]), two(score["sd"]))
-
-
-def _score(task: TransferTask, data: Splits, vectors: Vectors) -> Task:
-    accuracies = [_accuracy(*_split(data, seed), vectors) for seed in range(SETS)]
-    counts, expected = data.counts, EXPECTED[task]
+def _score(context: Context, task: str, data: Splits) -> TaskScores:
+    accuracies = [_accuracy(*_split(data, seed), context.vectors) for seed in range(SETS)]
     return {
         "mean": float(np.mean(accuracies)),
         "sd": float(np.std(accuracies, ddof=1)),
         "accuracies": accuracies,
-        "rows": sum(counts),
-        "expected": sum(expected),
-        "partial": counts != expected,
+        **counted(context, task, data),
     }
 
 
@@ -85,3 +53,7 @@ def _draw(labels: Sequence[int], generator: np.random.Generator) -> NDArray[np.i
     classes = np.array(labels)
     drawn = [generator.choice(np.flatnonzero(classes == c), SHOTS, replace=False) for c in np.unique(classes)]
     return np.concatenate(drawn)
+
+
+PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL))
+"""Only sentences that are drawn or tested on are encoded."""

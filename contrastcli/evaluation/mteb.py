@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
 from contrastcli.errors import UsageError
-from contrastcli.evaluation.result import Floats, Gap, Options, Subject, SuiteResult, finite, mean, two
+from contrastcli.evaluation.measure import Context, Procedure, Unscored, finite
+from contrastcli.evaluation.result import Floats, Subject, TaskScores
 from contrastcli.evaluation.silence import unlogged
 from contrastcli.files import cache_dir
-from contrastcli.objectives.similarity import cosines, unit
+from contrastcli.model.metrics import cosine
+from contrastcli.objectives.similarity import cosines
 
 if TYPE_CHECKING:
     from mteb import AbsTask
     from mteb.models import ModelMeta
 
-TASKS: tuple[str, ...] = ()
-"""Any name that the package knows will do."""
-
 _HOW = "MTEB fetches its data from the hub: check the network"
 
 
-def measure(subject: Subject, options: Options) -> SuiteResult:
-    """Run tasks and benchmarks by their names in the package, which `options.tasks` must give.
+@dataclass(frozen=True)
+class _Task:
+    """A task of MTEB, which reads its own data and keeps its own results."""
 
-    Raises UsageError without the package, without a name, or for one that it does not know.
-    """
-    names = _names(options.tasks)
-    if not names:
+    task: AbsTask
+    fingerprint: str | None = None
+
+
+def _find(context: Context) -> dict[str, Callable[[], _Task]]:
+    """Raises UsageError without the package, without the name of a task, or for one that it does not know."""
+    if not context.options.tasks:
         raise UsageError("MTEB has hundreds of tasks", "say which: --task STS12,TwentyNewsgroupsClustering.v2")
-    return run(subject, find(names), options)
+    return {task.metadata.name: partial(_Task, task) for task in find(context.options.tasks)}
 
 
-def _names(words: Sequence[str]) -> list[str]:
-    """The names in a list that was split at commas, such as that in `MTEB(eng, v1)`."""
-    return [name.strip() for name in re.split(r",(?![^()]*\))", ", ".join(words)) if name.strip()]
-
-
-def find(names: Sequence[str]) -> list[AbsTask]:
+def find(names: Iterable[str]) -> list[AbsTask]:
     """The tasks of those names, and of benchmarks of those names, each once.
 
     Raises UsageError for names that mean nothing, and tasks of more than texts.
@@ -69,60 +69,43 @@ def _near(words: str) -> str:
     return f"did you mean{close}" if meant else "its tasks: mteb.get_tasks(), or its documentation"
 
 
-def run(subject: Subject, tasks: Sequence[AbsTask], options: Options) -> SuiteResult:
-    """Run tasks one after another; one that fails does not keep the others from being run.
-
-    Results are files in MTEB's own format, in the folder `mteb` of `options.out` or else of the cache. A task whose
-    results for the same weights are there is not run again.
-    """
+def _score(context: Context, name: str, data: _Task) -> TaskScores:
+    """Run a task, unless its results for the same weights are there. Raises Unscored where it fails."""
     import mteb
 
-    folder = (options.out or cache_dir()) / "mteb"
-    cache, encoder = mteb.ResultCache(folder), cast(Any, Encoder(subject))  # which it knows by its methods
-    found: dict[str, dict[str, Any]] = {}
-    gaps: list[Gap] = []
-    for number, task in enumerate(tasks):
-        options.on_progress("MTEB", number, len(tasks))
-        with unlogged():  # what fails is told as a gap
-            result = mteb.evaluate(
-                encoder,
-                task,
-                cache=cache,
-                overwrite_strategy="always" if options.fresh else "only-missing",
-                raise_error=False,
-                show_progress_bar=False,
-                co2_tracker=False,
-            )
-        gaps += [Gap(error.task_name, _first_line(error.exception), _HOW) for error in result.exceptions or ()]
-        found |= {one.task_name: _scores(task, one.get_score(), list(one.scores)) for one in result.task_results}
-    options.on_progress("MTEB", len(tasks), len(tasks))
-    return _result(subject, folder, found, gaps)
+    with unlogged():  # what fails is told by an error
+        result = mteb.evaluate(
+            cast(Any, Encoder(context.subject)),  # known by its methods
+            data.task,
+            cache=mteb.ResultCache(_folder(context)),
+            overwrite_strategy="always" if context.options.fresh else "only-missing",
+            raise_error=False,
+            show_progress_bar=False,
+            co2_tracker=False,
+        )
+    if result.exceptions:
+        raise Unscored(_first_line(result.exceptions[0].exception), _HOW)
+    about, (scored,) = data.task.metadata, result.task_results
+    score, splits = finite(100 * scored.get_score()), list(scored.scores)
+    return {"score": score, "metric": about.main_score, "type": str(about.type), "splits": splits}
 
 
-def _scores(task: AbsTask, score: float, splits: Sequence[str]) -> dict[str, Any]:
-    about = task.metadata
-    return {"score": finite(100 * score), "metric": about.main_score, "type": str(about.type), "splits": splits}
+def _folder(context: Context) -> Path:
+    """Where MTEB keeps its results, in a format of its own."""
+    return (context.options.out or cache_dir()) / "mteb"
 
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or ["it failed without a word"])[0]
 
 
-def _result(subject: Subject, folder: Path, found: Mapping[str, Mapping[str, Any]], gaps: Sequence[Gap]) -> SuiteResult:
+def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
     import mteb
 
-    average = None if gaps else mean([task["score"] for task in found.values()])
-    rows = (
-        *((name, task["type"], task["metric"], two(task["score"])) for name, task in found.items()),
-        *((gap.task, "failed", "–", "–") for gap in gaps),
-        ("Avg.", "", "", two(average)),
-    )
-    protocol = (
+    return (
         f"mteb {mteb.__version__}, each task's main score × 100, mean over its splits and languages; cosine, pooling: "
-        f"{subject.pooling}, no prompts but the model's own; results in {folder}"
+        f"{context.subject.pooling}, no prompts but the model's own; results in {_folder(context)}"
     )
-    columns = ("Task", "Type", "Metric", "Score")
-    return SuiteResult("mteb", protocol, found, {"average": average}, columns, rows, tuple(gaps), bool(gaps))
 
 
 class Encoder:
@@ -158,4 +141,7 @@ class Encoder:
 
     def similarity_pairwise(self, first: Floats, second: Floats) -> torch.Tensor:
         """The cosine of each row of (N, d) with the same row of the other: (N,)."""
-        return (unit(torch.as_tensor(first)) * unit(torch.as_tensor(second))).sum(dim=1)
+        return torch.from_numpy(cosine(np.asarray(first), np.asarray(second)))
+
+
+PROCEDURE = Procedure(_find, _score, _protocol)

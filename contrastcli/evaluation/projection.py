@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.evaluation.result import Floats
+from contrastcli.model.metrics import unit_rows
 
 _SEED = 0
 _PERPLEXITY = 30.0
@@ -58,10 +59,3 @@ def sample(count: int, limit: int) -> NDArray[np.intp]:
     if count <= limit:
         return np.arange(count)
     return np.sort(np.random.default_rng(_SEED).choice(count, limit, replace=False))
-
-
-def unit_rows(vectors: Floats) -> NDArray[np.float64]:
-    """Rows of (N, d) at length 1; a zero row stays zero."""
-    wide = vectors.astype(np.float64)
-    unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
-    return unit

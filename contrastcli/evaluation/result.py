@@ -1,13 +1,12 @@
-"""What every suite is given, and what it gives back."""
+"""What a suite is given, and what it gives back."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,18 @@ if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
 
 Floats = NDArray[np.floating]
-T = TypeVar("T", bound=str)
 
 Encode = Callable[[list[str]], Floats]
 """N texts in, their embeddings (N, d) out, float32."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Gets what goes on, in words, how much of it is done, and how much there is."""
+"""Gets the name of some work, how much of it is done, and how much there is."""
+
+TaskScores = dict[str, Any]
+"""The scores of one task, ready for JSON: × 100, None for what is not a number.
+
+`partial`, where it is there, tells whether the rows are other than the published ones.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure: where the data are, which tasks (none: all of a suite), where files go that a suite writes.
+    """How to measure: where the data are, which tasks (none: those that a suite always measures), where files go.
 
     `fresh` computes again what the cache knows.
     """
@@ -66,17 +70,9 @@ class Options:
     fresh: bool = False
     on_progress: OnProgress = lambda what, done, total: None
 
-    def below(self, folder: Path | None) -> Options:
-        """The same with another folder to write to."""
-        return replace(self, out=folder)
-
-    def chosen(self, known: Sequence[T]) -> list[T]:
-        """Those tasks of a suite that are asked for, in the suite's order."""
-        return [task for task in known if not self.tasks or task in self.tasks]
-
 
 @dataclass(frozen=True)
-class Gap:
+class SkippedTask:
     """A task that was not measured since its data are absent or malformed: what is wrong, and how to get them."""
 
     task: str
@@ -88,19 +84,15 @@ class Gap:
 class SuiteResult:
     """What a suite has measured.
 
-    `tasks` is ready for JSON: scores × 100, None for what is not a number, and "partial" where the rows are not the
-    published ones. `protocol` says in words what was done. `columns` and `rows` are the same as a table of text, a row
-    a task, named in its first cell, those that are missing and the averages included. `partial`: whether something
-    keeps the averages from comparing with published ones.
+    `protocol` says in words what was done. `averages` are None unless all their tasks are there and complete.
+    `partial`: whether something keeps the result from comparing with published ones.
     """
 
     suite: str
     protocol: str
-    tasks: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, TaskScores]
     averages: Mapping[str, float | None]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    missing: tuple[Gap, ...] = ()
+    missing: tuple[SkippedTask, ...] = ()
     partial: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -109,37 +101,18 @@ class SuiteResult:
             **self.tasks,
             **self.averages,
             "partial": self.partial,
-            "missing": {gap.task: {"what": gap.what, "hint": gap.hint} for gap in self.missing},
+            "missing": {skipped.task: {"what": skipped.what, "hint": skipped.hint} for skipped in self.missing},
             "protocol": self.protocol,
         }
 
 
-def complete(tasks: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """Whether all these tasks are there, each with the published rows."""
-    return all(name in tasks and not tasks[name]["partial"] for name in names)
+@dataclass(frozen=True)
+class Scores:
+    """What was measured of a model, suite by suite."""
 
+    model: str
+    results: tuple[SuiteResult, ...]
 
-def average(tasks: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str) -> float | None:
-    """Mean of a score over tasks; None unless all are there and complete."""
-    return mean([tasks[name][key] for name in names]) if complete(tasks, names) else None
-
-
-def finite(value: float) -> float | None:
-    """The number as JSON can hold it."""
-    return float(value) if math.isfinite(value) else None
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Their mean; None unless all are numbers and there are any."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def two(value: float | None) -> str:
-    """Two decimals, a dash for what is not a number."""
-    return "–" if value is None else f"{value:.2f}"
-
-
-def counted(count: int, expected: int) -> str:
-    """How many rows there are; of how many, where that differs from the published count."""
-    return str(count) if count == expected else f"{count} of {expected}, partial"
+    def to_json(self) -> dict[str, Any]:
+        """As `contrast eval --json` prints it."""
+        return {"model": self.model, "suites": {result.suite: result.to_json() for result in self.results}}

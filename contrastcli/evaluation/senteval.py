@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
@@ -27,10 +26,7 @@ from contrastcli.data.formats import Table, decode, read_file
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir
 
-StsTask = Literal["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
-TransferTask = Literal["MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC"]
-
-SUBSETS: Mapping[StsTask, tuple[str, ...]] = {
+SUBSETS: Mapping[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),
     "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
@@ -90,7 +86,7 @@ def _unpack(archive: Path, folder: Path) -> None:
         os.rename(Path(temporary) / folder.name, folder)
 
 
-def read_sts(folder: Path, task: StsTask) -> dict[str, ScoredPairs]:
+def read_sts(folder: Path, task: str) -> dict[str, ScoredPairs]:
     """The scored pairs of a task's test set, by subset; one subset, "test", where the task has no parts.
 
     Unscored pairs are left out. White space within sentences becomes single spaces, as SentEval splits and joins them;
@@ -194,7 +190,7 @@ class Splits:
         return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
-_POLARITY: Mapping[TransferTask, tuple[str, str]] = {
+_POLARITY: Mapping[str, tuple[str, str]] = {
     "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
     "CR": ("CR/custrev.neg", "CR/custrev.pos"),
     "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
@@ -240,7 +236,7 @@ class _Form:
 _SST = ("sentiment-train", "sentiment-dev", "sentiment-test")
 _TREC = ("TREC/train_5500.label", "TREC/TREC_10.label")
 _MRPC = ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt")
-_FORMS: Mapping[TransferTask, _Form] = {
+_FORMS: Mapping[str, _Form] = {
     "SST2": _Form(tuple(f"SST/binary/{name}" for name in _SST), _sst2, tuple("01")),
     "SST5": _Form(tuple(f"SST/fine/{name}" for name in _SST), _sst5, tuple("01234")),
     "TREC": _Form(_TREC, _trec, ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), latin=True),
@@ -249,7 +245,7 @@ _FORMS: Mapping[TransferTask, _Form] = {
 _LEAST = 20  # rows of a class to train on: ten folds within ten folds, and 16 beside some to test on
 
 
-def read_transfer(folder: Path, task: TransferTask) -> Splits:
+def read_transfer(folder: Path, task: str) -> Splits:
     """The rows of a transfer task.
 
     White space within sentences becomes single spaces; quotes are literal; blank lines are left out. `folder` is that

@@ -77,9 +77,9 @@ def _p(differences: Floats) -> float:
 
 def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
     """Cosine of each pair under a run's best checkpoint or any other model: (P,). Raises DataError."""
-    from contrastcli.evaluation.sts import cosine
     from contrastcli.model.folder import load_model
     from contrastcli.model.locate import resolve
+    from contrastcli.model.metrics import cosine
 
     encoder = load_model(resolve(model))
     numbers = {text: n for n, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}

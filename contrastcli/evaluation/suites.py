@@ -1,70 +1,191 @@
-"""`contrast eval`: which suites there are, what they are asked to measure, and where their scores go."""
+"""What `contrast eval` can measure: one `Suite` each, as data.
+
+The command line, the app, the model card, sweeps and comparisons are made from it. Adding a suite is one file in
+`evaluation/`, which says how it is measured, and one entry in `SUITES`. Nothing here imports numpy or torch.
+"""
 
 from __future__ import annotations
 
-import importlib
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from contrastcli.errors import UsageError, nearest
-from contrastcli.evaluation import glove
-from contrastcli.evaluation.result import OnProgress, Options, Subject, SuiteResult
-from contrastcli.files import atomic_write, read_json, writing_to
-from contrastcli.model.cache import fingerprint
-from contrastcli.model.folder import load_model
-from contrastcli.model.locate import resolve
-from contrastcli.settings.sections import Pooling
-
-SUITES = ("sts", "transfer", "fewshot", "clustering", "geometry", "mteb")
-"""Each is the module of that name, imported when it is asked for."""
-
-
-class Suite(Protocol):
-    """What the module of a suite has. `TASKS` are the names of what it measures; empty: any name will do."""
-
-    TASKS: Sequence[str]
-
-    def measure(self, subject: Subject, options: Options) -> SuiteResult: ...
 
 
 @dataclass(frozen=True)
-class Scores:
-    """What was measured of a model, suite by suite."""
+class Average:
+    """A mean of the headline over tasks, all of which must be complete; over all that were asked for without `tasks`.
 
-    model: str
-    results: tuple[SuiteResult, ...]
+    `key` is its name in a suite's JSON.
+    """
 
-    def to_json(self) -> dict[str, Any]:
-        """As `contrast eval --json` prints it."""
-        return {"model": self.model, "suites": {result.suite: result.to_json() for result in self.results}}
-
-
-def suite(name: str) -> Suite:
-    """The module of a suite."""
-    return cast(Suite, importlib.import_module(f"contrastcli.evaluation.{name}"))
+    key: str
+    title: str
+    tasks: tuple[str, ...] = ()
 
 
-def check_suites(words: str) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Suite:
+    """A group of tasks that are measured alike.
+
+    `procedure` names a `measure.Procedure` as "module:object". `columns` are what a table shows of a task: titles, and
+    the place of each value in the task's scores, keys joined by dots. `tasks` has the published rows of each task (of
+    each split where it has several; of clusterings also the classes); empty: any task that the procedure knows.
+    `optional` are tasks that are measured only where they are asked for by name. `headline` is the place of the number
+    that papers print: averages are of it, and in sweeps and comparisons it stands for the suite; empty: none does.
+    """
+
+    name: str
+    about: str
+    procedure: str
+    columns: Mapping[str, str]
+    tasks: Mapping[str, tuple[int, ...]]
+    headline: str = ""
+    averages: tuple[Average, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    def asked(self, words: Sequence[str]) -> list[str]:
+        """Those of its tasks that are asked for, in its own order; without any word, all but the optional ones."""
+        return [task for task in (*self.tasks, *self.optional) if task in words] if words else list(self.tasks)
+
+
+def value_at(entry: object, path: str) -> Any:
+    """The value at keys joined by dots; None where one is missing."""
+    for key in path.split("."):
+        entry = entry.get(key) if isinstance(entry, Mapping) else None
+    return entry
+
+
+STS = Suite(
+    name="sts",
+    about="7 sets of scored pairs",
+    procedure="contrastcli.evaluation.sts:PROCEDURE",
+    columns={
+        "Spearman": "all.spearman",
+        "Pearson": "all.pearson",
+        "Mean": "mean.spearman",
+        "Weighted": "wmean.spearman",
+        "Pairs": "pairs",
+    },
+    # in the order of the papers' tables; PairSupCon's ends SICK-R, STS-B
+    tasks={
+        "STS12": (3108,),
+        "STS13": (1500,),
+        "STS14": (3750,),
+        "STS15": (3000,),
+        "STS16": (1186,),
+        "STS-B": (1379,),
+        "SICK-R": (4927,),
+    },
+    headline="all.spearman",
+    averages=(Average("average", "Avg."),),
+)
+
+_TRANSFER = {
+    "MR": (10662,),
+    "CR": (3775,),
+    "SUBJ": (10000,),
+    "MPQA": (10606,),
+    "SST2": (67349, 872, 1821),
+    "SST5": (8544, 1101, 2210),
+    "TREC": (5452, 500),
+    "MRPC": (4076, 1725),
+}
+"""Rows of all, or of train and test with dev between them."""
+
+_SEVEN = {task: rows for task, rows in _TRANSFER.items() if task != "SST5"}
+"""What SimCSE, SimACE and PairSupCon average over."""
+
+TRANSFER = Suite(
+    name="transfer",
+    about="8 classification tasks",
+    procedure="contrastcli.evaluation.transfer:PROCEDURE",
+    columns={"Accuracy": "accuracy", "F1": "f1", "Rows": "rows"},
+    tasks=_TRANSFER,
+    headline="accuracy",
+    averages=(Average("average", "Avg.", tuple(_SEVEN)), Average("average8", "Avg. of 8")),
+)
+
+FEWSHOT = Suite(
+    name="fewshot",
+    about="16 examples a class",
+    procedure="contrastcli.evaluation.fewshot:PROCEDURE",
+    columns={"Accuracy": "mean", "SD": "sd", "Rows": "rows"},
+    tasks=_SEVEN,
+    headline="mean",
+    averages=(Average("average", "Avg."),),
+)
+
+CLUSTERING = Suite(
+    name="clustering",
+    about="8 sets of short texts",
+    procedure="contrastcli.evaluation.clustering:PROCEDURE",
+    columns={"Accuracy": "accuracy", "SD": "sd", "NMI": "nmi", "AMI": "ami", "ARI": "ari", "Rows": "rows"},
+    # rows and classes, in the order of PairSupCon's Table 1 (whose Table 2 says 5K of Tweet)
+    tasks={
+        "AgNews": (8000, 4),
+        "SearchSnippets": (12340, 8),
+        "StackOverflow": (20000, 20),
+        "Biomedical": (20000, 20),
+        "Tweet": (2472, 89),
+        "GoogleNews-TS": (11109, 152),
+        "GoogleNews-S": (11109, 152),
+        "GoogleNews-T": (11109, 152),
+    },
+    headline="accuracy",
+    averages=(Average("average", "Avg."),),
+)
+
+GEOMETRY = Suite(
+    name="geometry",
+    about="alignment, angles",
+    procedure="contrastcli.evaluation.geometry:PROCEDURE",
+    columns={
+        "Alignment": "alignment",
+        "Uniformity": "uniformity",
+        "Positive°": "positive",
+        "Negative°": "negative",
+        "Positives": "pairs",
+        "Sentences": "sentences",
+    },
+    tasks={"STS-B": (1500,)},
+    optional=("starter", *CLUSTERING.tasks),
+)
+
+MTEB = Suite(
+    name="mteb",
+    about="needs the extra mteb",
+    procedure="contrastcli.evaluation.mteb:PROCEDURE",
+    columns={"Score": "score", "Metric": "metric", "Type": "type"},
+    tasks={},
+    headline="score",
+    averages=(Average("average", "Avg."),),
+)
+
+SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, GEOMETRY, MTEB)}
+"""All suites by name."""
+
+
+def check_suites(words: str) -> tuple[Suite, ...]:
     """The suites of a list with commas. Raises UsageError for one that does not exist."""
     names = _listed(words)
     for name in names:
         if name not in SUITES:
             raise UsageError(f"there is no suite '{name}'", nearest(name, SUITES))
-    return names
+    return tuple(SUITES[name] for name in names)
 
 
-def check_tasks(words: str, suites: Sequence[str]) -> tuple[str, ...]:
+def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     """The tasks of a list with commas. Raises UsageError for one that none of these suites knows."""
-    names, known = _listed(words), {name: suite(name).TASKS for name in suites}
-    every = [task for tasks in known.values() for task in tasks]
+    names = _listed(words)
+    known = [task for suite in suites for task in (*suite.tasks, *suite.optional)]
     for name in names:
-        if name not in every and all(known.values()):  # a suite that names none takes any
-            raise UsageError(f"there is no task '{name}' in {', '.join(suites)}", nearest(name, every))
+        if name not in known and all(suite.tasks for suite in suites):  # one without tasks of its own takes any
+            raise UsageError(
+                f"there is no task '{name}' in {', '.join(suite.name for suite in suites)}", nearest(name, known)
+            )
     return names
 
 
@@ -73,53 +194,22 @@ def _listed(words: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in re.split(r",(?![^()]*\))", words)))
 
 
-def evaluate(model: str, suites: Sequence[str], options: Options, pooling: Pooling | None = None) -> Scores:
-    """Measure a model by its name: a run, a folder or a hub name; `pooling` in place of the model's own.
-
-    A suite's scores are kept as soon as they are there: in the run's directory, if it is a run under its own pooling,
-    and in `options.out`, beside what other suites have measured. Raises DataError where the model cannot be loaded,
-    RunError where scores cannot be written.
-    """
-    subject = load_subject(model, pooling, options.on_progress)
-    results = []
-    for name in suites:
-        module = suite(name)
-        if module.TASKS and not options.chosen(module.TASKS):
-            continue
-        result = module.measure(subject, options)
-        whole = pooling is None and (not options.tasks or not module.TASKS)
-        if result.tasks:
-            _keep(Scores(model, (result,)), model if whole else None, options.out)
-        results.append(result)
-    return Scores(model, tuple(results))
+def headlines(scores: Mapping[str, Any]) -> dict[str, float]:
+    """The headline of each task and each average of a scores.json, × 100: `sts STS12`, `sts average`, …"""
+    found = {}
+    for suite in SUITES.values():
+        entries = scores.get("suites", {}).get(suite.name, {})
+        averages = [average.key for average in suite.averages]
+        for key, entry in entries.items():
+            value = entry if key in averages else value_at(entry, suite.headline)
+            if isinstance(value, int | float):
+                found[f"{suite.name} {key}"] = float(value)
+    return found
 
 
-def check_model(name: str) -> None:
-    """Look for a model without loading it. Raises DataError where there is none."""
-    if not glove.is_word_vectors(name):
-        resolve(name).folder()
-
-
-def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -> Subject:
-    """What a name stands for: a model, or a file of word vectors. Raises DataError where it cannot be loaded."""
-    if glove.is_word_vectors(model):
-        return glove.load_subject(model, pooling)
-    encoder = load_model(resolve(model), pooling=pooling)
-    encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
-    return Subject(model, encode, encoder.pooling, fingerprint(encoder), encoder)
-
-
-def _keep(scores: Scores, run: str | None, folder: Path | None) -> None:
-    if run and (known := resolve(run).run):
-        _merge(scores, known.scores_path)
-    if folder:
-        _merge(scores, folder / "scores.json")
-
-
-def _merge(scores: Scores, path: Path) -> None:
-    with writing_to(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = read_json(path, dict[str, Any]) or {}
-        found = scores.to_json()
-        merged = found | {"suites": before.get("suites", {}) | found["suites"]}
-        atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())
+def summary(names: Iterable[str]) -> list[str]:
+    """Of the names of `headlines`, those that stand for a suite: its averages, else its tasks. Other names stay."""
+    averages = {f"{suite.name} {average.key}" for suite in SUITES.values() for average in suite.averages}
+    names = list(names)
+    averaged = {name.partition(" ")[0] for name in names if name in averages}
+    return [name for name in names if name in averages or name.partition(" ")[0] not in averaged]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.cache import Task, Vectors, measure_each
-from contrastcli.evaluation.result import Floats, Options, Subject, SuiteResult, average, complete, counted, two
-from contrastcli.evaluation.senteval import Labelled, Splits, TransferTask
+from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
+from contrastcli.evaluation.result import Floats, TaskScores
+from contrastcli.evaluation.senteval import Labelled, Splits
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -21,22 +21,6 @@ Ints = NDArray[np.int64]
 Split = tuple[Floats, Ints]
 """Features (N, d) and classes (N,)."""
 Advance = Callable[[], None]
-
-EXPECTED: Mapping[TransferTask, tuple[int, ...]] = {
-    "MR": (10662,),
-    "CR": (3775,),
-    "SUBJ": (10000,),
-    "MPQA": (10606,),
-    "SST2": (67349, 872, 1821),
-    "SST5": (8544, 1101, 2210),
-    "TREC": (5452, 500),
-    "MRPC": (4076, 1725),
-}
-"""Rows of each published split: all, or train and test with dev between them."""
-
-TASKS: tuple[TransferTask, ...] = tuple(EXPECTED)
-SEVEN: tuple[TransferTask, ...] = tuple(task for task in TASKS if task != "SST5")
-"""What SimCSE, SimACE and PairSupCon average over."""
 
 FOLDS = 10
 GRID = tuple(2.0**power for power in range(-2, 4))
@@ -53,57 +37,32 @@ _PROTOCOL = (
     "choose C, then test; SST: C by dev, then test; C = 2^-2 … 2^3, for TREC and MRPC 2^-1 … 2^5; MRPC features "
     "[|u−v|, u∗v]; accuracy × 100; Avg.: seven tasks without SST5, Avg. of 8: with it"
 )
-_COLUMNS = ("Task", "Rows", "Accuracy", "F1")
 
 
-def measure(subject: Subject, options: Options) -> SuiteResult:
-    """Score the transfer tasks, of SentEval's folder or of its archive on the hub, as the protocol says.
-
-    Each distinct sentence is encoded once. A set that is missing or malformed does not keep the others from being
-    scored.
-    """
-    vectors = Vectors(subject.encode)
-
-    def score(task: TransferTask, data: Splits) -> Task:
-        return _score(task, data, vectors, options)
-
-    chosen = options.chosen(TASKS)
-    read = senteval.read_transfer
-    scores, missing = measure_each("transfer", chosen, subject, options, senteval.root, read, score)
-    averages = {"average": average(scores, SEVEN, "accuracy"), "average8": average(scores, TASKS, "accuracy")}
-    ends = (("Avg.", "", two(averages["average"]), ""), ("Avg. of 8", "", two(averages["average8"]), ""))
-    rows = (*(_row(task, scores.get(task)) for task in chosen), *ends)
-    protocol = _PROTOCOL.format(pooling=subject.pooling)
-    partial = not complete(scores, TASKS)
-    return SuiteResult("transfer", protocol, scores, averages, _COLUMNS, rows, missing, partial)
-
-
-def _row(task: str, score: Task | None) -> tuple[str, ...]:
-    if score is None:
-        return (task, "missing", "–", "–")
-    f1 = two(score["f1"]) if "f1" in score else ""
-    return (task, counted(score["rows"], score["expected"]), two(score["accuracy"]), f1)
-
-
-def _score(task: TransferTask, data: Splits, vectors: Vectors, options: Options) -> Task:
-    middle = features(data.train, vectors).mean(axis=0)  # (d,)
+def _score(context: Context, task: str, data: Splits) -> TaskScores:
+    middle = features(data.train, context.vectors).mean(axis=0)  # (d,)
 
     def read(rows: Labelled) -> Split:
-        return features(rows, vectors) - middle, np.array(rows.labels)  # moves the intercept only; lbfgs needs it
+        return features(rows, context.vectors) - middle, np.array(rows.labels)  # moves the intercept only; for lbfgs
 
-    train, advance = read(data.train), _counter(f"classifying {task}", _fits(data), options)
-    found: Task = {}
+    train, advance = read(data.train), _counter(f"classifying {task}", _fits(data), context)
+    scores: TaskScores = {}
     if data.test is None:
-        found["accuracy"] = 100 * float(np.mean(list(_nested(*train, advance))))
+        scores["accuracy"] = 100 * float(np.mean(list(_nested(*train, advance))))
     else:
         c = _by_folds(*train, TEST_GRID, advance) if data.dev is None else _by_dev(train, read(data.dev), advance)
         x, labels = read(data.test)
         predicted = fit(*train, c).predict(x)
-        found["accuracy"] = 100 * float(np.mean(predicted == labels))
+        scores["accuracy"] = 100 * float(np.mean(predicted == labels))
         if data.test.second:
-            found["f1"] = 100 * _f1(predicted, labels)
-    counts, expected = data.counts, EXPECTED[task]
-    return {**found, "rows": sum(counts), "expected": sum(expected), "partial": counts != expected}
+            scores["f1"] = 100 * _f1(predicted, labels)
+    return scores | counted(context, task, data)
+
+
+def counted(context: Context, task: str, data: Splits) -> TaskScores:
+    """How many rows there are, and how many there should be."""
+    expected = context.suite.tasks[task]
+    return {"rows": sum(data.counts), "expected": sum(expected), "partial": data.counts != expected}
 
 
 def _fits(data: Splits) -> int:
@@ -113,13 +72,13 @@ def _fits(data: Splits) -> int:
     return FOLDS * len(TEST_GRID) if data.dev is None else len(GRID)
 
 
-def _counter(what: str, total: int, options: Options) -> Advance:
+def _counter(what: str, total: int, context: Context) -> Advance:
     done = 0
 
     def advance() -> None:
         nonlocal done
         done += 1
-        options.on_progress(what, done, total)
+        context.options.on_progress(what, done, total)
 
     return advance
 
@@ -195,3 +154,6 @@ def _f1(predicted: Ints, labels: Ints) -> float:
     from sklearn.metrics import f1_score
 
     return float(f1_score(labels, predicted, zero_division=0.0))
+
+
+PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from contrastcli.data.sources import load_sentences
 from contrastcli.model.cache import OnProgress, cached_vectors
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.metrics import Floats, cosine, degrees
+from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.results import Neighbour, Similarity
-
-Floats = NDArray[np.floating]
 
 _ROWS = 16_384  # of a corpus, compared at once
 
@@ -31,18 +29,9 @@ def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], mod
 
 
 def _compare(a: Floats, b: Floats) -> tuple[float, float]:
-    """Cosine and angle in degrees of two vectors, in float64; by half chords, which keep their digits at 0°."""
-    u, v = _unit(a), _unit(b)
-    if np.array_equal(u, v):
-        return 1.0, 0.0
-    angle = 2 * math.atan2(float(np.linalg.norm(u - v)), float(np.linalg.norm(u + v)))
-    return min(max(float(u @ v), -1.0), 1.0), math.degrees(angle)
-
-
-def _unit(vector: Floats) -> NDArray[np.float64]:
-    wide = vector.astype(np.float64)
-    unit: NDArray[np.float64] = wide / max(float(np.linalg.norm(wide)), 1e-12)
-    return unit
+    """Cosine and angle in degrees of two vectors (d,), in float64; 1 and 0 of equal ones."""
+    angle = degrees(*(torch.from_numpy(vector.astype(np.float64)) for vector in (a, b))).item()
+    return float(cosine(a, b).clip(-1, 1)) if angle else 1.0, angle
 
 
 class Index:
@@ -66,11 +55,10 @@ def _top(vectors: Floats, query: Floats, k: int) -> list[int]:
     """Rows of the k largest cosines, block by block."""
     best = torch.empty(0)
     rows = torch.empty(0, dtype=torch.long)
-    unit = torch.nn.functional.normalize(torch.from_numpy(query), dim=0)
     for start in range(0, len(vectors), _ROWS):
         block = torch.from_numpy(np.array(vectors[start : start + _ROWS]))  # (rows, d), read from disk here
-        cosine = torch.nn.functional.normalize(block, dim=1) @ unit
-        best, rows = torch.cat([best, cosine]), torch.cat([rows, torch.arange(start, start + len(block))])
+        best = torch.cat([best, cosines(block, torch.from_numpy(query)[None])[:, 0]])
+        rows = torch.cat([rows, torch.arange(start, start + len(block))])
         best, chosen = best.topk(min(k, len(best)))
         rows = rows[chosen]
     return [int(row) for row in rows]

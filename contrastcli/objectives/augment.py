@@ -5,20 +5,16 @@ of the further rows are unpublished; here a hypothesis of the same premise keeps
 contradicts.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from contrastcli.objectives.functional import full_precision, mean_over, pair_features
+from contrastcli.objectives.functional import Result, Views, full_precision, mean_over, pair_features
 from contrastcli.objectives.rows import CONTRADICTION, Rows
 from contrastcli.objectives.supcon import drawn, neighbours
 
 
-def augment(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, positives: int, negatives: int
-) -> tuple[Tensor, dict[str, Tensor]]:
+def augment(views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, negatives: int) -> Result:
     """CE(f([u, v, |u − v|]), label), mean over the batch's rows and the further ones.
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes; the heads are SupCon's.
@@ -36,8 +32,8 @@ def augment(
             logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))  # (n, 3)
             return nn.functional.cross_entropy(logits, label[i], reduction="none")
 
-        everyone = torch.arange(len(label), device=device)
-        loss = mean_over(everyone, term, full["anchor"], full["positive"], *weights)
+        pairs = torch.arange(len(label), device=device)
+        loss = mean_over(pairs, term, full["anchor"], full["positive"], *weights)
     return loss, {"classification": loss.detach()}
 
 

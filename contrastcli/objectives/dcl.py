@@ -4,19 +4,15 @@ Yeh et al., 2022, https://arxiv.org/abs/2110.06848; for sentences Nie et al., 20
 Alignment and Uniformity in Contrastive Learning of Sentence Representations".
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.similarity import Similarity, paired, pairwise
+from contrastcli.objectives.similarity import paired, pairwise
 
 
-def dcl(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, similarity: Similarity, margin: float, tau: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def dcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float) -> Result:
     """mean_i ( −s'(a_i, p_i)/τ + log Σ_j e^(s(a_i, c_j)/τ) ), anchors to columns only.
 
     Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, where there is a view
@@ -30,10 +26,10 @@ def dcl(
         everything = torch.cat([full[name] for name in names])  # (M, d), M is N or 2N, row i's positive is column i
 
         def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
-            keep = rows.negatives(i, names)
-            logits = masked(pairwise(anchor[i], columns, similarity) / tau, keep)  # (n, M)
+            valid = rows.negatives(i, names)
+            logits = mask_logits(pairwise(anchor[i], columns, similarity) / tau, valid)  # (n, M)
             positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
-            return torch.where(keep.any(dim=1), logits.logsumexp(dim=1) - positive, 0)
+            return torch.where(valid.any(dim=1), logits.logsumexp(dim=1) - positive, 0)
 
         loss = mean_over(torch.arange(size, device=everything.device), term, full["anchor"], everything)
     return loss, {"contrast": loss.detach()}

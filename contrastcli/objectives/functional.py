@@ -1,7 +1,8 @@
 """What the losses share: precision, masks, means over anchors, the classifier's features."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -9,11 +10,17 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+Views = Mapping[str, Tensor]
+"""Embeddings (N, d) by name: anchor, positive, negative, and what an objective's auxiliaries add."""
+
+Result = tuple[Tensor, dict[str, Tensor]]
+"""The scalar to minimise, with its graph, and the terms that it is made of, unweighted and detached."""
+
 BLOCK = 256
 """Anchors whose similarities to the whole batch are held in memory at once."""
 
-NOTHING = -1e30
-"""The logit of what takes no part. Finite, so that a row in which nothing takes part has a gradient: zero."""
+MASKED = -1e30
+"""The logit of a masked column. Finite, so that a row whose columns are all masked has a gradient: zero."""
 
 
 def promoted(x: Tensor) -> Tensor:
@@ -22,21 +29,21 @@ def promoted(x: Tensor) -> Tensor:
 
 
 @contextmanager
-def full_precision(views: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+def full_precision(views: Views) -> Iterator[dict[str, Tensor]]:
     """The views in full precision, and autocast off: it would run the matrix products in bfloat16 again."""
     device = next(iter(views.values())).device
     with torch.autocast(device.type, enabled=False):
         yield {name: promoted(view) for name, view in views.items()}
 
 
-def among(columns: Tensor, texts: Tensor) -> Tensor:
-    """Where a column's text is one of a row's own texts: (M,) and (n, k) text ids → (n, M) bool."""
+def isin(columns: Tensor, texts: Tensor) -> Tensor:
+    """Whether a column's text is one of a row's texts: (M,) and (n, k) text ids → (n, M) bool."""
     return (texts[:, :, None] == columns).any(dim=1)
 
 
-def masked(logits: Tensor, keep: Tensor) -> Tensor:
-    """`logits` with what is not kept out of every log-sum-exp: both (n, M)."""
-    return logits.masked_fill(~keep, NOTHING)
+def mask_logits(logits: Tensor, valid: Tensor) -> Tensor:
+    """The logits, those that are not valid as MASKED, which leaves them out of a log-sum-exp: two (n, M) → (n, M)."""
+    return logits.masked_fill(~valid, MASKED)
 
 
 def discrimination(positive: Tensor, negatives: Tensor) -> Tensor:
@@ -53,10 +60,48 @@ def mean_over(anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> 
     Without anchors it is a zero that keeps the graph. Memory grows with the batch and not with its square: `term`
     sees at most BLOCK anchors at a time, whose gradient is taken at once, so that one block's (BLOCK, M) matrices are
     alive and nothing is computed twice. It must give each anchor's value on its own, and reach what needs a gradient
-    through `inputs` alone.
+    through `inputs` alone: see `checked`.
     """
     total: Tensor = _SumOverBlocks.apply(anchors, term, *inputs)  # type: ignore[no-untyped-call]
     return total / max(len(anchors), 1)
+
+
+class HiddenInput(Exception):
+    """A result depends on a tensor that is none of its inputs, which its gradient would not reach."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__(f"a tensor of shape {tuple(shape)} is not among the inputs")
+        self.shape = tuple(shape)
+
+
+_checking = ContextVar("checking", default=False)
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Inside, `mean_over` raises HiddenInput for a term that depends on more than its inputs. That takes time."""
+    token = _checking.set(True)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def check_inputs(result: Tensor, inputs: Iterable[Tensor]) -> None:
+    """Raise HiddenInput unless the graph of a result begins with its inputs, and nothing else has a gradient."""
+    given = list(inputs)
+    leaves = {id(tensor) for tensor in given}
+    seen = {tensor.grad_fn for tensor in given}  # what the inputs are made from does not matter
+    waiting = [result.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)  # of a node that accumulates the gradient of a leaf
+        if leaf is not None and id(leaf) not in leaves:
+            raise HiddenInput(leaf.shape)
+        waiting += [before for before, _ in node.next_functions]
 
 
 def pair_features(u: Tensor, v: Tensor) -> Tensor:
@@ -84,6 +129,8 @@ class _SumOverBlocks(Function):
         for block in torch.split(anchors, BLOCK):
             with torch.enable_grad():
                 value = term(block, *leaves).sum()
+            if _checking.get():
+                check_inputs(value, leaves)
             total += value.detach()
             for gradient, part in zip(gradients, torch.autograd.grad(value, leaves), strict=True):
                 gradient += part

@@ -4,26 +4,24 @@ SimCSE: Gao et al., 2021, https://arxiv.org/abs/2104.08821, Eq. 1 and 5. ArcCon:
 SimACE: Eq. 9. They differ in similarity, margin and temperature only.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import discrimination, full_precision, masked, mean_over
+from contrastcli.objectives.functional import Result, Views, discrimination, full_precision, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.similarity import Similarity, paired, pairwise
+from contrastcli.objectives.similarity import paired, pairwise
 
 
 def infonce(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
-    similarity: Similarity,
+    similarity: str,
     margin: float,
     tau: float,
     hard_negative_weight: float = 0.0,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """mean_i −log( e^(s'(a_i, p_i)/τ) / (e^(s'(a_i, p_i)/τ) + Σ_j e^(s(a_i, c_j)/τ)) ), anchors to columns only.
 
     Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, where there is a view
@@ -41,7 +39,7 @@ def infonce(
             logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
             logits = logits + hard_negative_weight * (places == size + i[:, None])
             positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
-            return discrimination(positive, masked(logits, rows.negatives(i, names)).logsumexp(dim=1))
+            return discrimination(positive, mask_logits(logits, rows.negatives(i, names)).logsumexp(dim=1))
 
         loss = mean_over(places[:size], term, full["anchor"], everything)
     return loss, {"contrast": loss.detach()}

@@ -4,23 +4,24 @@ Zhang et al., 2021, "Pairwise Supervised Contrastive Learning of Sentence Repres
 and its released code differ, the code's conventions are kept: both directions and the cross-entropy are averaged.
 """
 
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives.functional import (
-    among,
+    Result,
+    Views,
     discrimination,
     fresh_linear,
     full_precision,
-    masked,
+    isin,
+    mask_logits,
     mean_over,
     pair_features,
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
-from contrastcli.objectives.similarity import Similarity, paired, pairwise
+from contrastcli.objectives.similarity import paired, pairwise
 
 HardNegatives = Literal["importance", "exponent", "uniform"]
 
@@ -38,17 +39,17 @@ def heads(width: int) -> nn.ModuleDict:
 
 
 def pairsupcon(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
-    similarity: Similarity,
+    similarity: str,
     margin: float,
     tau: float,
     beta: float,
     hard_negatives: HardNegatives,
     classification: bool,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """CE(f([u, u', |u − u'|]), y) + β · L_ID (Eq. 5); without `classification`, L_ID alone and no β.
 
     Views: anchor (premise) and positive (hypothesis), (N, d). Labels: entailment (y = 1) or contradiction (y = 0);
@@ -69,8 +70,8 @@ def pairsupcon(
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
 
-def negative_mass(logits: Tensor, keep: Tensor, hard_negatives: HardNegatives) -> Tensor:
-    """The log of what the negatives weigh together, for each anchor: (n, M) s/τ, (n, M) kept → (n,).
+def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) -> Tensor:
+    """The log of what the negatives weigh together, for each anchor: (n, M) s/τ, (n, M) valid → (n,).
 
     With α_j = e^(s_j/τ) / mean_k e^(s_k/τ), the importance of a negative among an anchor's K negatives:
 
@@ -80,23 +81,23 @@ def negative_mass(logits: Tensor, keep: Tensor, hard_negatives: HardNegatives) -
 
     The gradient goes through α. Raises ValueError for a weighing that does not exist.
     """
-    kept = masked(logits, keep)
-    total, count = kept.logsumexp(dim=1), keep.sum(dim=1, dtype=logits.dtype)  # (n,) both
+    negatives = mask_logits(logits, valid)
+    total, count = negatives.logsumexp(dim=1), valid.sum(dim=1, dtype=logits.dtype)  # (n,) both
     if hard_negatives == "uniform":
         return total
     if hard_negatives == "importance":
-        return (2 * kept).logsumexp(dim=1) - total + count.clamp_min(1).log()
+        return (2 * negatives).logsumexp(dim=1) - total + count.clamp_min(1).log()
     if hard_negatives == "exponent":
-        importance = count[:, None] * (kept - total[:, None]).exp()  # (n, M)
-        return masked(importance * logits, keep).logsumexp(dim=1)
+        importance = count[:, None] * (negatives - total[:, None]).exp()  # (n, M)
+        return mask_logits(importance * logits, valid).logsumexp(dim=1)
     raise ValueError(f"no weighing is called {hard_negatives!r}: there are importance, exponent and uniform")
 
 
 def _instance_discrimination(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     projection: nn.Module,
-    similarity: Similarity,
+    similarity: str,
     margin: float,
     tau: float,
     hard_negatives: HardNegatives,
@@ -109,11 +110,11 @@ def _instance_discrimination(
     def term(anchors: Tensor, z: Tensor) -> Tensor:  # (n,), (2N, 128) → (n,)
         partners = (anchors + size) % len(z)
         logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
-        keep = (places - anchors[:, None]) % size != 0
+        valid = (places - anchors[:, None]) % size != 0
         if rows.mask_duplicates:
             texts = torch.cat([rows.ids["anchor"], rows.ids["positive"]])  # (2N,)
-            keep &= ~among(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
+            valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
         positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
-        return discrimination(positive, negative_mass(logits, keep, hard_negatives))
+        return discrimination(positive, negative_mass(logits, valid, hard_negatives))
 
     return mean_over(torch.cat([entailed, entailed + size]), term, z)

@@ -4,21 +4,19 @@ Wu et al., 2022 (PCL); SimACE, Eq. 12. A row's list is the softmax of its anchor
 (the positive, which is a dropout copy, and the perturbed ones) and to the other rows' positives.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.similarity import Similarity, paired, pairwise
-from contrastcli.settings.catalogue import PEER
+from contrastcli.objectives.similarity import paired, pairwise
+
+PEER = "peer_"
+"""What the names of the peer's views begin with."""
 
 
-def pcl(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, similarity: Similarity, margin: float, tau: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float) -> Result:
     """InfoNCE of the net + InfoNCE of the peer + group + across + within, each a mean over the rows.
 
     With P(f, g) the lists of f's anchors over g's views:
@@ -37,7 +35,7 @@ def pcl(
     contrast_of_peer, _ = infonce(peer, rows, heads, similarity=similarity, margin=margin, tau=tau)
     with full_precision(views) as full:
         rows = rows.to(contrast.device)
-        everyone = torch.arange(len(full["anchor"]), device=contrast.device)  # (N,)
+        all_rows = torch.arange(len(full["anchor"]), device=contrast.device)  # (N,)
         own = len(names) - 1  # K
         others = [name for name in names if name not in ("anchor", "positive")]
         nets, peers = (
@@ -48,7 +46,7 @@ def pcl(
             anchor = asking[0, i]  # (n, d)
             mine = paired(anchor, answering[1:, i], similarity).T / tau  # (n, K)
             theirs = pairwise(anchor, answering[1], similarity) / tau  # (n, N)
-            logits = torch.cat([mine, masked(theirs, rows.negatives(i, ["positive"]))], dim=1)
+            logits = torch.cat([mine, mask_logits(theirs, rows.negatives(i, ["positive"]))], dim=1)
             return logits.log_softmax(dim=1)
 
         def group(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
@@ -63,7 +61,7 @@ def pcl(
 
         terms = {"contrast": contrast, "peer": contrast_of_peer}
         for name, term in (("group", group), ("across", across), ("within", within)):
-            terms[name] = mean_over(everyone, term, nets, peers)
+            terms[name] = mean_over(all_rows, term, nets, peers)
     return torch.stack(list(terms.values())).sum(), {name: value.detach() for name, value in terms.items()}
 
 

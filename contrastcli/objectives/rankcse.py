@@ -5,33 +5,32 @@ positives, and its positive to all anchors.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.similarity import Similarity, cosines, pairwise
+from contrastcli.objectives.similarity import cosines, pairwise
 
 Distillation = Literal["listnet", "listmle"]
 
 
 def rankcse(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
-    similarity: Similarity,
+    similarity: str,
     margin: float,
     tau: float,
     beta: float,
     gamma: float,
     distillation: Distillation,
     teacher_tau: float,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """InfoNCE + β · consistency + γ · distillation, each a mean over the rows.
 
     Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher and teacher_positive,
@@ -42,27 +41,27 @@ def rankcse(
     loss, parts = infonce(views, rows, heads, similarity=similarity, margin=margin, tau=tau)
     with full_precision(views) as full:
         rows = rows.to(loss.device)
-        everyone = torch.arange(len(full["anchor"]), device=loss.device)  # (N,)
+        all_rows = torch.arange(len(full["anchor"]), device=loss.device)  # (N,)
 
         def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
-            keep = _candidates(rows, i)  # (n, N)
+            valid = _candidates(rows, i)  # (n, N)
             there = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
             back = pairwise(positive[i], anchor, similarity) / tau  # (n, N)
-            return jensen_shannon(masked(there, keep), masked(back, keep))
+            return jensen_shannon(mask_logits(there, valid), mask_logits(back, valid))
 
         def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
             student = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
             teacher = cosines(full["teacher"][i], full["teacher_positive"])  # (n, N)
-            keep = _candidates(rows, i)
+            valid = _candidates(rows, i)
             if distillation == "listmle":
-                return listmle(student, teacher, keep)
-            return listnet(student, teacher / teacher_tau, keep & (everyone != i[:, None]))
+                return listmle(student, teacher, valid)
+            return listnet(student, teacher / teacher_tau, valid & (all_rows != i[:, None]))
 
         terms = {"consistency": (beta, consistency)}
         if gamma:
             terms["distillation"] = (gamma, distance)
         for name, (weight, term) in terms.items():
-            value = mean_over(everyone, term, full["anchor"], full["positive"])
+            value = mean_over(all_rows, term, full["anchor"], full["positive"])
             loss = loss + weight * value
             parts[name] = value.detach()
     return loss, parts
@@ -75,26 +74,26 @@ def jensen_shannon(a: Tensor, b: Tensor) -> Tensor:
     return 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum(dim=1)
 
 
-def listnet(student: Tensor, teacher: Tensor, keep: Tensor) -> Tensor:
-    """−Σ_j P_j log Q_j of the softmaxes of a teacher's and a student's kept logits: three (n, N) → (n,).
+def listnet(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
+    """−Σ_j P_j log Q_j of the softmaxes of a teacher's and a student's valid logits: three (n, N) → (n,).
 
-    Without anything kept it is 0.
+    Without a valid logit it is 0.
     """
-    wanted = masked(teacher, keep).softmax(dim=1) * keep
-    return -(wanted * masked(student, keep).log_softmax(dim=1)).sum(dim=1)
+    wanted = mask_logits(teacher, valid).softmax(dim=1) * valid
+    return -(wanted * mask_logits(student, valid).log_softmax(dim=1)).sum(dim=1)
 
 
-def listmle(student: Tensor, teacher: Tensor, keep: Tensor) -> Tensor:
-    """How unlikely a student's logits make the teacher's order of the kept columns: three (n, N) → (n,).
+def listmle(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
+    """How unlikely a student's logits make the teacher's order of the valid columns: three (n, N) → (n,).
 
     Plackett-Luce: each place in turn is drawn, by softmax, from what is left; the mean of −log over the places. Columns
     that the teacher ranks alike stay in their order.
     """
-    order = masked(teacher, keep).argsort(dim=1, descending=True, stable=True)  # (n, N), what is not kept is last
-    ordered = masked(student, keep).gather(1, order)
+    order = mask_logits(teacher, valid).argsort(dim=1, descending=True, stable=True)  # (n, N), masked columns last
+    ordered = mask_logits(student, valid).gather(1, order)
     left = ordered.flip(1).logcumsumexp(dim=1).flip(1)  # (n, N) the log-sum-exp of a place and all after it
-    kept = keep.gather(1, order)
-    return ((left - ordered) * kept).sum(dim=1) / kept.sum(dim=1).clamp_min(1)
+    counted = valid.gather(1, order)
+    return ((left - ordered) * counted).sum(dim=1) / counted.sum(dim=1).clamp_min(1)
 
 
 def _candidates(rows: Rows, i: Tensor) -> Tensor:

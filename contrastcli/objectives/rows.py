@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.functional import among
+from contrastcli.objectives.functional import isin
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
@@ -49,8 +49,8 @@ class Rows:
         row's anchor or to its positive.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
-        keep = torch.arange(len(texts), device=texts.device) != rows[:, None]
+        valid = torch.arange(len(texts), device=texts.device) != rows[:, None]
         if self.mask_duplicates:
             own = torch.stack([self.ids["anchor"][rows], self.ids["positive"][rows]], dim=1)  # (n, 2)
-            keep &= ~among(texts, own)
-        return keep
+            valid &= ~isin(texts, own)
+        return valid

@@ -3,11 +3,9 @@
 Reimers and Gurevych, 2019, https://arxiv.org/abs/1908.10084, Section 3.
 """
 
-from collections.abc import Mapping
+from torch import nn
 
-from torch import Tensor, nn
-
-from contrastcli.objectives.functional import fresh_linear, full_precision, pair_features
+from contrastcli.objectives.functional import Result, Views, fresh_linear, full_precision, pair_features
 from contrastcli.objectives.rows import Rows
 
 
@@ -16,7 +14,7 @@ def heads(width: int) -> nn.ModuleDict:
     return nn.ModuleDict({"classifier": fresh_linear(3 * width, 3, bias=True)})
 
 
-def softmax(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
+def softmax(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
     """CE(f([u, v, |u − v|]), label), mean over the rows.
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. Parts: classification.

@@ -4,14 +4,21 @@ Liao, 2021, "Sentence Embeddings using Supervised Contrastive Learning". The con
 https://arxiv.org/abs/2004.11362, with premises as anchors and hypotheses as everything else.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import among, fresh_linear, full_precision, masked, mean_over, pair_features
+from contrastcli.objectives.functional import (
+    Result,
+    Views,
+    fresh_linear,
+    full_precision,
+    isin,
+    mask_logits,
+    mean_over,
+    pair_features,
+)
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.similarity import Similarity, cosines, from_cosine
+from contrastcli.objectives.similarity import cosines, from_cosine
 
 
 def heads(width: int) -> nn.ModuleDict:
@@ -22,18 +29,18 @@ def heads(width: int) -> nn.ModuleDict:
 
 
 def supcon(
-    views: Mapping[str, Tensor],
+    views: Views,
     rows: Rows,
     heads: nn.ModuleDict,
     *,
     lambda_: float,
     tau: float,
     normalize: bool,
-    similarity: Similarity,
+    similarity: str,
     margin: float,
     positives: int,
     negatives: int,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> Result:
     """(1 − λ) · CE(f([u, v, |u − v|]), label) + λ · SCL.
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. SCL averages over the
@@ -52,12 +59,12 @@ def supcon(
         anchors = rows.entailed().to(premises.device)  # (A,)
         positive, negative = neighbours(rows.to(premises.device), anchors)  # (A, N)
         positive, negative = drawn(positive, positives), drawn(negative, negatives)
-        kind = similarity if normalize else None
+        compared_by = similarity if normalize else None
 
         def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:  # (n,) of the A anchors, (N, d), (N, d) → (n,)
-            logits = _products(u[anchors[i]], v, positive[i], kind, margin) / tau  # (n, N)
+            logits = _products(u[anchors[i]], v, positive[i], compared_by, margin) / tau  # (n, N)
             own = torch.where(positive[i], logits, 0).sum(dim=1) / positive[i].sum(dim=1)  # (n,)
-            return masked(logits, positive[i] | negative[i]).logsumexp(dim=1) - own
+            return mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1) - own
 
         contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
     loss = (1 - lambda_) * cross_entropy + lambda_ * contrast
@@ -82,13 +89,16 @@ def neighbours(rows: Rows, anchors: Tensor) -> tuple[Tensor, Tensor]:
     if rows.mask_duplicates:
         same_text = hypothesis[:, None] == hypothesis  # (N, N)
         as_positive = (positive.float() @ same_text.float()) > 0
-        negative &= ~as_positive & ~among(hypothesis, premise[anchors, None])
+        negative &= ~as_positive & ~isin(hypothesis, premise[anchors, None])
     return positive, negative
 
 
-def _products(a: Tensor, b: Tensor, positive: Tensor, kind: Similarity | None, margin: float) -> Tensor:
-    """Each row of a with each of b, positives with the margin; no kind: dot products. (n, d), (N, d) → (n, N)."""
-    if kind is None:
+def _products(a: Tensor, b: Tensor, positive: Tensor, similarity: str | None, margin: float) -> Tensor:
+    """Each row of a compared with each of b, positives with the margin: (n, d), (N, d) → (n, N).
+
+    By dot products where there is no similarity.
+    """
+    if similarity is None:
         return a @ b.T
     cosine = cosines(a, b)
-    return torch.where(positive, from_cosine(cosine, kind, margin), from_cosine(cosine, kind))
+    return torch.where(positive, from_cosine(cosine, similarity, margin), from_cosine(cosine, similarity))

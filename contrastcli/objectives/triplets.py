@@ -6,41 +6,33 @@ anchors, as in the released code; that code gives the positive's own anchor a co
 hardest never lies beyond 90°, where here it takes no part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import full_precision, masked, mean_over
+from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, paired, unit
 
 
-def mpt(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def mpt(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Result:
     """mean_j max(0, m − cos(x_j, y_j) + max_i cos(x_i, y_j)), i ≠ j; m in cosine units. See `_triplet`."""
-    return _triplet(views, rows, partial(paired, kind="cosine"), margin)
+    return _triplet(views, rows, partial(paired, similarity="cosine"), margin)
 
 
-def met(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def met(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Result:
     """mean_j max(0, m + ‖x_j − y_j‖ − min_i ‖x_i − y_j‖), i ≠ j, of unit vectors; m a distance. See `_triplet`."""
     return _triplet(views, rows, _nearness, margin)
 
 
-def mat(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, margin: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def mat(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Result:
     """mean_j max(0, m + θ(x_j, y_j) − min_i θ(x_i, y_j)), i ≠ j; m in degrees, the loss in radians. See `_triplet`."""
-    return _triplet(views, rows, partial(paired, kind="angle"), margin)
+    return _triplet(views, rows, partial(paired, similarity="angle"), margin)
 
 
-def _triplet(
-    views: Mapping[str, Tensor], rows: Rows, similarity: Callable[..., Tensor], margin: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin: float) -> Result:
     """The mean over positives y_j of max(0, s(x_i, y_j) − s'(x_j, y_j)), x_i the hardest anchor and s' − s the margin.
 
     Views: anchor (x) and positive (y), (N, d). s falls with the angle, so that the hardest is the one of the largest
@@ -52,7 +44,7 @@ def _triplet(
         def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:  # (n,), (N, d), (N, d) → (n,)
             others = rows.negatives(j, ["anchor"])  # (n, N)
             with torch.no_grad():
-                hardest = masked(cosines(y[j], x), others).argmax(dim=1)  # (n,)
+                hardest = mask_logits(cosines(y[j], x), others).argmax(dim=1)  # (n,)
             gap = similarity(x[hardest], y[j]) - similarity(x[j], y[j], margin=margin)
             return torch.where(others.any(dim=1), gap.relu(), 0)
 

@@ -1,4 +1,4 @@
-"""The run directory: create, find, list, remove, prune and compare runs.
+"""The run directory: create, find, list, remove and prune runs.
 
 runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
   2026-11-20-1432-simace-bert-base-7f3a/
@@ -21,71 +21,52 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, locked, read_json, writing_to
-from contrastcli.runs import event_file, status
+from contrastcli.runs import event_file
 from contrastcli.runs.events import Angles, Evaluated, Event
-from contrastcli.runs.methods import Group, Member, group, numbers
-from contrastcli.runs.status import Status
+from contrastcli.runs.methods import Group
+from contrastcli.runs.status import Digest, Status, created_at, digest, judge
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
 
 
+class _File:
+    """A file of a run, by its name in the run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: Run, owner: type[Run]) -> Path:
+        return run.path / self._name
+
+
 @dataclass(frozen=True)
 class Run:
-    """One run directory; what it says is read anew each time."""
+    """One run directory; its files are read again at each call."""
 
     path: Path
+
+    config_path = _File("config.toml")
+    environment_path = _File("environment.json")
+    events_path = _File("events.jsonl")
+    log_path = _File("train.log")
+    checkpoints_dir = _File("checkpoints")
+    checkpoints_path = _File("checkpoints.json")
+    alive_path = _File("alive")
+    stop_path = _File("stop.request")
+    lock_path = _File("lock")
+    scores_path = _File("scores.json")
 
     @property
     def name(self) -> str:
         return self.path.resolve().name
-
-    @property
-    def config_path(self) -> Path:
-        return self.path / "config.toml"
-
-    @property
-    def environment_path(self) -> Path:
-        return self.path / "environment.json"
-
-    @property
-    def events_path(self) -> Path:
-        return self.path / "events.jsonl"
-
-    @property
-    def log_path(self) -> Path:
-        return self.path / "train.log"
-
-    @property
-    def alive_path(self) -> Path:
-        return self.path / "alive"
-
-    @property
-    def stop_path(self) -> Path:
-        return self.path / "stop.request"
-
-    @property
-    def lock_path(self) -> Path:
-        return self.path / "lock"
-
-    @property
-    def scores_path(self) -> Path:
-        return self.path / "scores.json"
-
-    @property
-    def checkpoints_dir(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def checkpoints_path(self) -> Path:
-        return self.path / "checkpoints.json"
 
     def exists(self) -> bool:
         """Whether the folder is a run: it holds settings."""
@@ -96,16 +77,23 @@ class Run:
         return configs.resolve([configs.file_layer(self.config_path)])
 
     def events(self) -> list[Event]:
-        """All that it said, without what a resume made void."""
+        """Its events, without those that a resume made void."""
         return event_file.read(self.events_path)
 
-    def status(self) -> Status:
-        """How it is."""
-        return status.read(self.events_path, self.alive_path, self.config_path)
+    def follow(self) -> Iterator[Event | None]:
+        """Its events as they are written, to its end; None whenever nothing is new."""
+        for event in event_file.follow(self.events_path):
+            if event is None and self.status().ended:
+                return
+            yield event
+
+    def status(self, known: Digest | None = None) -> Status:
+        """Its state and latest numbers; `known` spares reading events that have been read already."""
+        return judge(known or digest(self.events_path), self.events_path, self.alive_path, self.config_path)
 
     def created(self) -> float:
         """When it was made, in seconds since the epoch."""
-        return status.created_at(self.events_path, self.config_path)
+        return created_at(self.events_path, self.config_path)
 
     def checkpoints(self) -> dict[str, str]:
         """Folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
@@ -265,23 +253,3 @@ class Comparison:
     settings: Mapping[str, tuple[Value | None, ...]]
     results: tuple[Result, ...]
     groups: tuple[Group, ...]
-
-
-def compare(runs: Sequence[Run]) -> Comparison:
-    """The settings that differ and the results, in the order of the runs. Raises DataError or UsageError."""
-    members = [member(run) for run in runs]
-    keys = dict.fromkeys(key for m in members for key in m.settings)
-    columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
-    differing = {key: column for key, column in columns.items() if len(set(column)) > 1}
-    return Comparison(differing, tuple(_result(run) for run in runs), group(members))
-
-
-def member(run: Run) -> Member:
-    """A run as one of a group. Raises DataError or UsageError."""
-    found = run.status()
-    return Member(run.name, run.config().flat(), found.state, numbers(found.best, run.scores()))
-
-
-def _result(run: Run) -> Result:
-    found = status.digest(run.events_path)
-    return Result(run.name, run.status(), found.evaluated, found.angles, run.scores())

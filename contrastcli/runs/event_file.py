@@ -115,23 +115,27 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
 
     The file need not exist yet: a run exists a moment before its first event.
     """
-    position = 0  # counts whole lines only: a torn last line may still be completed, or cut
+    position = 0
     while True:
-        data = _from(path, position)
-        whole = data[: data.rfind(b"\n") + 1]
-        position += len(whole)
-        for line in whole.splitlines():
+        lines, position = read_lines(path, position)
+        for line in lines:
             if (event := decode(line)) is not None:
                 yield event
-        if not whole:
+        if not lines:
             yield None
             time.sleep(interval)
 
 
-def _from(path: Path, position: int) -> bytes:
+def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], int]:
+    """The whole lines in so many bytes from a position on, by default in all, and the position after them.
+
+    A torn last line may still be completed, or cut. A file that is not there has no lines yet.
+    """
     try:
         with open(path, "rb") as file:
             file.seek(position)
-            return file.read()
-    except FileNotFoundError:
-        return b""
+            data = file.read(size)
+    except OSError:  # not made yet, or a shared disk that fails for a moment
+        return [], position
+    whole = data[: data.rfind(b"\n") + 1]
+    return whole.splitlines(), position + len(whole)

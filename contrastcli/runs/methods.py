@@ -6,13 +6,9 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from contrastcli.settings.sections import SEED, all_settings
 from contrastcli.settings.setting import Setting, Value
-
-_HEADLINES = (("all", "spearman"), ("accuracy",), ("mean",), ("score",))
-"""Where a task's entry in scores.json has the number that the papers print."""
 
 
 @dataclass(frozen=True)
@@ -65,33 +61,6 @@ class Group:
     def counted(self) -> tuple[Member, ...]:
         """The runs that the spreads are of."""
         return _counted(self.members)
-
-
-def numbers(best: float | None, scores: Mapping[str, Any]) -> dict[str, float]:
-    """The best dev Spearman and the headline of each task and average of a scores.json, all × 100.
-
-    Names are `dev`, `sts STS12`, `sts average`, `transfer MR` …
-    """
-    found = {} if best is None else {"dev": 100 * best}
-    for suite, entries in scores.get("suites", {}).items():
-        for task, entry in entries.items():
-            if (value := _headline(entry)) is not None:
-                found[f"{suite} {task}"] = value
-    return found
-
-
-def _headline(entry: object) -> float | None:
-    if isinstance(entry, bool) or not isinstance(entry, int | float | dict):
-        return None
-    if not isinstance(entry, dict):
-        return float(entry)
-    for path in _HEADLINES:
-        value: object = entry
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, int | float):
-            return float(value)
-    return None
 
 
 def group(members: Sequence[Member]) -> tuple[Group, ...]:

@@ -1,8 +1,8 @@
-"""What commands find, as plain types that need no torch: printed as JSON by a command, decoded by the app."""
+"""The results of commands, as types that need no torch: a command prints them as JSON, and the app decodes that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -10,13 +10,28 @@ import msgspec
 
 from contrastcli.runs.directory import Comparison
 from contrastcli.settings.config import Config
+from contrastcli.settings.setting import Value
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What a run would do, worked out without loading weights; `disk` in bytes, None while the backbone is not here."""
+class Sourced(msgspec.Struct, frozen=True):
+    """The value of a setting, and where it is from."""
 
-    config: Config
+    value: Value
+    source: str
+
+
+def sourced(config: Config) -> dict[str, Sourced]:
+    """Every setting of a run, by key."""
+    return {key: Sourced(value, config.sources[key]) for key, value in config.flat().items()}
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a run would do, worked out without loading weights: its settings, its first rows by role, its size.
+
+    `disk` is what its checkpoints take in bytes, None while the backbone is not on this machine.
+    """
+
+    settings: dict[str, Sourced]
     rows: list[dict[str, str]]
     notes: tuple[str, ...]
     count: int
@@ -111,15 +126,18 @@ class Compared:
     paired: Paired | None = None
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was measured: sentences per second of each round, ours and theirs; `ratio` of the medians."""
+class Benchmark(msgspec.Struct, frozen=True):
+    """Sentences per second in each round, of contrast and of sentence-transformers, and the ratio of the medians.
+
+    Without sentence-transformers `theirs` is empty and `ratio` None.
+    """
 
     what: str
     ours: tuple[float, ...]
     theirs: tuple[float, ...]
+    ratio: float | None
 
-    @property
-    def ratio(self) -> float | None:
-        """Ours over theirs; None without theirs."""
-        return median(self.ours) / median(self.theirs) if self.theirs else None
+    @classmethod
+    def of(cls, what: str, ours: Sequence[float], theirs: Sequence[float]) -> Benchmark:
+        """The benchmark of these rounds."""
+        return cls(what, tuple(ours), tuple(theirs), median(ours) / median(theirs) if theirs else None)

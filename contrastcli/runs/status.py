@@ -142,13 +142,8 @@ def digest(path: Path) -> Digest:
     return known
 
 
-def read(events: Path, alive: Path, config: Path) -> Status:
-    """The status of the run that has these files."""
-    return judge(digest(events), events, alive, config)
-
-
 def judge(known: Digest, events: Path, alive: Path, config: Path) -> Status:
-    """The status of a run whose events are known already: reading those of a million steps takes half a second."""
+    """The status of the run that has these files, and whose events are known."""
     state = _state(known, alive, config)
     done = known.done if state in _ENDS else None
     message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))

@@ -7,11 +7,12 @@ entry point group `contrast.objectives`, each naming a `Spec`. Nothing here impo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contrastcli.errors import UsageError, nearest
-from contrastcli.settings.setting import Section, Setting, about, describe
+from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
+from contrastcli.settings.similarity import SIMILARITIES
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -19,14 +20,8 @@ if TYPE_CHECKING:
 Form = Literal["sentences", "pairs", "triplets", "labelled"]
 """Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
 
-Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
-"""What may be done to a sentence's tokens: any order, from behind, without a fifth of them, with a fifth twice."""
-
-PEER = "peer_"
-"""What the names of a peer encoder's views begin with."""
-
-Similarity = Annotated[
-    Literal["cosine", "angle", "arc", "rbf"], about("what two embeddings are compared by", "s(a,b)", essential=True)
+SimilarityName = Annotated[
+    str, about("what two embeddings are compared by", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
 ]
 Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
 Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
@@ -35,20 +30,17 @@ NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-"
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Limits of a setting under the values of the others, and the unit that goes with them."""
+class AuxiliarySpec:
+    """Something that is trained or computed next to the encoder.
 
-    low: float
-    high: float
-    unit: str
+    `make` is the `module:class` of a `contrastcli.training.auxiliary.Auxiliary`, which gets `settings` by name. `views`
+    counts the views that it adds to a batch, and `encoders` the further encoders that all views go through.
+    """
 
-
-_MARGINS: Mapping[str, tuple[Bounds, float]] = {
-    "cosine": (Bounds(-2, 2, "cosine"), 0.0),
-    "angle": (Bounds(-180, 180, "degrees"), 10.0),
-    "arc": (Bounds(-180, 180, "degrees"), 10.0),
-    "rbf": (Bounds(0, 0, ""), 0.0),
-}
+    make: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    views: int = 0
+    encoders: int = 0
 
 
 class ObjectiveSettings(Section, frozen=True, kw_only=True):
@@ -63,25 +55,43 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
     def bounds(self) -> dict[str, Bounds]:
         """Limits and units that depend on the values of other settings."""
-        similarity = getattr(self, "similarity", "")
-        return {"margin": _MARGINS[similarity][0]} if hasattr(self, "margin") and similarity in _MARGINS else {}
+        similarity = SIMILARITIES.get(getattr(self, "similarity", ""))
+        return {"margin": similarity.margin} if similarity and hasattr(self, "margin") else {}
+
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        """What is trained or computed next to the encoder."""
+        return ()
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders are trained."""
+        return 1 + sum(auxiliary.encoders for auxiliary in self.auxiliaries())
+
+    def texts_per_row(self, columns: int) -> int:
+        """How many texts of a row of so many columns go through the encoders, further views included."""
+        return (columns + sum(auxiliary.views for auxiliary in self.auxiliaries())) * self.encoders
 
     @classmethod
     def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Every default, given what was chosen."""
-        found = {s.name: s.default for s in describe("objective", cls).values()}
-        if {"similarity", "margin"} <= found.keys():
-            similarity = chosen.get("similarity", found["similarity"])
-            found["margin"] = _MARGINS[similarity][1] if similarity in _MARGINS else 0.0
-        return found
+        defaults = {s.name: s.default for s in describe("objective", cls).values()}
+        similarity = SIMILARITIES.get(str((defaults | dict(chosen)).get("similarity")))
+        if similarity and "margin" in defaults:
+            defaults["margin"] = similarity.default_margin
+        return defaults
 
 
-class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
-    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
+class Contrast(ObjectiveSettings, frozen=True, kw_only=True):
+    """What most contrastive losses set."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     tau: Tau = 0.05
+
+
+class SimCSE(Contrast, frozen=True, kw_only=True):
+    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
+
     hard_negative_weight: Annotated[
         float, about("added to the logit of a row's own hard negative", ge=-100, le=100)
     ] = 0.0
@@ -92,11 +102,15 @@ class SimCSE(ObjectiveSettings, frozen=True, kw_only=True):
         off = {} if self.mlm_weight else {"mlm_probability": "no effect while mlm_weight is 0"}
         return super().inactive() | off
 
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        settings = {"weight": self.mlm_weight, "probability": self.mlm_probability}
+        return (AuxiliarySpec("contrastcli.training.mlm:MaskedTokens", settings),) if self.mlm_weight else ()
+
 
 class SimACE(SimCSE, frozen=True, kw_only=True):
     """SimCSE's settings with SimACE's angle, margin and temperature (SimACE Eq. 7-9)."""
 
-    similarity: Similarity = "angle"
+    similarity: SimilarityName = "angle"
     margin: Margin = 10.0
     tau: Tau = 0.06
 
@@ -104,16 +118,12 @@ class SimACE(SimCSE, frozen=True, kw_only=True):
 class ArcCon(SimCSE, frozen=True, kw_only=True):
     """SimCSE's settings with ArcCSE's additive margin on the positive's angle."""
 
-    similarity: Similarity = "arc"
+    similarity: SimilarityName = "arc"
     margin: Margin = 10.0
 
 
-class DCL(ObjectiveSettings, frozen=True, kw_only=True):
+class DCL(Contrast, frozen=True, kw_only=True):
     """The decoupled contrastive loss: InfoNCE with the positive above the fraction line alone."""
-
-    similarity: Similarity = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
 
 
 class MPT(ObjectiveSettings, frozen=True, kw_only=True):
@@ -143,20 +153,20 @@ class MAT(ObjectiveSettings, frozen=True, kw_only=True):
         return {"margin": Bounds(-180, 180, "degrees")}
 
 
-class PCL(ObjectiveSettings, frozen=True, kw_only=True):
+class PCL(Contrast, frozen=True, kw_only=True):
     """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
 
-    similarity: Similarity = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        kinds = ("shuffle", "reverse", "delete", "repeat") * 2
+        return (
+            AuxiliarySpec("contrastcli.training.views:PerturbedViews", {"kinds": kinds}, views=len(kinds)),
+            AuxiliarySpec("contrastcli.training.views:Peer", encoders=1),
+        )
 
 
-class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
+class RankCSE(Contrast, frozen=True, kw_only=True):
     """InfoNCE beside consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
 
-    similarity: Similarity = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
     distillation: Annotated[
@@ -176,13 +186,14 @@ class RankCSE(ObjectiveSettings, frozen=True, kw_only=True):
             off = {"teacher_tau": "no effect while distillation is listmle"}
         return super().inactive() | off
 
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        settings = {"teachers": self.teachers}
+        return (AuxiliarySpec("contrastcli.training.teachers:Teachers", settings),) if self.gamma else ()
 
-class PairSupCon(ObjectiveSettings, frozen=True, kw_only=True):
+
+class PairSupCon(Contrast, frozen=True, kw_only=True):
     """Instance discrimination with weighted hard negatives, beside classification of the pair."""
 
-    similarity: Similarity = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
     beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
     hard_negatives: Annotated[
         Literal["importance", "exponent", "uniform"],
@@ -203,7 +214,7 @@ class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
     ] = 0.3
     tau: Tau = 1.0
     normalize: Annotated[bool, about("compare by a similarity; off: by dot products, as published")] = False
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     positives: PositivesDrawn = 0
     negatives: NegativesDrawn = 0
@@ -254,9 +265,7 @@ class Spec:
     `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives from the batch's
     rows and whether they bring hard negatives.
 
-    The loss sees the rows' columns as views (anchor, positive, negative). `perturbations` adds a view of the anchor for
-    each, shuffle_1 and so on; `peer` a second encoder, trained with the first and dropped after training, whose views
-    have the names of the first's behind `PEER`; a setting `teachers` the views teacher and teacher_positive.
+    The loss sees the rows' columns as views (anchor, positive, negative), and those of the auxiliaries of its settings.
     `measured` are the scores that `MEASURED` describes.
     """
 
@@ -269,8 +278,6 @@ class Spec:
     labels: tuple[int, ...] = ()
     grouped: bool = False
     negatives: Callable[[int, bool], int] = _in_batch
-    perturbations: tuple[Perturbation, ...] = ()
-    peer: bool = False
     measured: tuple[float, float] | None = None
 
     def describe(self) -> Mapping[str, Setting]:
@@ -348,8 +355,6 @@ BUILT_IN: tuple[Spec, ...] = (
         ("sentences",),
         "contrastcli.objectives.pcl:pcl",
         "Wu et al. 2022 (PCL), SimACE Eq. 12",
-        perturbations=("shuffle", "reverse", "delete", "repeat") * 2,
-        peer=True,
     ),
     Spec(
         "rankcse",

@@ -36,10 +36,9 @@ def estimate(config: Config, texts: int, budget: int = CUDA_BUDGET) -> Memory | 
     if config.model.backbone not in SIZES:
         return None
     vocabulary, positions, types, layers, width = SIZES[config.model.backbone]
-    encoders, views = 1 + config.spec.peer, texts + len(config.spec.perturbations)
     embeddings = (vocabulary + positions + types + 2) * width
-    parameters = encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
-    batch = encoders * views * config.train.batch_size * config.model.max_length
+    parameters = config.objective.encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
+    batch = config.objective.texts_per_row(texts) * config.train.batch_size * config.model.max_length
     tokens = min(batch, config.train.token_budget or budget)
     weights = 16 * parameters  # bytes: the weight, its gradient and two moments in fp32
     activations = 28 * tokens * layers * width * 2 / 1e9  # 28 of the width in each layer, in bf16

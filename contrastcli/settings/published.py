@@ -19,7 +19,6 @@ Wanted = str | int | float | bool | list[str | int | float | bool]
 """A setting's value in the paper, or several values that mean the same."""
 
 _BACKBONE = "model.backbone"
-_AVERAGE = "Avg."  # as tables of suites call it
 _ESSENTIAL = ("objective.name", "objective.similarity", "model.head")
 """Settings without which a row is about another method; SimCSE keeps its head where it is supervised."""
 
@@ -121,12 +120,6 @@ def rows(suite: str, config: Config) -> list[Row]:
 def exact(config: Config) -> list[Row]:
     """The published results of these very settings, on every suite, those that do not compare included."""
     return _distinct(row for row in _of_method(config) if not row.differs)
-
-
-def beside(row: Row, task: str) -> str:
-    """The number of a task of a suite's table, or of its average; a dash where there is none."""
-    score = row.values.get("average" if task == _AVERAGE else task)
-    return "–" if score is None else str(score)
 
 
 def _row(table: Table, backbone: object, method: object, *cells: str | float | list[float]) -> Row:

@@ -7,7 +7,7 @@ are all made from the `Setting` that this module derives from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -42,6 +42,7 @@ class Traits(TypedDict, total=False):
     resumable: bool
     flag: str
     unit: str
+    choices: Collection[str]
 
 
 def about(
@@ -71,8 +72,17 @@ def spell(value: Value) -> str:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """Limits of a setting that depend on the values of others, and the unit that goes with them."""
+
+    low: float
+    high: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
 class Setting:
-    """One setting, as users meet it."""
+    """One setting, as users meet it. Its choices may be the names of a table that grows."""
 
     section: str
     name: str
@@ -80,7 +90,7 @@ class Setting:
     default: Value
     help: str
     symbol: str
-    choices: tuple[str, ...]
+    choices: Collection[str]
     low: float | None
     high: float | None
     low_is_allowed: bool
@@ -180,12 +190,11 @@ def _setting(section: str, field: inspect.Field) -> Setting:
         default="" if field.default is NODEFAULT else cast(Value, field.default),
         help=words.get("description", ""),
         symbol=words.get("title", ""),
-        choices=choices,
         low=low,
         high=high,
         low_is_allowed=low_ok,
         high_is_allowed=high_ok,
-        **{"flag": f"--{field.encode_name.replace('_', '-')}"} | traits,
+        **{"choices": choices, "flag": f"--{field.encode_name.replace('_', '-')}"} | traits,
     )
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
+from contrastcli.evaluation.suites import summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
@@ -14,7 +17,6 @@ from contrastcli.runs.results import Compared, Paired
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import MISSING, fixed, score
 from contrastcli.show.format import as_json, table
-from contrastcli.show.runs import status_json
 from contrastcli.show.settings import value_text
 
 
@@ -39,7 +41,7 @@ def _runs(found: Comparison) -> dict[str, Any]:
     results = [
         {
             "name": r.name,
-            **status_json(r.status),
+            **msgspec.structs.asdict(r.status),
             "dev": r.dev.spearman if r.dev else None,
             "alignment": r.dev.alignment if r.dev else None,
             "uniformity": r.dev.uniformity if r.dev else None,
@@ -164,14 +166,8 @@ def cells(groups: Sequence[Group], to_json: bool) -> str:
 
 
 def _columns(groups: Sequence[Group]) -> list[str]:
-    """What stands in a table: the dev score, of a suite its averages, or its tasks where it has no average."""
-    names = dict.fromkeys(name for group in groups for name in group.spreads)
-    averaged = {name.split()[0] for name in names if _is_average(name)}
-    return [name for name in names if _is_average(name) or name.split()[0] not in averaged]
-
-
-def _is_average(name: str) -> bool:
-    return name.split()[-1].startswith("average")
+    """What is in a table: the dev score, of a suite its averages, or its tasks where it has no average."""
+    return summary(dict.fromkeys(name for group in groups for name in group.spreads))
 
 
 def _title(name: str) -> str:

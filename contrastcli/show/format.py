@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from contrastcli.runs.text import MISSING
+
+_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?")
 
 
 def as_json(value: object) -> str:
     """A result as indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+
+
+def as_json_line(value: object) -> str:
+    """A result as JSON in one line."""
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -24,6 +34,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         for row in cells
     ]
     return "\n".join(lines)
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The same in Markdown."""
+    lines = [header, ["---"] * len(header), *([cell(value).replace("|", r"\|") for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
@@ -39,7 +55,7 @@ def cell(value: object) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text == MISSING or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+    return text in ("", MISSING) or _NUMBER.fullmatch(text) is not None
 
 
 def size(count: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.errors import UsageError
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.files import atomic_write, make_folder, writing_to
 from contrastcli.show.pictures import Picture, Series
 
 if TYPE_CHECKING:
@@ -44,8 +44,13 @@ _STYLE: Any = {
 }
 
 
-def require() -> None:
-    """Raises UsageError without matplotlib: to be asked before long work whose pictures `save` shall write."""
+def check(folder: Path) -> None:
+    """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot."""
+    _require()
+    make_folder(folder)
+
+
+def _require() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -57,7 +62,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
 
     Raises UsageError without matplotlib, RunError where the folder cannot be written.
     """
-    require()
+    _require()
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), writing_to(folder):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from msgspec.structs import asdict
+
+from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs.directory import Run
-from contrastcli.runs.status import Status
 from contrastcli.runs.text import duration, fixed, score
 from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
@@ -18,7 +19,7 @@ def run_list(found: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
     statuses = [(run, run.status()) for run in found]
     if to_json:
-        return as_json([{"name": run.name, "path": str(run.path), **status_json(status)} for run, status in statuses])
+        return as_json([{"name": run.name, "path": str(run.path), **asdict(status)} for run, status in statuses])
     if not found:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
     rows = [
@@ -26,23 +27,6 @@ def run_list(found: Sequence[Run], directory: Path, to_json: bool) -> str:
         for run, s in statuses
     ]
     return table(("run", "state", "step", "best dev", "updated", "size"), rows)
-
-
-def status_json(status: Status) -> dict[str, Any]:
-    """A status as JSON."""
-    return {
-        "state": status.state,
-        "step": status.step,
-        "steps": status.steps,
-        "loss": status.loss,
-        "best": status.best,
-        "best_step": status.best_step,
-        "message": status.message,
-        "hint": status.hint,
-        "code": status.code,
-        "created": status.created,
-        "updated": status.updated,
-    }
 
 
 def _ago(moment: float) -> str:
@@ -54,16 +38,17 @@ def run_details(run: Run, to_json: bool) -> str:
     status, checkpoints, config = run.status(), run.checkpoints(), run.config()
     paths = {which: str(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
-        found = {"name": run.name, "path": str(run.path), **status_json(status), "checkpoints": paths}
+        found = {"name": run.name, "path": str(run.path), **asdict(status), "checkpoints": paths}
         return as_json(found | {"settings": config.flat(), "scores": run.scores()})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
+    measured = headlines(run.scores())
     facts = [
         ("run", run.path),
         ("state", status.state + (f": {status.message}" if status.message else "")),
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("loss", fixed(status.loss, 4)),
         ("best dev Spearman", best),
-        ("STS average", fixed(run.scores().get("suites", {}).get("sts", {}).get("average"), 2)),
+        *((name, fixed(measured[name], 2)) for name in summary(measured)),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
+from contrastcli.runs.results import Preview, sourced
 from contrastcli.runs.text import MISSING
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
@@ -15,33 +15,28 @@ from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import as_json, names_and_values, size, table, terminal_width
 
-if TYPE_CHECKING:
-    from contrastcli.runs.results import Preview
-
 _SMALL_BUDGET = 8192  # tokens, suggested where memory is short
-_FACTS = ("count", "steps", "steps_per_epoch", "sentences_per_step", "negatives_per_anchor", "dev_pairs", "disk")
 
 
-def dry_run(found: Preview, to_json: bool) -> str:
+def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
     """Every setting with its source, the first rows, and what the run would take."""
     if to_json:
-        facts = {name: getattr(found, name) for name in _FACTS}
-        return as_json({"settings": _sourced(found.config), "rows": found.rows, "notes": found.notes, **facts})
-    rows = "\n".join(f"  {role:<9} {text}" for row in found.rows for role, text in [*row.items(), ("", "")])
-    notes = "".join(f"note: {note}\n" for note in found.notes)
-    return f"{settings(found.config)}\n\n{rows.rstrip()}\n\n{notes}{_plan(found)}"
+        return as_json(preview)
+    rows = "\n".join(f"  {role:<9} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")])
+    notes = "".join(f"note: {note}\n" for note in preview.notes)
+    return f"{settings(config)}\n\n{rows.rstrip()}\n\n{notes}{_plan(preview)}"
 
 
-def _plan(found: Preview) -> str:
+def _plan(preview: Preview) -> str:
     """What the run would take."""
-    disk = size(found.disk) if found.disk is not None else "known once the backbone is here"
+    disk = size(preview.disk) if preview.disk is not None else "known once the backbone is here"
     return names_and_values(
         [
-            ("rows", f"{found.count:,}"),
-            ("steps", f"{found.steps:,} ({found.steps_per_epoch:,} an epoch)"),
-            ("sentences per step", f"{found.sentences_per_step:,}"),
-            ("negatives per anchor", f"{found.negatives_per_anchor:,}"),
-            ("dev pairs", f"{found.dev_pairs:,}" if found.dev_pairs else "none: the last checkpoint is the best"),
+            ("rows", f"{preview.count:,}"),
+            ("steps", f"{preview.steps:,} ({preview.steps_per_epoch:,} an epoch)"),
+            ("sentences per step", f"{preview.sentences_per_step:,}"),
+            ("negatives per anchor", f"{preview.negatives_per_anchor:,}"),
+            ("dev pairs", f"{preview.dev_pairs:,}" if preview.dev_pairs else "none: the last checkpoint is the best"),
             ("disk for checkpoints", f"about {disk}"),
         ]
     )
@@ -70,11 +65,7 @@ def value_text(value: Value | None) -> str:
 
 def settings_json(config: configs.Config) -> str:
     """Every setting with its value and source, as JSON."""
-    return as_json({"settings": _sourced(config), "notes": config.notes})
-
-
-def _sourced(config: configs.Config) -> dict[str, dict[str, object]]:
-    return {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
+    return as_json({"settings": sourced(config), "notes": config.notes})
 
 
 def preset_list(to_json: bool) -> str:

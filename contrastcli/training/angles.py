@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from contrastcli.model.metrics import degrees
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import ENTAILMENT, Rows
-from contrastcli.objectives.similarity import degrees, unit
+from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles
 
 
@@ -58,7 +59,7 @@ def _negatives(views: Mapping[str, Tensor], rows: Rows, block: Tensor) -> tuple[
     allowed = (others != anchors) & (others != rows.ids["positive"][block, None])  # (n, M)
     if rows.label is not None:  # then there is one column
         allowed &= ~((anchors == rows.ids["anchor"]) & (rows.label == ENTAILMENT))
-    cosine = unit(views["anchor"][block]) @ torch.cat([unit(views[name]) for name in columns]).T
+    cosine = cosines(views["anchor"][block], torch.cat([views[name] for name in columns]))
     return torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu(), allowed
 
 

@@ -87,11 +87,11 @@ def pointers(run: Path) -> dict[str, str]:
     return read_json(run / "checkpoints.json", dict[str, str]) or {}
 
 
-def disk_bytes(backbone: Path, with_best: bool, peer: bool = False) -> int:
-    """What a run's checkpoints take: weights and two moments in `last`, a peer's too, weights in `best`, in float32."""
+def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1) -> int:
+    """What a run's checkpoints take: weights and two moments of all encoders in `last`, one's weights in `best`."""
     with safe_open(backbone / "model.safetensors", framework="pt") as file:
         shapes: list[list[int]] = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
-    return 4 * sum(math.prod(shape) for shape in shapes) * (3 + with_best + 3 * peer)
+    return 4 * sum(math.prod(shape) for shape in shapes) * (3 * encoders + with_best)
 
 
 def prune(run: Path) -> None:

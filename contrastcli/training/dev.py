@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import TokenTable
-from contrastcli.evaluation.geometry import alignment, uniformity
-from contrastcli.evaluation.sts import spearman
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.objectives.similarity import unit
+from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
 from contrastcli.runs.events import Evaluated
 
 COLLAPSE = 0.10
@@ -45,12 +43,11 @@ class DevSet:
         """Measure in float32, as `contrast eval` does. Positives of the alignment are pairs above 4/5 of the scale."""
         vectors = encoder.encode_table(self.table)  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]  # (P, d)
-        cosine = (unit(first) * unit(second)).sum(dim=1)
         scale = 5.0 if self.scores.max() > 1 else 1.0
         positive = torch.from_numpy(self.scores > 0.8 * scale)
         return Evaluated(
             step=step,
-            spearman=_finite(spearman(cosine.numpy(), self.scores)),
+            spearman=_finite(spearman(cosine(first.numpy(), second.numpy()), self.scores)),
             alignment=_finite(alignment(first[positive], second[positive])),
             uniformity=_finite(uniformity(vectors)),
             pairs=len(self.scores),

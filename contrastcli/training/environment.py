@@ -41,7 +41,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "processes": processes,
         "precision": precision,
         "backbone": _model(config.model.backbone),
-        "teachers": [_model(teacher.name) for teacher in plan.teachers],
+        **{one.name: [_model(name) for name in one.models] for one in plan.auxiliaries if one.models},
         "data": {
             "train": plan.examples.source,
             "rows": len(plan.examples),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from msgspec.structs import replace
-from torch import Tensor, nn
+from torch import Tensor
 
 from contrastcli.data.batching import Indices
 from contrastcli.errors import DivergedError, RunError
@@ -23,7 +23,6 @@ from contrastcli.training.batch import Batch, Batcher
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.clock import Clock
 from contrastcli.training.dev import COLLAPSE, DevSet
-from contrastcli.training.distributed import World
 from contrastcli.training.optim import gradient_norm, set_rate
 from contrastcli.training.plan import Plan
 from contrastcli.training.step import Outcome, Stepper
@@ -33,23 +32,25 @@ SMALLEST_BUDGET = 64
 """Tokens; a step that does not fit even so fails for good."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Trainer:
-    """A run in memory. `extras` are the modules that are trained beside the encoder and dropped after."""
+    """A run in memory."""
 
     run: Path
     plan: Plan
-    encoder: SentenceEncoder
-    extras: nn.ModuleDict
-    optimizer: torch.optim.Optimizer
-    batcher: Batcher
     stepper: Stepper
+    optimizer: torch.optim.Optimizer
+    position: Position
+    batcher: Batcher
     dev: DevSet | None
     emit: Emit
     should_stop: Callable[[], bool]
-    world: World
-    position: Position
     _bad_step: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.long))
+
+    @property
+    def encoder(self) -> SentenceEncoder:
+        """What is trained, and kept."""
+        return self.stepper.encoder
 
     @property
     def config(self) -> Config:
@@ -70,7 +71,7 @@ class Trainer:
             batch = self.batcher(step, rows)
             outcome, norm = self._update(batch)
             self.position.step = step
-            clock.tick(len(batch.texts))
+            clock.tick(len(batch.texts) * len(self.stepper.encoders))
             last = step == self.plan.steps
             if last or step == 1 or step % self.config.train.log_every == 0:
                 self._check()
@@ -79,7 +80,7 @@ class Trainer:
                 self._check()
                 self._evaluate_and_save(last)
                 clock.restart()
-            if not last and self.world.any(self.should_stop()):
+            if not last and self.stepper.world.any(self.should_stop()):
                 self._check()
                 self._save(best=False)
                 return "stopped"
@@ -106,7 +107,7 @@ class Trainer:
     def _shrink(self, step: int) -> None:
         """Halve the token budget. Raises RunError at the smallest one, and where other processes cannot follow."""
         budget = self.stepper.token_budget // 2
-        if self.world.size > 1:
+        if self.stepper.world.size > 1:
             hint = f"go on with less: contrast train --resume {self.run.name} --token-budget {budget}"
             raise RunError(f"memory ran out with {2 * budget} tokens at once", hint)
         if budget < SMALLEST_BUDGET:
@@ -129,7 +130,7 @@ class Trainer:
             return
         rows = next(rows for number, _, rows in self.plan.batches(step - 1) if number == step)
         path = self.run / "diverged.json"
-        if self.world.leads:
+        if self.stepper.world.leads:
             atomic_write(path, (json.dumps(self._texts(step, rows), ensure_ascii=False, indent=1) + "\n").encode())
         raise DivergedError(
             f"the loss or its gradient is not a finite number at step {step}; its batch is in {path}",
@@ -204,7 +205,8 @@ class Trainer:
         return patience > 0 and self.position.evaluations_without_best >= patience
 
     def _save(self, *, best: bool) -> None:
-        if self.world.leads:
-            name = checkpoint.save(self.run, self.encoder, self.extras, self.optimizer, self.position, best=best)
+        if self.stepper.world.leads:
+            extras = self.stepper.extras
+            name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best)
             self.emit(Saved(step=self.position.step, checkpoint=name, best=best))
-        self.world.wait()
+        self.stepper.world.wait()

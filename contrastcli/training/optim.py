@@ -12,21 +12,21 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.settings.sections import Train
 
 
-def make_optimizer(settings: Train, encoder: SentenceEncoder, extras: nn.ModuleDict) -> torch.optim.Optimizer:
-    """Adam or AdamW with a rate for the backbone and a peer's, and one for heads, the encoder's own among them.
+def make_optimizer(
+    settings: Train, encoders: Iterable[SentenceEncoder], extras: nn.ModuleDict
+) -> torch.optim.Optimizer:
+    """Adam or AdamW with a rate for the encoders' backbones, and one for all else, their own heads included.
 
-    Vectors (biases, norms) are not decayed.
+    `extras` are what is dropped after training, further encoders among them. Vectors (biases, norms) are not decayed.
     """
-    heads = list(encoder.dense.parameters()) if encoder.dense is not None else []
-    heads += [p for name, module in extras.items() if name != "peer" for p in module.parameters()]
-    peer = extras["peer"].parameters() if "peer" in extras else ()
-    groups = [
-        *_groups(encoder.backbone.parameters(), settings.lr, settings.weight_decay),
-        *_groups(peer, settings.lr, settings.weight_decay),
-        *_groups(heads, settings.head_lr or settings.lr, settings.weight_decay),
-    ]
+    backbones = [list(encoder.backbone.parameters()) for encoder in encoders]
+    everything = nn.ModuleList([*encoders, extras]).parameters()
+    of_backbones = {parameter for parameters in backbones for parameter in parameters}
+    heads = [parameter for parameter in everything if parameter not in of_backbones]
+    groups = [group for parameters in backbones for group in _groups(parameters, settings.lr, settings.weight_decay)]
+    groups += _groups(heads, settings.head_lr or settings.lr, settings.weight_decay)
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in encoder.parameters()))
+    return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in of_backbones))
 
 
 def _groups(parameters: Iterable[nn.Parameter], lr: float, decay: float) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from contrastcli.data.batching import BatchOrder, Corpus, Indices
@@ -10,12 +10,12 @@ from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.sources import load_dev, load_examples
 from contrastcli.errors import UsageError
 from contrastcli.settings.config import Config
-from contrastcli.training.teachers import Teacher, named_teachers
+from contrastcli.training.auxiliary import Auxiliary, make_auxiliaries
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Data, order and length of a run. Texts are not tokenised yet."""
+    """Data, order and length of a run. Texts are not tokenised yet, and the auxiliaries not loaded."""
 
     config: Config
     examples: Examples
@@ -23,7 +23,7 @@ class Plan:
     dev: ScoredPairs | None
     order: BatchOrder
     steps: int
-    teachers: list[Teacher]
+    auxiliaries: Sequence[Auxiliary]
 
     @property
     def steps_per_epoch(self) -> int:
@@ -31,9 +31,14 @@ class Plan:
 
     @property
     def sentences_per_step(self) -> int:
-        """Texts through the encoder, and through a peer, in a full batch."""
-        spec = self.config.spec
-        return self.order.batch_size * (len(self.corpus.views) + len(spec.perturbations)) * (1 + spec.peer)
+        """Texts through all encoders in a full batch."""
+        return self.order.batch_size * self.config.objective.texts_per_row(len(self.corpus.views))
+
+    @property
+    def models(self) -> list[str]:
+        """The models that the run begins with or learns from, by name."""
+        further = [name for auxiliary in self.auxiliaries for name in auxiliary.models]
+        return [self.config.model.backbone, *further]
 
     @property
     def negatives_per_anchor(self) -> int:
@@ -56,13 +61,13 @@ def make_plan(config: Config) -> Plan:
     """Read the data and lay out the run. Raises DataError and UsageError."""
     if not config.data.train:
         raise UsageError("there is nothing to train on: data.train is not set", "use --data FILE, or --preset starter")
-    teachers = named_teachers(config.objective)
+    auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, config.spec.needs, config.spec.labels)
     examples, dev = load_dev(config.dev.data, examples, config.train.seed)
     corpus = Corpus.of(examples)
     groups = corpus.views["anchor"] if config.spec.grouped else None
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups)
-    return Plan(config, examples, corpus, dev, order, _steps(config, order), teachers)
+    return Plan(config, examples, corpus, dev, order, _steps(config, order), auxiliaries)
 
 
 def _steps(config: Config, order: BatchOrder) -> int:

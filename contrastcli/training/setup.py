@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,19 +19,17 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.events import Note, Progress
 from contrastcli.settings.config import Config
 from contrastcli.training import checkpoint
+from contrastcli.training.auxiliary import Context, OnProgress, make_auxiliaries
 from contrastcli.training.batch import Batcher
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Emit, Trainer
-from contrastcli.training.mlm import MaskedLanguageModel, load_mlm
 from contrastcli.training.objective import make_heads, make_loss
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
 from contrastcli.training.seeds import FRESH, set_seed
 from contrastcli.training.step import Stepper
-from contrastcli.training.teachers import Teachers
-from contrastcli.training.views import Perturber
 
 
 def make_trainer(
@@ -42,27 +40,21 @@ def make_trainer(
     folder = _last_checkpoint(run, world)
     set_seed(config.train.seed, 0, FRESH)
     encoder = _encoder(config, folder).to(device)
-    mlm = load_mlm(resolve(config.model.backbone).folder(), encoder, config.objective)
-    peer = make_peer(encoder) if config.spec.peer else None
-    extras = _extras(config, encoder, mlm, peer).to(device)
-    optimizer = make_optimizer(config.train, encoder, extras)
-    position = checkpoint.restore(folder, extras, optimizer) if folder else Position()
-    stepper = Stepper(
-        encoder=encoder,
-        peer=peer,
-        teachers=_teachers(plan, device, emit),
-        loss=make_loss(config.spec, config.objective),
-        heads=_dict(extras["heads"]),
-        projection=encoder.dense or extras["projection"],
-        mlm=mlm,
-        precision=choose_precision(config.train.precision, device),
-        run_seed=config.train.seed,
-        token_budget=config.train.token_budget or default_budget(device),
-        world=world,
+    precision = choose_precision(config.train.precision, device)
+    context = Context(config, encoder, precision, plan.corpus.texts, partial(_progress, emit))
+    stepper = _stepper(context, world)
+    optimizer = make_optimizer(config.train, stepper.encoders.values(), stepper.extras)
+    return Trainer(
+        run=run,
+        plan=plan,
+        stepper=stepper,
+        optimizer=optimizer,
+        position=checkpoint.restore(folder, stepper.extras, optimizer) if folder else Position(),
+        batcher=_batcher(plan, context, stepper, emit),
+        dev=DevSet.of(plan.dev, encoder) if plan.dev else None,
+        emit=emit,
+        should_stop=should_stop,
     )
-    dev = DevSet.of(plan.dev, encoder) if plan.dev else None
-    batcher = _batcher(plan, encoder, emit)
-    return Trainer(run, plan, encoder, extras, optimizer, batcher, stepper, dev, emit, should_stop, world, position)
 
 
 def _last_checkpoint(run: Path, world: World) -> Path | None:
@@ -89,48 +81,38 @@ def _encoder(config: Config, checkpoint_folder: Path | None) -> SentenceEncoder:
     return encoder
 
 
-def make_peer(encoder: SentenceEncoder) -> SentenceEncoder:
-    """A second encoder that begins as the first one's backbone, in training mode. Both share one projection."""
-    return SentenceEncoder(deepcopy(encoder.backbone), encoder.tokenizer, encoder.pooling).train()
-
-
-def _extras(
-    config: Config, encoder: SentenceEncoder, mlm: MaskedLanguageModel | None, peer: SentenceEncoder | None
-) -> nn.ModuleDict:
-    """What is trained beside the encoder and dropped after training."""
+def _stepper(context: Context, world: World) -> Stepper:
+    """The encoder, and what stands next to it: fresh, and dropped after training."""
+    config, encoder = context.config, context.encoder
     width = encoder.backbone.width
     extras = nn.ModuleDict({"heads": make_heads(config.spec, encoder.width)})
     extras["projection"] = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
-    if mlm:
-        extras["mlm"] = mlm
-    if peer:
-        extras["peer"] = peer
-    return extras
+    auxiliaries = make_auxiliaries(config.objective)
+    for auxiliary in auxiliaries:
+        auxiliary.load(context)
+        if auxiliary.module is not None:
+            extras[auxiliary.name] = auxiliary.module
+    return Stepper(
+        encoder=encoder,
+        extras=extras.to(encoder.device),
+        auxiliaries=auxiliaries,
+        loss=make_loss(config.spec, config.objective),
+        precision=context.precision,
+        run_seed=config.train.seed,
+        token_budget=config.train.token_budget or default_budget(encoder.device),
+        world=world,
+    )
 
 
-def _dict(module: nn.Module) -> nn.ModuleDict:
-    assert isinstance(module, nn.ModuleDict)
-    return module
+def _batcher(plan: Plan, context: Context, stepper: Stepper, emit: Emit) -> Batcher:
+    """The corpus as tokens, and the views that auxiliaries add."""
+    if context.max_length < plan.config.model.max_length:
+        text = f"model.max_length is {context.max_length}, the most that this backbone reads"
+        emit(Note(step=0, text=text))
+    progress = context.progress("tokenising")
+    table = tokenise(plan.corpus.texts, context.encoder.tokenizer, context.max_length, progress)
+    return Batcher(plan.corpus, table, plan.config.data.mask_duplicates, [one.extend for one in stepper.auxiliaries])
 
 
-def _teachers(plan: Plan, device: torch.device, emit: Emit) -> Teachers | None:
-    """What the teachers make of the corpus, from the cache where they have seen it before."""
-    if not plan.teachers:
-        return None
-    return Teachers.of(plan.teachers, plan.corpus.texts, device, _progress("encoding by a teacher", emit))
-
-
-def _batcher(plan: Plan, encoder: SentenceEncoder, emit: Emit) -> Batcher:
-    """The corpus as tokens, and the views that the objective wants of them."""
-    config = plan.config
-    length = min(config.model.max_length, encoder.backbone.max_length)
-    if length < config.model.max_length:
-        emit(Note(step=0, text=f"model.max_length is {length}, the most that this backbone reads"))
-    table = tokenise(plan.corpus.texts, encoder.tokenizer, length, _progress("tokenising", emit))
-    kinds = config.spec.perturbations
-    perturber = Perturber.of(kinds, encoder.tokenizer, length, config.train.seed) if kinds else None
-    return Batcher(plan.corpus, table, config.data.mask_duplicates, perturber, config.spec.peer)
-
-
-def _progress(what: str, emit: Emit) -> Callable[[int, int], None]:
+def _progress(emit: Emit, what: str) -> OnProgress:
     return lambda done, total: emit(Progress(step=0, what=what, done=done, total=total))

@@ -9,105 +9,124 @@ embeddings, and their gradient is handed to the chunks, so that both ways differ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from contrastcli.data.batching import Indices, chunks
+from contrastcli.data.batching import chunks as cut_lengths
 from contrastcli.model.encoder import Precision, SentenceEncoder
-from contrastcli.training.batch import Batch
+from contrastcli.training.auxiliary import Auxiliary
+from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.distributed import World
-from contrastcli.training.mlm import MaskedLanguageModel
 from contrastcli.training.objective import Loss
-from contrastcli.training.seeds import CHUNK, LOSS, MLM, set_seed
-from contrastcli.training.teachers import Teachers
+from contrastcli.training.seeds import CHUNK, LOSS, set_seed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step found: loss and its parts (scalars) and the views that the loss saw, all detached."""
+    """The loss of a step and its parts (scalars), and the views that the encoders made, all detached."""
 
     loss: Tensor
     parts: dict[str, Tensor]
     views: dict[str, Tensor]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Stepper:
     """Computes the gradient of one batch after another."""
 
     encoder: SentenceEncoder
-    peer: SentenceEncoder | None
-    teachers: Teachers | None
+    extras: nn.ModuleDict
+    """What is dropped after training: the loss's heads, a projection, and the modules of the auxiliaries."""
+    auxiliaries: Sequence[Auxiliary]
     loss: Loss
-    heads: nn.ModuleDict
-    projection: nn.Module
-    mlm: MaskedLanguageModel | None
     precision: Precision
     run_seed: int
     token_budget: int
     world: World
 
+    @cached_property
+    def encoders(self) -> dict[str, SentenceEncoder]:
+        """Every encoder in training, by what the names of its views begin with."""
+        encoders = {"": self.encoder}
+        for auxiliary in self.auxiliaries:
+            encoders |= auxiliary.encoders()
+        return encoders
+
+    @property
+    def heads(self) -> nn.ModuleDict:
+        """What the loss has to itself."""
+        return cast(nn.ModuleDict, self.extras["heads"])
+
+    @property
+    def projection(self) -> nn.Module:
+        """What stands between pooling and loss: the encoder's own dense layer, or one for training only."""
+        return self.encoder.dense or self.extras["projection"]
+
     def backward(self, batch: Batch) -> Outcome:
         """Leave the gradient of the batch's loss in every parameter."""
-        pieces, keep = self.cut(batch)
-        return self.backward_in(batch, pieces, keep)
+        chunks, keep_graphs = self.cut(batch)
+        return self.backward_in(batch, chunks, keep_graphs)
 
-    def cut(self, batch: Batch) -> tuple[list[Indices], bool]:
+    def cut(self, batch: Batch) -> tuple[list[Chunk], bool]:
         """The chunks of a batch, and whether all of their graphs fit into the budget.
 
-        Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs beside its
-        graph stays small too. Each goes through one encoder: those of the peer are the encoder's once more.
+        Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs besides its
+        graph stays small too.
         """
         lengths = batch.table.lengths[batch.texts]
-        pieces = chunks(lengths[: batch.own], self.token_budget // 4)
-        pieces = [piece + start for start in range(0, len(batch.texts), batch.own) for piece in pieces]
-        padded = sum(len(piece) * int(lengths[piece[0]]) for piece in pieces)
-        return pieces, padded <= self.token_budget
+        pieces = cut_lengths(lengths, self.token_budget // 4)
+        padded = len(self.encoders) * sum(len(piece) * int(lengths[piece[0]]) for piece in pieces)
+        chunks: list[Chunk] = []
+        for number, encoder in enumerate(self.encoders.values()):
+            first = number * len(batch.texts)
+            chunks += [Chunk(len(chunks) + n, encoder, batch.texts[p], p + first) for n, p in enumerate(pieces)]
+        return chunks, padded <= self.token_budget
 
-    def backward_in(self, batch: Batch, pieces: Sequence[Indices], keep_graph: bool) -> Outcome:
+    def backward_in(self, batch: Batch, chunks: Sequence[Chunk], keep_graphs: bool) -> Outcome:
         """`backward` over given chunks, with their graphs kept or computed again."""
-        own = [(n, piece) for n, piece in enumerate(pieces) if n % self.world.size == self.world.rank]
+        local = [chunk for chunk in chunks if chunk.number % self.world.size == self.world.rank]
         kept: dict[int, Tensor] = {}
-        leaf = torch.zeros(len(batch.texts), self.encoder.backbone.width, device=self.encoder.device)  # (V·N, d)
-        with torch.set_grad_enabled(keep_graph):
-            for number, piece in own:
-                pooled = self._embed(batch, number, piece)
-                leaf[torch.from_numpy(piece)] = pooled.detach()
-                if keep_graph:
-                    kept[number] = pooled
+        size = len(self.encoders) * len(batch.texts)
+        leaf = torch.zeros(size, self.encoder.backbone.width, device=self.encoder.device)  # (E·V·N, d)
+        with torch.set_grad_enabled(keep_graphs):
+            for chunk in local:
+                pooled = self._embed(batch, chunk)
+                leaf[torch.from_numpy(chunk.places)] = pooled.detach()
+                if keep_graphs:
+                    kept[chunk.number] = pooled
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
-        masks = self.mlm.draw(batch.table, batch.texts, pieces, self.run_seed, batch.step) if self.mlm else None
-        for number, piece in own:
-            pooled = kept.pop(number) if keep_graph else self._embed(batch, number, piece)
-            torch.autograd.backward(pooled, gradient[torch.from_numpy(piece)])
-            if self.mlm and masks:
-                set_seed(self.run_seed, batch.step, MLM, number)  # whatever was drawn before this chunk
-                self.mlm.backward(self.encoder, masks, number, self.precision)
-        if self.mlm and masks:
-            outcome.parts["mlm"] = self.world.sum(masks.loss)
-            outcome = Outcome(outcome.loss + self.mlm.weight * masks.loss, outcome.parts, outcome.views)
-        self.world.sum_gradients(self.encoder.backbone.parameters())
-        if self.peer:
-            self.world.sum_gradients(self.peer.parameters())
-        if self.mlm:
-            self.world.sum_gradients(self.mlm.parameters())
+        terms = {one.name: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
+        for chunk in local:
+            pooled = kept.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
+            torch.autograd.backward(pooled, gradient[torch.from_numpy(chunk.places)])
+            for term in terms.values():
+                term.backward(chunk)
+        for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
+            self.world.sum_gradients(module.parameters())
+        for name, term in terms.items():
+            outcome.parts[name] = self.world.sum(term.loss)
+            outcome = replace(outcome, loss=outcome.loss + term.weight * term.loss)
         return outcome
 
-    def _embed(self, batch: Batch, number: int, piece: Indices) -> Tensor:
-        set_seed(self.run_seed, batch.step, CHUNK, number)  # the same dropout in both passes over a chunk
-        encoder = self.peer if self.peer and piece[0] >= batch.own else self.encoder
-        return encoder.pooled(batch.table, batch.texts[piece], self.precision)  # (chunk, d)
+    def _embed(self, batch: Batch, chunk: Chunk) -> Tensor:
+        set_seed(self.run_seed, batch.step, CHUNK, chunk.number)  # the same dropout in both passes over a chunk
+        return chunk.encoder.pooled(batch.table, chunk.texts, self.precision)  # (B, d)
 
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
-        """Loss over the whole batch, and its gradient by the pooled embeddings (V·N, d); heads get theirs."""
+        """Loss over the whole batch, and its gradient by the pooled embeddings (E·V·N, d); heads get theirs."""
         leaf.requires_grad_()
         set_seed(self.run_seed, batch.step, LOSS)
-        views = dict(zip(batch.views, self.projection(leaf).chunk(len(batch.views)), strict=True))  # (N, d) each
-        given = self.teachers.views(batch.rows, leaf.device) if self.teachers else {}
-        loss, parts = self.loss(views | given, batch.rows, self.heads)
+        names = [prefix + view for prefix in self.encoders for view in batch.views]
+        views = dict(zip(names, self.projection(leaf).chunk(len(names)), strict=True))  # (N, d) each
+        further: dict[str, Tensor] = {}
+        for auxiliary in self.auxiliaries:
+            further |= auxiliary.views(batch.rows, leaf.device)
+        loss, parts = self.loss(views | further, batch.rows, self.heads)
         torch.autograd.backward(loss)
         gradient = leaf.grad if leaf.grad is not None else torch.zeros_like(leaf)
         return Outcome(loss.detach(), parts, {name: z.detach() for name, z in views.items()}), gradient

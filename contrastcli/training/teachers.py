@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 import numpy as np
@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from contrastcli.errors import UsageError
-from contrastcli.model.cache import Vectors, cached_vectors
+from contrastcli.model.cache import cached_vectors
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
-from contrastcli.settings.catalogue import ObjectiveSettings
 from contrastcli.settings.sections import Pooling
-
-OnProgress = Callable[[int, int], None]
+from contrastcli.training.auxiliary import Auxiliary, Context
 
 
 @dataclass(frozen=True)
@@ -31,18 +29,12 @@ class Teacher:
     pooling: Pooling | None
 
     def __str__(self) -> str:
-        """As `named_teachers` reads it."""
+        """As `read_teachers` reads it."""
         return f"{self.name}{f':{self.pooling}' if self.pooling else ''}={self.weight}"
 
 
-def named_teachers(objective: ObjectiveSettings) -> list[Teacher]:
-    """The teachers of an objective that has a setting `teachers`, where the other settings leave it active.
-
-    Raises UsageError where there are none to learn from, or for what is not a list of `NAME[:POOLING][=WEIGHT]`.
-    """
-    words: str | None = getattr(objective, "teachers", None)
-    if words is None or "teachers" in objective.inactive():
-        return []
+def read_teachers(words: str) -> list[Teacher]:
+    """The teachers of a list of `NAME[:POOLING][=WEIGHT]` with commas between. Raises UsageError."""
     if not words.strip():
         what = "the objective learns from a teacher, and objective.teachers names none"
         raise UsageError(what, "name one or more models: --teachers FOLDER|RUN|NAME; rankcse with --gamma 0 needs none")
@@ -70,33 +62,37 @@ def _weight(text: str, word: str) -> float:
     return weight
 
 
-@dataclass(frozen=True)
-class Teachers:
-    """What teachers make of a corpus' distinct texts: `vectors` (T, d_k), mapped from the cache, and their shares."""
+class Teachers(Auxiliary):
+    """What teachers make of a corpus' distinct texts, as views of a batch."""
 
-    vectors: Sequence[Vectors]
-    shares: Sequence[float]
+    name = "teachers"
 
-    @classmethod
-    def of(
-        cls, teachers: Sequence[Teacher], texts: Sequence[str], device: torch.device, on_progress: OnProgress
-    ) -> Teachers:
-        """Load each in turn, with its own tokenizer, pooling contract and length, and encode the texts with it.
+    def __init__(self, teachers: str) -> None:
+        """Raises UsageError where the words name no teachers."""
+        self.teachers = read_teachers(teachers)
+        self.models = tuple(teacher.name for teacher in self.teachers)
 
-        Raises DataError.
+    def load(self, context: Context) -> None:
+        """Encode the texts, by each teacher in turn with its own tokenizer, pooling contract and length.
+
+        The vectors, (T, d_k) of each, are mapped from the cache. Raises DataError.
         """
-        total = sum(teacher.weight for teacher in teachers)
-        vectors = []
-        for teacher in teachers:
-            encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(device)
-            vectors.append(cached_vectors(encoder, texts, on_progress))
-        return cls(vectors, [teacher.weight / total for teacher in teachers])
+        self.vectors = []
+        for teacher in self.teachers:
+            encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
+            progress = context.progress("encoding by a teacher")
+            self.vectors.append(cached_vectors(encoder, context.texts, progress))
+
+    def with_models(self, path: Callable[[str], str]) -> dict[str, str]:
+        """The setting `teachers` with other names, where they differ."""
+        teachers = [replace(teacher, name=path(teacher.name)) for teacher in self.teachers]
+        return {} if teachers == self.teachers else {"teachers": ",".join(map(str, teachers))}
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
         """The views `teacher` and `teacher_positive` of a batch, (N, Σ d_k), whose cosines are the teachers' weighted
         mean.
 
-        Each teacher's unit vectors, scaled by the root of its share, stand beside the others'.
+        Each teacher's unit vectors, scaled by the root of its share, stand next to the others'.
         """
         return {
             "teacher": self._view(rows.ids["anchor"], device),
@@ -104,8 +100,9 @@ class Teachers:
         }
 
     def _view(self, texts: Tensor, device: torch.device) -> Tensor:
+        total = sum(teacher.weight for teacher in self.teachers)
         parts = [
-            share**0.5 * unit(torch.from_numpy(np.asarray(vectors[texts.numpy()])).to(device))
-            for vectors, share in zip(self.vectors, self.shares, strict=True)
+            (teacher.weight / total) ** 0.5 * unit(torch.from_numpy(np.asarray(vectors[texts.numpy()])).to(device))
+            for teacher, vectors in zip(self.teachers, self.vectors, strict=True)
         ]
         return torch.cat(parts, dim=1)  # (N, Σ d_k)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.events import Started, decode
 from contrastcli.tui.history import History
 
@@ -53,10 +54,10 @@ class Feed:
 
     async def _show_window(self, size: int) -> int:
         """Begin with the end of a large file; returns where that ends. What the run is stands in its first line."""
-        first, _ = await asyncio.to_thread(_lines_at, self._path, 0)
+        first, _ = await asyncio.to_thread(read_lines, self._path, 0, _BLOCK)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.take(started)
-        torn, place = await asyncio.to_thread(_lines_at, self._path, size - WINDOW)
+        torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW, _BLOCK)
         self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
         await self._take(torn[1:], self.history)
@@ -66,7 +67,7 @@ class Feed:
 
     async def _take_from(self, place: int, history: History) -> int:
         """Take in the next block of whole lines; returns the place after it."""
-        lines, place = await asyncio.to_thread(_lines_at, self._path, place)
+        lines, place = await asyncio.to_thread(read_lines, self._path, place, _BLOCK)
         if lines:
             await self._take(lines, history)
             self._changed()
@@ -87,15 +88,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _lines_at(path: Path, place: int) -> tuple[list[bytes], int]:
-    """Whole lines from a place on and the place after them; a torn last line may still be completed, or cut."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(place)
-            data = file.read(_BLOCK)
-    except OSError:  # yet to come, or a shared disk that hiccups
-        return [], place
-    whole = data[: data.rfind(b"\n") + 1]
-    return whole.splitlines(), place + len(whole)

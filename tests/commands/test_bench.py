@@ -15,7 +15,7 @@ import pytest
 from contrastcli.commands import bench
 from contrastcli.data.examples import Examples
 from contrastcli.model.locate import ModelRef
-from contrastcli.runs.results import Measured
+from contrastcli.runs.results import Benchmark
 from contrastcli.show import results
 from support.command import Contrast
 from support.tiny import Tiny
@@ -38,12 +38,14 @@ def test_encoding_and_training_are_measured_in_each_round(tiny: Tiny) -> None:
 
 
 def test_a_ratio_is_that_of_the_medians() -> None:
-    assert Measured("encode", (10.0, 30.0, 1000.0), (5.0, 20.0, 15.0)).ratio == 2.0
-    assert Measured("encode", (10.0,), ()).ratio is None
+    assert Benchmark.of("encode", (10.0, 30.0, 1000.0), (5.0, 20.0, 15.0)).ratio == 2.0
+    assert Benchmark.of("encode", (10.0,), ()).ratio is None
 
 
 def test_the_table_has_both_sides_and_their_ratio() -> None:
-    lines = results.benchmark([Measured("encode fp32", (3000.0,), (1500.0,)), Measured("train", (90.0,), ())], False)
+    lines = results.benchmarks(
+        [Benchmark.of("encode fp32", (3000.0,), (1500.0,)), Benchmark.of("train", (90.0,), ())], False
+    )
     assert [line.split() for line in lines.splitlines()[1:]] == [
         ["encode", "fp32", "3,000", "1,500", "2.00"],
         ["train", "90", "–", "–"],

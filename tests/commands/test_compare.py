@@ -11,9 +11,11 @@ import pytest
 
 from contrastcli.commands.compare import compare
 from contrastcli.errors import UsageError
+from contrastcli.evaluation import comparison as side_by_side
+from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.methods import Spread, numbers
+from contrastcli.runs.methods import Spread
 from contrastcli.show import comparison
 from support.command import Contrast, refused
 from support.recorded import end
@@ -42,7 +44,7 @@ def six(tmp_path: Path) -> list[Run]:
 
 
 def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: list[Run]) -> None:
-    groups = runs.compare(six).groups
+    groups = side_by_side.compare(six).groups
     assert [[m.name for m in group.members] for group in groups] == [
         ["simcse-40", "simcse-41", "simcse-42"],
         ["simace-40", "simace-41", "simace-42"],
@@ -61,7 +63,7 @@ def test_how_a_run_is_carried_out_and_how_its_data_is_named_make_no_other_method
     one = finished(tmp_path, "one", 0.7, train__seed=1, data__train="texts.txt", train__device="cpu")
     two = finished(tmp_path, "two", 0.8, train__seed=2, data__train=str(tmp_path / "texts.txt"), train__log_every=3)
     other = finished(tmp_path, "other", 0.8, train__seed=2, data__train="else.txt")
-    assert [len(group.members) for group in runs.compare([one, two, other]).groups] == [2, 1]
+    assert [len(group.members) for group in side_by_side.compare([one, two, other]).groups] == [2, 1]
 
 
 def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
         finished(tmp_path, "two", 0.72, train__seed=2),
         finished(tmp_path, "stopped", 0.10, "stopped", train__seed=3),
     ]
-    (group,) = runs.compare(chosen).groups
+    (group,) = side_by_side.compare(chosen).groups
     assert [m.name for m in group.counted] == ["one", "two"]
     assert group.spreads["dev"].values == pytest.approx((70, 72))
     assert "2 of 4" in comparison.comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
@@ -99,8 +101,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
         "mteb": {"BIOSSES": {"score": 60.5, "metric": "cosine_spearman"}},
         "geometry": {"STS-B": {"alignment": 0.2}},
     }
-    assert numbers(0.5, {"model": "m", "suites": suites}) == {
-        "dev": 50.0,
+    assert headlines({"model": "m", "suites": suites}) == {
         "sts STS12": 71.5,
         "transfer MR": 80.25,
         "transfer average": 85.0,
@@ -108,7 +109,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
         "fewshot CR": 70.5,
         "mteb BIOSSES": 60.5,
     }
-    assert numbers(None, {}) == {}
+    assert headlines({}) == {}
 
 
 def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:

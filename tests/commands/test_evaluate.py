@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from contrastcli.commands import gallery
-from contrastcli.evaluation import sts
-from contrastcli.evaluation.sts import EXPECTED, TASKS
-from contrastcli.evaluation.suites import Scores
+from contrastcli.evaluation import evaluate
+from contrastcli.evaluation.result import Scores
+from contrastcli.evaluation.suites import STS
 from contrastcli.runs.directory import Run
+from contrastcli.show import pictures
 from support import sts_files
 from support.command import Contrast, failed, refused
 from support.sts_files import write_all
@@ -27,13 +26,13 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(*_: object) -> None:
         raise AssertionError("it was measured")
 
-    monkeypatch.setattr(sts, "measure", measure)
+    monkeypatch.setattr(evaluate, "measure", measure)
 
 
 def test_scores_have_the_shape_that_scripts_rely_on(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = [(WORDS[i % 37], WORDS[i % 23], str(i * 7 % 5)) for i in range(max(EXPECTED.values()))]
+    known = [(WORDS[i % 37], WORDS[i % 23], str(i * 7 % 5)) for i in range(max(rows for (rows,) in STS.tasks.values()))]
     monkeypatch.setattr(sts_files, "few_sentences", lambda count: known[:count])
     sts_files.write_published_counts(Path("data"))
     answer = contrast("eval", "simple", "--data-dir", "data", "--json", "--out", "out")
@@ -41,15 +40,15 @@ def test_scores_have_the_shape_that_scripts_rely_on(
     scores = json.loads(answer.out)
     assert list(scores) == ["model", "suites"] and scores["model"] == "runs/simple"
     sts = scores["suites"]["sts"]
-    for task in TASKS:
-        assert sts[task]["pairs"] == EXPECTED[task]
+    for task in STS.tasks:
+        assert (sts[task]["pairs"],) == STS.tasks[task]
         for kind in ("all", "mean", "wmean"):
             assert sts[task][kind].keys() == {"spearman", "pearson"}
             assert all(0 < abs(value) <= 100 for value in sts[task][kind].values())
-    assert sts["average"] == pytest.approx(sum(sts[task]["all"]["spearman"] for task in TASKS) / len(TASKS))
+    assert sts["average"] == pytest.approx(sum(sts[task]["all"]["spearman"] for task in STS.tasks) / 7)
     assert json.loads(Path("out/scores.json").read_text()) == scores == run.scores()
     assert "STS12" in contrast("eval", "simple", "--data-dir", "data").out
-    assert f"STS average        {sts['average']:.2f}" in contrast("runs", "show", "simple").out
+    assert f"sts average        {sts['average']:.2f}" in contrast("runs", "show", "simple").out
 
 
 def test_another_pooling_is_measured_without_overwriting_the_runs_scores(contrast: Contrast, run: Run) -> None:
@@ -95,17 +94,17 @@ def test_an_interrupted_evaluation_hints_that_the_same_command_continues(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sts, "measure", interrupt)
-    refused(contrast("eval", "simple"), 130, "interrupted", "the same command goes on")
+    monkeypatch.setattr(evaluate, "measure", interrupt)
+    refused(contrast("eval", "simple"), 130, "interrupted", "the same command continues")
 
 
 def test_one_model_named_twice_is_measured_once(contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(models: Sequence[str], *_: object) -> list[Scores]:
-        measured.extend(models)
-        return []
+    def note(model: str, *_: object) -> Scores:
+        measured.append(model)
+        return Scores(model, ())
 
     measured: list[str] = []
-    monkeypatch.setattr(gallery, "evaluate_each", note)
+    monkeypatch.setattr(evaluate, "evaluate", note)
     contrast("eval", "simple", str(run.path), "simple")
     assert measured == [str(run.path)]
 
@@ -120,5 +119,5 @@ def test_an_unknown_task_of_mteb_gets_a_hint_in_plain_words(contrast: Contrast, 
 
 def test_names_in_a_legend_are_short_and_begin_with_a_letter_or_digit() -> None:
     long = [f"runs/2026-11-20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
-    assert list(gallery.names(long).values()) == [f"20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
-    assert list(gallery.names(long, whole=True).values()) == [Path(path).name for path in long]
+    assert list(pictures.labels(long).values()) == [f"20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
+    assert list(pictures.labels(long, None).values()) == [Path(path).name for path in long]

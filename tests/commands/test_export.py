@@ -92,7 +92,11 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
     assert status.best is not None and f"{100 * status.best:.2f} at step {status.best_step}" in card
     for key, value in config.flat().items():
         assert f"| `{key}` | {value} |\n" in card
-    assert "| STS12 | 3,108 | 61.23 | 59.50 | – |\n| average |  | 70.00 |  |  |\n\nAs published.\n" in card
+    assert "| Task | Spearman | [1] | [2] | Pearson | Mean | Weighted | Pairs |  |\n" in card
+    assert "| STS12 | 61.23 | 74.30 | 74.20 | – | 59.50 | – | 3,108 |  |\n" in card
+    assert "| STS13 | – | 84.40 | 84.50 | – | – | – | – | missing |\n" in card
+    assert "| Avg. | 70.00 | 80.80 | 80.80 |  |  |  |  |  |\n\n[1] PairSupCon, Table 3: " in card
+    assert "\n\nAs published.\n" in card
     assert 'SentenceTransformer("this folder")' in card and 'contrastcli.load("this folder")' in card
 
 
@@ -113,10 +117,11 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     run.scores_path.write_text(json.dumps({"suites": suites}))
     export_model(resolve(str(run.path)), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
-    assert "## Scores: transfer\n\n|  | rows | accuracy | F1 |\n" in card and "As SentEval." in card
-    assert "| MR | 10,662 | 75.00 |  |\n| MRPC | 5,801 | 70.25 | 80.50 |\n" in card
-    assert "| AgNews | 8,000 | 80.00 | 50.50 | 50.40 | 49.00 |\n| average |  | 80.00 |  |  |  |\n" in card
-    assert "| STS-B | 338 | 0.21 | – |\n" in card and "| STS12 | cosine_spearman | 70.00 |\n" in card
+    assert "## Scores: transfer\n\n| Task | Accuracy | [1] | F1 | Rows |\n" in card and "As SentEval." in card
+    assert "| MR | 75.00 | 82.70 | – | 10,662 |\n| MRPC | 70.25 | 74.30 | 80.50 | 5,801 |\n" in card
+    assert "| AgNews | 80.00 | 83.00 | – | 50.50 | 50.40 | 49.00 | 8,000 |\n" in card
+    assert "| STS-B | 0.21 | – | – | – | 338 | – |\n" in card
+    assert "| STS12 | 70.00 | cosine_spearman | – |\n" in card
     assert "later" not in card
 
 

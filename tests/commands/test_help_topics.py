@@ -13,10 +13,11 @@ from contrastcli import errors
 from contrastcli.commands import help as topics
 from contrastcli.data import formats, roles
 from contrastcli.data.examples import FORMS
+from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import status
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
-from contrastcli.tui.screen import SCREENS
+from contrastcli.tui.widgets import SCREENS
 from support.command import Contrast
 
 NAMES = sorted(topics.topics())
@@ -81,6 +82,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
         ("python", ["contrastcli.load", "model.encode"]),
         ("runs", [*get_args(status.State), *(s.key for s in sections.all_settings().values() if s.resumable)]),
         ("settings", [f"{s.key} " for s in sections.all_settings().values()]),
+        ("suites", [word for suite in SUITES.values() for word in (suite.name, *suite.tasks)]),
         ("sweeps", presets.sweep_names()),
         ("app", SCREENS.values()),
     ],

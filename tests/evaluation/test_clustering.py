@@ -19,10 +19,13 @@ from sklearn.cluster import KMeans
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering
-from contrastcli.evaluation.clustering import TASKS, agreement, read, root
+from contrastcli.evaluation.clustering import agreement, read, root
+from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import Options
+from contrastcli.evaluation.suites import CLUSTERING
 from contrastcli.model.encoder import SentenceEncoder
 from support.sts_files import problem, subject
+from support.tables import cells
 from support.transfer_files import HalfKnowing, measured, texts, write, write_one_file
 
 LABELS = [0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
@@ -76,7 +79,7 @@ def test_fewer_clusters_than_classes_are_assigned_as_well() -> None:
 def test_scores_are_means_over_ten_seeds_of_kmeans(tmp_path: Path) -> None:
     write_one_file(tmp_path / "agnews.tsv")
     encode = HalfKnowing(2.0)
-    found = measured("clustering", encode, tmp_path, "AgNews").tasks["AgNews"]
+    found = measured(CLUSTERING, encode, tmp_path, "AgNews").tasks["AgNews"]
     x = np.stack([encode.vector(text) for label in range(3) for text in texts("c", label, 20)])
     y = np.repeat([0, 1, 2], 20)
     trials = [agreement(y, KMeans(3, n_init=10, random_state=seed).fit_predict(x)) for seed in range(10)]
@@ -92,7 +95,7 @@ def test_vectors_keep_their_length(tmp_path: Path) -> None:
     def lengths(texts: list[str]) -> NDArray[np.float32]:
         return np.array([[1.0 if text.endswith("#0") else 9.0, 0.0] for text in texts], dtype=np.float32)
 
-    suite = clustering.measure(subject(lengths), Options(data_dir=tmp_path, tasks=("AgNews",)))
+    suite = measure(CLUSTERING, subject(lengths), Options(data_dir=tmp_path, tasks=("AgNews",)))
     assert suite.tasks["AgNews"]["accuracy"] == 100
 
 
@@ -106,7 +109,7 @@ def test_texts_are_read_up_to_64_tokens_and_the_model_is_as_before(tmp_path: Pat
         return HalfKnowing()(texts)
 
     some = replace(subject(encode), encoder=cast(SentenceEncoder, encoder))
-    clustering.measure(some, Options(data_dir=tmp_path, tasks=("AgNews",)))
+    measure(CLUSTERING, some, Options(data_dir=tmp_path, tasks=("AgNews",)))
     assert (seen, encoder.max_length) == ([64], 256)
 
 
@@ -158,9 +161,9 @@ def test_the_folder_may_be_that_of_the_sets_the_one_above_or_one_beside_it(
 
 def test_without_a_folder_every_set_is_missing_with_the_remedy(tmp_path: Path) -> None:
     for data_dir in (None, tmp_path):
-        result = clustering.measure(subject(HalfKnowing()), Options(data_dir=data_dir))
-        assert [gap.task for gap in result.missing] == list(TASKS) and not result.tasks
-        assert all("--data-dir" in gap.hint for gap in result.missing)
+        result = measure(CLUSTERING, subject(HalfKnowing()), Options(data_dir=data_dir))
+        assert [skipped.task for skipped in result.missing] == list(CLUSTERING.tasks) and not result.tasks
+        assert all("--data-dir" in skipped.hint for skipped in result.missing)
 
 
 def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
@@ -169,13 +172,15 @@ def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_pat
     write_two_files(tmp_path, "Biomedical")
     write(tmp_path / "Biomedical_gnd.txt", ["1"] * 30)
     write(tmp_path / "SearchSnippets.txt", ["1\tone", "1\tclass"])
-    result = measured("clustering", HalfKnowing(), tmp_path)
+    result = measured(CLUSTERING, HalfKnowing(), tmp_path)
     assert set(result.tasks) == {"AgNews"}
     assert "tweet.txt, line 2: not a label, a tab and a text: 'no tab'" in problem(result, "Tweet")[0]
     assert "only one of them has a line 31" in problem(result, "Biomedical")[0]
     assert "fewer than two classes" in problem(result, "SearchSnippets")[0]
     assert "no file of StackOverflow" in problem(result, "StackOverflow")[0]
-    assert result.rows[0][1] == "60 of 8000, partial" and result.rows[-1][2] == "–"
+    rows = cells(result)
+    assert (rows["AgNews"]["Rows"], rows["AgNews"][""]) == ("60", "partial, of 8,000")
+    assert (rows["Tweet"][""], rows["Avg."]["Accuracy"], rows["Avg."][""]) == ("missing", "–", "partial")
 
 
 def test_an_empty_file_is_malformed(tmp_path: Path) -> None:
@@ -186,14 +191,14 @@ def test_an_empty_file_is_malformed(tmp_path: Path) -> None:
 
 def test_the_average_is_of_eight_complete_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clustering, "SEEDS", 2)
-    for task in TASKS:
+    for task in CLUSTERING.tasks:
         write_one_file(tmp_path / f"{task}.tsv")
-    assert measured("clustering", HalfKnowing(), tmp_path).averages == {"average": None}
-    monkeypatch.setattr(clustering, "EXPECTED", dict.fromkeys(TASKS, (60, 3)))
-    result = measured("clustering", HalfKnowing(), tmp_path)
+    assert measured(CLUSTERING, HalfKnowing(), tmp_path).averages == {"average": None}
+    small = replace(CLUSTERING, tasks=dict.fromkeys(CLUSTERING.tasks, (60, 3)))
+    result = measured(small, HalfKnowing(), tmp_path)
     assert not result.partial
     assert result.averages["average"] == pytest.approx(sum(s["accuracy"] for s in result.tasks.values()) / 8)
-    assert [row[0] for row in result.rows] == [*TASKS, "Avg."]
+    assert list(cells(result)) == [*CLUSTERING.tasks, "Avg."]
 
 
 @pytest.mark.skipif("CONTRAST_TEST_DATA" not in os.environ, reason="needs the published sets: CONTRAST_TEST_DATA")
@@ -201,4 +206,4 @@ def test_the_published_sets_have_the_published_counts() -> None:
     folder = root(Path(os.environ["CONTRAST_TEST_DATA"]) / "senteval")
     for task in ("AgNews", "StackOverflow"):
         data = read(folder, task)
-        assert (len(data.texts), data.classes) == clustering.EXPECTED[task]
+        assert (len(data.texts), data.classes) == CLUSTERING.tasks[task]

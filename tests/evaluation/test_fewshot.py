@@ -12,7 +12,9 @@ from sklearn.linear_model import LogisticRegression
 
 from contrastcli.evaluation import fewshot
 from contrastcli.evaluation.result import Floats
-from support.transfer_files import EXPECTED, HalfKnowing, measured, write_polarity, write_transfer, write_trec
+from contrastcli.evaluation.suites import FEWSHOT
+from support.tables import cells
+from support.transfer_files import HalfKnowing, as_small, measured, write_polarity, write_transfer, write_trec
 
 
 class Recorder:
@@ -43,7 +45,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 def test_five_different_sets_of_sixteen_rows_a_class_are_tested_on_the_rest(tmp_path: Path, recorder: Recorder) -> None:
     write_polarity(tmp_path, "MR", 40)
-    measured("fewshot", HalfKnowing(), tmp_path, "MR")
+    measured(FEWSHOT, HalfKnowing(), tmp_path, "MR")
     assert recorder.trained == [Counter({0: 16, 1: 16})] * 5
     assert recorder.tested == [80 - 32] * 5
     assert len(set(recorder.rows)) == 5
@@ -52,7 +54,7 @@ def test_five_different_sets_of_sixteen_rows_a_class_are_tested_on_the_rest(tmp_
 def test_a_test_set_is_what_is_tested_on(tmp_path: Path, recorder: Recorder) -> None:
     write_trec(tmp_path, (40, 7))
     encode = HalfKnowing()
-    measured("fewshot", encode, tmp_path, "TREC")
+    measured(FEWSHOT, encode, tmp_path, "TREC")
     assert recorder.trained == [Counter(dict.fromkeys(range(6), 16))] * 5
     assert recorder.tested == [42] * 5
     seen = [text for call in encode.calls for text in call]
@@ -61,17 +63,18 @@ def test_a_test_set_is_what_is_tested_on(tmp_path: Path, recorder: Recorder) -> 
 
 def test_mean_and_standard_deviation_are_of_the_five_accuracies(tmp_path: Path, recorder: Recorder) -> None:
     write_polarity(tmp_path, "SUBJ", 20)
-    result = measured("fewshot", HalfKnowing(), tmp_path, "SUBJ")
+    result = measured(FEWSHOT, HalfKnowing(), tmp_path, "SUBJ")
     score, five = result.tasks["SUBJ"], [50.0, 60.0, 70.0, 80.0, 95.0]
     assert score["accuracies"] == pytest.approx(five)
     assert (score["mean"], score["sd"]) == pytest.approx((statistics.mean(five), statistics.stdev(five)))
-    assert result.rows[0] == ("SUBJ", "40 of 10000, partial", "71.00", "17.46")
+    row = {"Task": "SUBJ", "Accuracy": "71.00", "SD": "17.46", "Rows": "40", "": "partial, of 10,000"}
+    assert cells(result)["SUBJ"] == row
 
 
 def test_the_classifier_is_a_plain_logistic_regression(tmp_path: Path) -> None:
     write_polarity(tmp_path, "CR", 30)
     encode = HalfKnowing()
-    found = measured("fewshot", encode, tmp_path, "CR").tasks["CR"]
+    found = measured(FEWSHOT, encode, tmp_path, "CR").tasks["CR"]
     x = np.stack([encode.vector(f"CR {i} #{label}") for label in (0, 1) for i in range(30)])
     y = np.repeat([0, 1], 30)
     accuracies = []
@@ -84,10 +87,9 @@ def test_the_classifier_is_a_plain_logistic_regression(tmp_path: Path) -> None:
     assert found["accuracies"] == pytest.approx(accuracies)
 
 
-def test_the_average_is_of_the_papers_seven_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_average_is_of_the_papers_seven_tasks(tmp_path: Path) -> None:
     write_transfer(tmp_path)
-    monkeypatch.setattr(fewshot, "EXPECTED", EXPECTED)
-    result = measured("fewshot", HalfKnowing(), tmp_path)
-    assert [row[0] for row in result.rows] == ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg."]
+    result = measured(as_small(FEWSHOT), HalfKnowing(), tmp_path)
+    assert list(cells(result)) == ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg."]
     assert result.averages["average"] == pytest.approx(sum(s["mean"] for s in result.tasks.values()) / 7)
     assert not result.partial and "16 labelled rows a class, 5 training sets" in result.protocol

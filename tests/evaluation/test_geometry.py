@@ -13,15 +13,18 @@ import pytest
 from numpy.typing import NDArray
 
 from contrastcli.evaluation import geometry
+from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.projection import pca, sample, tsne
 from contrastcli.evaluation.result import Options, Subject, SuiteResult
+from contrastcli.evaluation.suites import GEOMETRY
+from support.tables import cells
 from support.tiny import Tiny
 
 ROWS = [(f"left {n}", f"right {n % 40}", f"{n % 6 * 0.9:.1f}") for n in range(60)]
 
 
-def measure(data_dir: Path | None) -> SuiteResult:
-    return geometry.measure(Subject("fake", encode, "mean", "fake"), Options(data_dir))
+def measured(data_dir: Path | None, *tasks: str) -> SuiteResult:
+    return measure(GEOMETRY, Subject("fake", encode, "mean", "fake"), Options(data_dir, tasks))
 
 
 def encode(texts: list[str]) -> NDArray[np.float32]:
@@ -45,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scores(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(measure(folder).to_json()))["STS-B"]
+    found: dict[str, Any] = json.loads(json.dumps(measured(folder).to_json()))["STS-B"]
     return found
 
 
@@ -86,7 +89,7 @@ def test_negatives_are_pairs_that_are_not_scored(scores: dict[str, Any]) -> None
 
 def test_the_same_model_has_the_same_numbers_again(folder: Path) -> None:
     fresh = Options(folder, fresh=True)
-    assert geometry.measure(Subject("fake", encode, "mean", "fake"), fresh) == measure(folder)
+    assert measure(GEOMETRY, Subject("fake", encode, "mean", "fake"), fresh) == measured(folder)
 
 
 def test_the_plane_holds_a_point_for_each_sentence(scores: dict[str, Any]) -> None:
@@ -95,44 +98,44 @@ def test_the_plane_holds_a_point_for_each_sentence(scores: dict[str, Any]) -> No
 
 
 def test_the_output_says_what_was_measured(folder: Path) -> None:
-    result = measure(folder)
+    result = measured(folder)
     assert result.partial  # 60 pairs are not the published 1500
     assert "STS-B's dev split: positives are the 10 of 60 pairs scored above 4" in result.protocol
     assert (
         "alignment = E‖f(x) − f(x⁺)‖²" in result.protocol
         and "uniformity = log E e^(−2‖f(x) − f(y)‖²)" in result.protocol
     )
-    assert result.rows[0][:3] == ("STS-B", "10 of 60 pairs", "100")
+    row = cells(result)["STS-B"]
+    assert (row["Positives"], row["Sentences"], row[""]) == ("10", "100", "partial")
 
 
 @pytest.mark.parametrize("given", [True, False])
 def test_without_stsb_the_starters_pairs_serve_and_the_output_says_so(tmp_path: Path, given: bool) -> None:
-    result = measure(tmp_path if given else None)
+    result = measured(tmp_path if given else None)
     assert list(result.tasks) == ["starter"] and result.partial and not result.missing
     assert "the starter's scored pairs, since there is no STS-B" in result.protocol
 
 
 def test_a_folder_that_does_not_exist_is_a_gap(tmp_path: Path) -> None:
-    result = measure(tmp_path / "absent")
+    result = measured(tmp_path / "absent")
     assert not result.tasks and "there is no folder" in result.missing[0].what
 
 
 def test_a_damaged_file_is_a_gap_with_its_line(folder: Path) -> None:
     path = folder / "STS" / "STSBenchmark" / "sts-dev.csv"
     path.write_text(path.read_text() + "main\tMSRvid\t2012\n")
-    result = measure(folder)
+    result = measured(folder)
     assert not result.tasks and "line 61" in result.missing[0].what
-    assert result.rows[0][0] == "STS-B"
+    assert result.missing[0].task == "STS-B"
 
 
 def test_a_clustering_set_is_drawn_where_it_is_asked_for(folder: Path) -> None:
     (folder / "cluster").mkdir()
     rows = [f"{n % 3}\ttext {n}\n" for n in range(30)]
     (folder / "cluster" / "agnews.tsv").write_text("".join(rows))
-    subject = Subject("fake", encode, "mean", "fake")
-    assert "AgNews" not in geometry.measure(subject, Options(folder)).tasks
-    result = geometry.measure(subject, Options(folder, ("AgNews", "Tweet")))
-    assert list(result.tasks) == ["AgNews"] and [gap.task for gap in result.missing] == ["Tweet"]
+    assert "AgNews" not in measured(folder).tasks
+    result = measured(folder, "AgNews", "Tweet")
+    assert list(result.tasks) == ["AgNews"] and [skipped.task for skipped in result.missing] == ["Tweet"]
     assert result.tasks["AgNews"]["labels"] == [0, 1, 2] * 10
     assert np.shape(result.tasks["AgNews"]["tsne"]) == (30, 2)
     assert "t-SNE" in result.protocol and "alignment" not in result.protocol

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ from scipy.stats import spearmanr
 
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import mteb as suite
-from contrastcli.evaluation.result import Options, Subject
+from contrastcli.evaluation.measure import measure
+from contrastcli.evaluation.result import Options, Subject, SuiteResult
+from contrastcli.evaluation.suites import MTEB, check_tasks
+from support.tables import cells
 
 if TYPE_CHECKING:
     from mteb import AbsTask
@@ -77,9 +80,22 @@ def task(name: str, *, broken: bool = False) -> AbsTask:
     return Local()
 
 
-def test_a_local_task_is_scored_with_our_vectors(tmp_path: Path) -> None:
+Measure = Callable[..., SuiteResult]
+"""Measures a subject on tasks of the tests' own."""
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measure:
+    def measure_on(subject: Subject, *tasks: AbsTask, fresh: bool = False) -> SuiteResult:
+        monkeypatch.setattr(suite, "find", lambda names: tasks)
+        return measure(MTEB, subject, Options(tasks=("local",), out=tmp_path, fresh=fresh))
+
+    return measure_on
+
+
+def test_a_local_task_is_scored_with_our_vectors(measured: Measure, tmp_path: Path) -> None:
     fake = Fake()
-    result = suite.run(fake.subject(), [task("LocalSTS")], Options(out=tmp_path))
+    result = measured(fake.subject(), task("LocalSTS"))
     expected = 100 * spearmanr([cosine(a, b) for a, b in zip(FIRST, SECOND, strict=True)], SCORES).statistic
     assert result.tasks["LocalSTS"]["score"] == pytest.approx(expected)
     assert result.averages["average"] == pytest.approx(expected)
@@ -89,8 +105,8 @@ def test_a_local_task_is_scored_with_our_vectors(tmp_path: Path) -> None:
     assert all(len(texts) == len(set(texts)) for texts in fake.calls)  # 9 of the 12 first sentences differ
 
 
-def test_results_lie_in_mtebs_own_format(tmp_path: Path) -> None:
-    suite.run(Fake().subject("0123456789abcdefgh"), [task("LocalSTS")], Options(out=tmp_path))
+def test_results_lie_in_mtebs_own_format(measured: Measure, tmp_path: Path) -> None:
+    measured(Fake().subject("0123456789abcdefgh"), task("LocalSTS"))
     [path] = tmp_path.rglob("LocalSTS.json")
     assert path.parent.name == "0123456789abcdef"
     assert json.loads(path.read_text())["scores"]["test"][0]["main_score"] == pytest.approx(
@@ -98,23 +114,27 @@ def test_results_lie_in_mtebs_own_format(tmp_path: Path) -> None:
     )
 
 
-def test_a_task_is_run_once_for_the_same_weights(tmp_path: Path) -> None:
+def test_a_task_is_run_once_for_the_same_weights(measured: Measure) -> None:
     first, again, other, fresh = (Fake() for _ in range(4))
     results = [
-        suite.run(first.subject(), [task("LocalSTS")], Options(out=tmp_path)),
-        suite.run(again.subject(), [task("LocalSTS")], Options(out=tmp_path)),
-        suite.run(other.subject("other weights"), [task("LocalSTS")], Options(out=tmp_path)),
-        suite.run(fresh.subject(), [task("LocalSTS")], Options(out=tmp_path, fresh=True)),
+        measured(first.subject(), task("LocalSTS")),
+        measured(again.subject(), task("LocalSTS")),
+        measured(other.subject("other weights"), task("LocalSTS")),
+        measured(fresh.subject(), task("LocalSTS"), fresh=True),
     ]
     assert first.calls and not again.calls and other.calls and fresh.calls
     assert results[1].tasks["LocalSTS"]["score"] == pytest.approx(results[0].tasks["LocalSTS"]["score"], abs=1e-3)
 
 
-def test_a_task_that_fails_is_named_and_the_others_are_run(tmp_path: Path) -> None:
-    result = suite.run(Fake().subject(), [task("Broken", broken=True), task("LocalSTS")], Options(out=tmp_path))
+def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) -> None:
+    result = measured(Fake().subject(), task("Broken", broken=True), task("LocalSTS"))
     assert list(result.tasks) == ["LocalSTS"] and result.averages["average"] is None and result.partial
     assert (result.missing[0].task, result.missing[0].what) == ("Broken", "the hub cannot be reached")
-    assert [row[0] for row in result.rows] == ["LocalSTS", "Broken", "Avg."]
+    assert {name: row[""] for name, row in cells(result).items()} == {
+        "LocalSTS": "",
+        "Broken": "missing",
+        "Avg.": "partial",
+    }
 
 
 @pytest.mark.parametrize(
@@ -129,11 +149,9 @@ def test_tasks_are_found_by_mtebs_names(names: tuple[str, ...], found: list[str]
     assert [one.metadata.name for one in suite.find(names)] == found
 
 
-def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma() -> None:
     pytest.importorskip("mteb")
-    asked: list[str] = []
-    monkeypatch.setattr(suite, "run", lambda subject, tasks, options: asked.extend(t.metadata.name for t in tasks))
-    suite.measure(Fake().subject(), Options(tasks=("MTEB(eng", "v1)", "STS22.v2")))
+    asked = [one.metadata.name for one in suite.find(check_tasks("MTEB(eng, v1),STS22.v2", [MTEB]))]
     assert {"STS12", "SICK-R", "AmazonCounterfactualClassification", "STS22.v2"} <= set(asked) and len(asked) == 57
 
 
@@ -142,19 +160,19 @@ def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma(monk
     [
         ((), "MTEB has hundreds of tasks", "say which"),
         (("STS122",), "no task or benchmark 'STS122'", "did you mean: 'STS"),
-        (("MTEB(english", "v1)"), "no task or benchmark 'MTEB(english, v1)'", "MTEB("),
+        (("MTEB(english, v1)",), "no task or benchmark 'MTEB(english, v1)'", "MTEB("),
         (("CIFAR10",), "'CIFAR10' is not of texts alone", "leave it out"),
     ],
 )
 def test_names_that_mean_nothing_are_refused(names: tuple[str, ...], what: str, hint: str) -> None:
     pytest.importorskip("mteb")
     with pytest.raises(UsageError) as caught:
-        suite.measure(Fake().subject(), Options(tasks=names))
+        measure(MTEB, Fake().subject(), Options(tasks=names))
     assert what in caught.value.what and hint in caught.value.hint
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mteb", None)
     with pytest.raises(UsageError) as caught:
-        suite.measure(Fake().subject(), Options(tasks=("STS12",)))
+        measure(MTEB, Fake().subject(), Options(tasks=("STS12",)))
     assert 'pip install "contrastcli[mteb]"' in caught.value.hint

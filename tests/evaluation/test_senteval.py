@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.evaluation.senteval import StsTask, read_sts, root
-from contrastcli.evaluation.sts import TASKS
+from contrastcli.evaluation.senteval import read_sts, root
+from contrastcli.evaluation.suites import STS
 from support.sts_files import (
     FakeEncoder,
     measured,
@@ -57,7 +57,7 @@ def test_sentences_are_read_literally_but_for_white_space(tmp_path: Path, writte
     write_subset(tmp_path, "STS13", "FNWN", [(written, "other", "1"), *some_rows("more")])
     write_stsb(tmp_path, [(written, "other", "1"), *some_rows("more")])
     write_sick(tmp_path, [(written, "other", "1"), *some_rows("more")])
-    subsets: dict[StsTask, str] = {"STS13": "FNWN", "STS-B": "test", "SICK-R": "test"}
+    subsets = {"STS13": "FNWN", "STS-B": "test", "SICK-R": "test"}
     for task, subset in subsets.items():
         pairs = read_sts(tmp_path, task)[subset]
         assert (pairs.first[0], pairs.second[0], len(pairs)) == (read, "other", 7)
@@ -93,7 +93,7 @@ def test_files_with_different_line_counts_are_named_and_the_other_sets_are_score
     write_all(tmp_path)
     write_lines(tmp_path / "STS" / "STS14-en-test" / "STS.gs.images.txt", ["1", "2", "3"])
     result = measured(FakeEncoder(), tmp_path)
-    assert set(result.tasks) == set(TASKS) - {"STS14"}
+    assert set(result.tasks) == set(STS.tasks) - {"STS14"}
     what, _ = problem(result, "STS14")
     assert "STS.input.images.txt has 9 lines, its STS.gs.images.txt has 3" in what
 
@@ -134,7 +134,7 @@ def test_a_folder_without_sets_makes_every_set_missing(tmp_path: Path, name: str
     (tmp_path / "empty").mkdir()
     encoder = FakeEncoder()
     result = measured(encoder, tmp_path / name)
-    assert [gap.task for gap in result.missing] == list(TASKS)
+    assert [skipped.task for skipped in result.missing] == list(STS.tasks)
     assert name in result.missing[0].what and "--data-dir" in result.missing[0].hint
     assert encoder.calls == []
 
@@ -164,7 +164,7 @@ def test_without_a_folder_the_archive_of_the_hub_is_unpacked_once(tmp_path: Path
         for name in ("STS", "SICK"):
             tar.add(tmp_path / "sets" / name, name)
     first = measured(FakeEncoder(), None)
-    assert set(first.tasks) == set(TASKS)
+    assert set(first.tasks) == set(STS.tasks)
     assert measured(FakeEncoder(), None) == first
     assert hub == ["princeton-nlp/datasets-for-simcse/senteval.tar"]
 

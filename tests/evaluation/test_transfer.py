@@ -16,11 +16,13 @@ from sklearn.model_selection import StratifiedKFold
 from contrastcli.errors import DataError
 from contrastcli.evaluation import transfer
 from contrastcli.evaluation.senteval import read_transfer, root
+from contrastcli.evaluation.suites import TRANSFER
 from support.sts_files import problem
+from support.tables import cells
 from support.transfer_files import (
-    EXPECTED,
     HEADER,
     HalfKnowing,
+    as_small,
     measured,
     texts,
     write,
@@ -71,7 +73,7 @@ def best_c(x: Floats, y: Floats, powers: Sequence[int]) -> float:
 def test_a_task_without_splits_has_folds_whose_c_is_chosen_by_folds_within(tmp_path: Path) -> None:
     write_polarity(tmp_path, "CR", 30)
     encode = HalfKnowing()
-    found = measured("transfer", encode, tmp_path, "CR").tasks["CR"]
+    found = measured(TRANSFER, encode, tmp_path, "CR").tasks["CR"]
     x = np.stack([encode.vector(text) for label in (0, 1) for text in texts("CR", label, 30)])
     y = np.repeat([0, 1], 30)
     scores = []
@@ -86,7 +88,7 @@ def test_a_task_without_splits_has_folds_whose_c_is_chosen_by_folds_within(tmp_p
 def test_a_task_with_a_test_set_has_its_c_chosen_by_folds_of_the_training_set(tmp_path: Path) -> None:
     write_trec(tmp_path, (25, 20))
     encode = HalfKnowing()
-    found = measured("transfer", encode, tmp_path, "TREC").tasks["TREC"]
+    found = measured(TRANSFER, encode, tmp_path, "TREC").tasks["TREC"]
     x, tests = (
         np.stack([encode.vector(text) for label in range(6) for text in texts(name, label, count)])
         for name, count in (("train_5500.label", 25), ("TREC_10.label", 20))
@@ -101,7 +103,7 @@ def test_a_task_with_a_test_set_has_its_c_chosen_by_folds_of_the_training_set(tm
 def test_sst_has_its_c_chosen_by_the_dev_set(tmp_path: Path) -> None:
     write_sst2(tmp_path, (30, 40, 50))
     encode = HalfKnowing(0.6)
-    found = measured("transfer", encode, tmp_path, "SST2").tasks["SST2"]
+    found = measured(TRANSFER, encode, tmp_path, "SST2").tasks["SST2"]
     x, dev, tests = (
         np.stack([encode.vector(text) for label in (0, 1) for text in texts(f"sst {split}", label, count)])
         for split, count in (("train", 30), ("dev", 40), ("test", 50))
@@ -134,7 +136,7 @@ def test_paraphrases_have_accuracy_and_f1_of_the_test_set(tmp_path: Path, monkey
             return np.array([1] * 10 + [0] * 6)
 
     monkeypatch.setattr(transfer, "fit", lambda x, y, c: Guess())
-    found = measured("transfer", HalfKnowing(), tmp_path, "MRPC").tasks["MRPC"]
+    found = measured(TRANSFER, HalfKnowing(), tmp_path, "MRPC").tasks["MRPC"]
     assert found["accuracy"] == pytest.approx(100 * 2 / 16)
     assert found["f1"] == pytest.approx(100 * 2 * 2 / (2 * 2 + 8 + 6))  # 2 hits, 8 false alarms, 6 misses
 
@@ -145,24 +147,24 @@ def test_each_distinct_sentence_of_all_tasks_is_encoded_once(tmp_path: Path) -> 
     write_polarity(tmp_path / "x", "MR", 22)
     (tmp_path / "x" / "MR" / "rt-polarity.pos").rename(tmp_path / "CR" / "custrev.pos")  # sentences of MR
     encode = HalfKnowing()
-    result = measured("transfer", encode, tmp_path)
-    assert set(result.tasks) == set(EXPECTED)
+    result = measured(TRANSFER, encode, tmp_path)
+    assert set(result.tasks) == set(TRANSFER.tasks)
     seen = [text for call in encode.calls for text in call]
     assert len(seen) == len(set(seen)) and "MR 3 #1" in seen and "other mrpc test 0 #1" in seen
 
 
 @pytest.mark.usefixtures("few_fits")
-def test_two_averages_are_of_seven_and_of_eight_complete_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_averages_are_of_seven_and_of_eight_complete_tasks(tmp_path: Path) -> None:
     write_transfer(tmp_path)
-    monkeypatch.setattr(transfer, "EXPECTED", EXPECTED)
-    result = measured("transfer", HalfKnowing(), tmp_path)
+    result = measured(as_small(TRANSFER), HalfKnowing(), tmp_path)
     scores = {task: score["accuracy"] for task, score in result.tasks.items()}
     assert not result.partial and len(scores) == 8
     assert result.averages["average8"] == pytest.approx(sum(scores.values()) / 8)
     assert result.averages["average"] == pytest.approx((sum(scores.values()) - scores["SST5"]) / 7)
-    names, rows = [row[0] for row in result.rows], dict(zip([r[0] for r in result.rows], result.rows, strict=True))
-    assert names == ["MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "Avg.", "Avg. of 8"]
-    assert rows["MRPC"] == ("MRPC", "64", f"{scores['MRPC']:.2f}", f"{result.tasks['MRPC']['f1']:.2f}")
+    rows = cells(result)
+    assert list(rows) == ["MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "Avg.", "Avg. of 8"]
+    accuracy, f1 = f"{scores['MRPC']:.2f}", f"{result.tasks['MRPC']['f1']:.2f}"
+    assert rows["MRPC"] == {"Task": "MRPC", "Accuracy": accuracy, "F1": f1, "Rows": "64"}
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert found["average"] == result.averages["average"] and found["MR"]["accuracy"] == scores["MR"]
 
@@ -172,13 +174,13 @@ def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_pat
     write_transfer(tmp_path)
     (tmp_path / "SST" / "fine" / "sentiment-dev").unlink()
     write(tmp_path / "TREC" / "TREC_10.label", ["NUM:dist How far ?", "no label here"])
-    result = measured("transfer", HalfKnowing(), tmp_path)
-    assert [gap.task for gap in result.missing] == ["SST5", "TREC"]
+    result = measured(TRANSFER, HalfKnowing(), tmp_path)
+    assert [skipped.task for skipped in result.missing] == ["SST5", "TREC"]
     assert "sentiment-dev" in problem(result, "SST5")[0] and "senteval.tar" in problem(result, "SST5")[1]
     assert "TREC_10.label, line 2: not a row of this set: 'no label here'" in problem(result, "TREC")[0]
-    assert set(result.tasks) == set(EXPECTED) - {"SST5", "TREC"}
+    assert set(result.tasks) == set(TRANSFER.tasks) - {"SST5", "TREC"}
     assert result.partial and result.averages == {"average": None, "average8": None}
-    assert [row[1] for row in result.rows if row[0] in ("SST5", "MR")] == ["48 of 10662, partial", "missing"]
+    assert [cells(result)[task][""] for task in ("MR", "SST5")] == ["partial, of 10,662", "missing"]
 
 
 def test_too_few_rows_of_a_class_are_no_training_set(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: 
     ):
         write_polarity(tmp_path, task, 20)
         write(tmp_path / task / name, [f"  kept {i}  in one  piece \t" for i in range(21)])
-        rows = read_transfer(tmp_path, task).train  # type: ignore[arg-type]
+        rows = read_transfer(tmp_path, task).train
         assert rows.labels == [0] * 20 + [1] * 21
         assert (rows.first[0], rows.first[-1]) == (f"{task} 0 #0", "kept 20 in one piece")
 
@@ -258,6 +260,6 @@ def test_a_bad_row_is_named_by_file_and_number(tmp_path: Path, content: bytes, n
 @pytest.mark.skipif("CONTRAST_TEST_DATA" not in os.environ, reason="needs the published sets: CONTRAST_TEST_DATA")
 def test_the_published_sets_have_the_published_counts() -> None:
     folder = root(Path(os.environ["CONTRAST_TEST_DATA"]) / "senteval")
-    for task in transfer.TASKS:
+    for task in TRANSFER.tasks:
         if (folder / task).is_dir() or task == "SST2":
-            assert read_transfer(folder, task).counts == transfer.EXPECTED[task]
+            assert read_transfer(folder, task).counts == TRANSFER.tasks[task]

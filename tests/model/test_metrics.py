@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.evaluation.geometry import alignment, uniformity
+from contrastcli.model.metrics import alignment, uniformity
 
 
 @pytest.fixture

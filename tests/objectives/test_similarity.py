@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.similarity import COSINE_LIMIT, degrees, from_cosine, paired, pairwise
+from contrastcli.model.metrics import degrees
+from contrastcli.objectives.similarity import from_cosine, paired, pairwise
+from contrastcli.settings.similarity import COSINE_LIMIT
 
 ANGLES = [1.0, 30.0, 45.0, 90.0, 120.0, 179.0]
 KINDS = ["cosine", "angle", "arc", "rbf"]
@@ -105,7 +107,7 @@ def test_a_nan_is_not_hidden() -> None:
 
 
 def test_an_unknown_similarity_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'euclid'.*cosine, angle, arc and rbf"):
+    with pytest.raises(ValueError, match=r"'euclid'.*angle, arc, cosine and rbf"):
         pairwise(at(0), at(1), "euclid")
 
 

@@ -18,8 +18,9 @@ import pytest
 
 from contrastcli import files
 from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.evaluation.comparison import compare
 from contrastcli.runs import event_file, process, status
-from contrastcli.runs.directory import Run, compare, create, find, list_runs, prune, remove, runs_dir
+from contrastcli.runs.directory import Run, create, find, list_runs, prune, remove, runs_dir
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
 from contrastcli.runs.process import hold, launch, request_stop, stop_requested, wait_for_end

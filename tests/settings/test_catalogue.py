@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from contrastcli.errors import UsageError
 from contrastcli.settings import catalogue, sections
-from contrastcli.settings.catalogue import ObjectiveSettings, Similarity, Spec
+from contrastcli.settings.catalogue import ObjectiveSettings, SimilarityName, Spec
 from support.settings import config
 
 HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "textual", "tokenizers"}
@@ -25,7 +25,7 @@ HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "text
 class Decoupled(ObjectiveSettings, frozen=True, kw_only=True):
     """Settings of an objective of another package: a similarity, and nothing that shifts it."""
 
-    similarity: Similarity = "cosine"
+    similarity: SimilarityName = "cosine"
     sharpness: Annotated[float, Meta(gt=0, description="how steep it is")] = 3.0
 
 

@@ -96,6 +96,12 @@ def test_it_is_the_last_of_all_objectives_and_imports_no_torch(site: Path) -> No
     assert python(site, "-c", code).stdout.split() == ["soft-triplet", "False"]
 
 
+def test_of_this_package_it_imports_the_api_alone() -> None:
+    assert set(re.findall(r"(?:from|import) (contrastcli\S*)", "".join(files_of_the_readme().values()))) == {
+        "contrastcli.api"
+    }
+
+
 def test_its_limits_are_those_that_it_names(site: Path) -> None:
     done = python(site, "-m", "contrastcli", "config", "show", *OBJECTIVE, "--sharpness", "0")
     assert done.returncode == 2

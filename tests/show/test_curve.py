@@ -38,10 +38,9 @@ def gradients(kind: str, margin: float, degrees: float) -> tuple[float, float, f
 
 @pytest.mark.parametrize(("kind", "margin"), CASES)
 def test_each_point_is_what_training_computes(kind: str, margin: float) -> None:
-    for degrees in DEGREES:
-        expected = gradients(kind, margin, degrees)
-        shown = [f(kind, degrees, margin) for f in (curve.value, curve.pull, curve.by_cosine)]
-        assert shown == pytest.approx(expected, rel=1e-6, abs=1e-9), degrees
+    shown = curve.curve(kind, margin, 1.0, DEGREES)
+    for degrees, *point in zip(DEGREES, shown.value, shown.pull, shown.by_cosine, strict=True):
+        assert point == pytest.approx(gradients(kind, margin, degrees), rel=1e-6, abs=1e-9), degrees
 
 
 def test_the_temperature_divides_all_of_it() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.evaluation import sts
+from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import Encode, Options, Subject, SuiteResult
-from contrastcli.evaluation.senteval import SUBSETS, StsTask
-from contrastcli.evaluation.sts import EXPECTED
+from contrastcli.evaluation.senteval import SUBSETS
+from contrastcli.evaluation.suites import STS
 
 Row = tuple[str, str, str]
 """First sentence, second sentence, gold score as in the file."""
@@ -39,8 +39,8 @@ def subject(encode: Encode) -> Subject:
 
 
 def measured(encode: Encode, folder: Path | None, *tasks: str) -> SuiteResult:
-    """Measure the STS suite: the tasks, or all of them."""
-    return sts.measure(subject(encode), Options(data_dir=folder, tasks=tasks))
+    """The STS suite, all of it unless tasks are named."""
+    return measure(STS, subject(encode), Options(data_dir=folder, tasks=tasks))
 
 
 def vector_of(text: str) -> list[float]:
@@ -64,7 +64,7 @@ def write_lines(path: Path, lines: Sequence[str], end: str = "\n") -> None:
     path.write_bytes("".join(line + end for line in lines).encode())
 
 
-def write_year(folder: Path, task: StsTask, count: int = 6) -> dict[str, list[Row]]:
+def write_year(folder: Path, task: str, count: int = 6) -> dict[str, list[Row]]:
     parts = SUBSETS[task]
     rows = {subset: some_rows(f"{task} {subset}", count + i) for i, subset in enumerate(parts)}
     for subset in parts:
@@ -97,10 +97,10 @@ def write_published_counts(folder: Path) -> None:
     """All seven sets with as many scored pairs as the published ones, of few distinct sentences."""
     for task, parts in SUBSETS.items():
         for i, subset in enumerate(parts):
-            count = EXPECTED[task] - 10 * (len(parts) - 1) if i == 0 else 10
+            count = STS.tasks[task][0] - 10 * (len(parts) - 1) if i == 0 else 10
             write_subset(folder, task, subset, few_sentences(count))
-    write_stsb(folder, few_sentences(EXPECTED["STS-B"]))
-    write_sick(folder, few_sentences(EXPECTED["SICK-R"]))
+    write_stsb(folder, few_sentences(STS.tasks["STS-B"][0]))
+    write_sick(folder, few_sentences(STS.tasks["SICK-R"][0]))
 
 
 def few_sentences(count: int) -> list[Row]:
@@ -108,5 +108,5 @@ def few_sentences(count: int) -> list[Row]:
 
 
 def problem(result: SuiteResult, task: str) -> tuple[str, str]:
-    [gap] = [gap for gap in result.missing if gap.task == task]
-    return gap.what, gap.hint
+    [skipped] = [skipped for skipped in result.missing if skipped.task == task]
+    return skipped.what, skipped.hint

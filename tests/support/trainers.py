@@ -34,7 +34,8 @@ def first_batch(trainer: Trainer) -> Batch:
 
 def gradients(trainer: Trainer) -> dict[str, Tensor]:
     """A copy of every parameter's gradient, which is then cleared; the tied language-model head is in the encoder."""
-    named = [*trainer.encoder.named_parameters(prefix="encoder"), *trainer.extras.named_parameters(prefix="extras")]
+    modules = {"encoder": trainer.encoder, "extras": trainer.stepper.extras}
+    named = [one for prefix, module in modules.items() for one in module.named_parameters(prefix=prefix)]
     copies = {name: p.grad.clone() if p.grad is not None else torch.zeros_like(p) for name, p in named}
     trainer.optimizer.zero_grad()
     return copies

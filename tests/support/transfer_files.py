@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import Options, SuiteResult
-from contrastcli.evaluation.suites import suite
+from contrastcli.evaluation.suites import Suite
 from support.sts_files import subject
 
 POLARITY = {
@@ -91,7 +93,7 @@ def write_transfer(folder: Path) -> None:
         write_pair(folder, (24, 8))
 
 
-EXPECTED = {
+SMALL = {
     **dict.fromkeys(POLARITY, (48,)),
     "SST2": (48, 12, 16),
     "SST5": (120, 30, 40),
@@ -101,9 +103,14 @@ EXPECTED = {
 """The counts of `write_transfer`."""
 
 
-def measured(name: str, encode: HalfKnowing, folder: Path, *tasks: str) -> SuiteResult:
-    """Measure a suite, by its name: the tasks, or all of them."""
-    return suite(name).measure(subject(encode), Options(data_dir=folder, tasks=tasks))
+def as_small(suite: Suite) -> Suite:
+    """The suite as if the sets of `write_transfer` were the published ones."""
+    return replace(suite, tasks={task: SMALL[task] for task in suite.tasks})
+
+
+def measured(suite: Suite, encode: HalfKnowing, folder: Path, *tasks: str) -> SuiteResult:
+    """What a suite gives of this folder, all of it unless tasks are named."""
+    return measure(suite, subject(encode), Options(data_dir=folder, tasks=tasks))
 
 
 def write_one_file(path: Path, classes: int = 3, count: int = 20, first: int = 0) -> None:

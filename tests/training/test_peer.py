@@ -13,9 +13,11 @@ from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Event, Saved, Started, Step
+from contrastcli.training.auxiliary import Context
+from contrastcli.training.batch import Chunk
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
-from contrastcli.training.views import Perturber, delete, repeat, reverse, shuffle
+from contrastcli.training.views import PerturbedViews, delete, repeat, reverse, shuffle
 from support.resuming import Killed, assert_same, story
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
@@ -26,7 +28,7 @@ CLS, SEP = 2, 3
 
 
 def peer_of(trainer: Trainer) -> SentenceEncoder:
-    peer = trainer.extras["peer"]
+    peer = trainer.stepper.extras["peer"]
     assert isinstance(peer, SentenceEncoder)
     return peer
 
@@ -62,14 +64,17 @@ def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> N
     assert len(ends) > 3
 
 
-def perturber(tiny: Tiny, max_length: int = 32, seed: int = 1) -> Perturber:
-    return Perturber.of(KINDS, load_encoder(tiny.backbone).tokenizer, max_length, seed)
+def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews:
+    config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
+    views = PerturbedViews(KINDS)
+    views.load(Context(config, load_encoder(tiny.backbone), "fp32", (), lambda what: lambda done, total: None))
+    return views
 
 
 def test_special_tokens_stay_at_both_ends_and_no_view_is_too_long(tiny: Tiny) -> None:
     unknown = 1  # a special token of the tokenizer, but none that it puts around a text
     table = TokenTable.of([[CLS, unknown, *range(10, 24), unknown, SEP], [CLS, SEP], [CLS, 9, SEP]])
-    found = perturber(tiny, max_length=18)(table, np.array([0, 1, 2]), step=1)
+    found = perturbed(tiny, max_length=18).perturb(table, np.array([0, 1, 2]), step=1)
     assert len(found) == 12 and all(ids.dtype == np.int32 for ids in found)
     assert all(ids[0] == CLS and ids[-1] == SEP and len(ids) <= 18 for ids in found)
     assert not {CLS, SEP} & {int(token) for ids in found for token in ids[1:-1]}
@@ -82,26 +87,36 @@ def test_views_are_a_function_of_the_seed_and_the_step_alone(tiny: Tiny) -> None
     table, texts = TokenTable.of([[CLS, *range(10, 25), SEP]] * 2), np.array([0, 1])
 
     def shown(seed: int, step: int) -> list[list[int]]:
-        return [ids.tolist() for ids in perturber(tiny, seed=seed)(table, texts, step)]
+        return [ids.tolist() for ids in perturbed(tiny, seed=seed).perturb(table, texts, step)]
 
     assert shown(1, 5) == shown(1, 5) != shown(1, 6)
     assert shown(1, 5) != shown(2, 5)
     assert shown(1, 5)[0] != shown(1, 5)[1]  # each text has its own draws
 
 
-def test_a_batch_holds_every_view_of_both_encoders(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_batch_holds_every_view(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
     batch = first_batch(trainer)
-    assert list(batch.views) == [*NAMES, *(f"peer_{name}" for name in NAMES)]
-    assert len(batch.texts) == 20 * 16 == trainer.plan.sentences_per_step and batch.own == 10 * 16
-    tokens = [batch.table[int(place)].tolist() for place in batch.texts]
-    views = dict(zip(batch.views, (tokens[start : start + 16] for start in range(0, 320, 16)), strict=True))
+    assert list(batch.views) == NAMES and len(batch.texts) == 10 * 16
+    views = {name: [batch.table[int(text)].tolist() for text in batch.view(name)] for name in NAMES}
     corpus = trainer.batcher.table
     assert views["anchor"] == [corpus[int(text)].tolist() for text in batch.rows.ids["anchor"]]
     assert views["positive"] == views["anchor"]
     assert views["reverse_1"] == views["reverse_2"] == [[CLS, *ids[-2:0:-1], SEP] for ids in views["anchor"]]
     assert views["shuffle_1"] != views["shuffle_2"] and views["delete_1"] != views["delete_2"]
-    assert all(views[f"peer_{name}"] == views[name] for name in NAMES)
+
+
+def test_every_text_of_a_batch_goes_through_both_encoders(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    batch = first_batch(trainer)
+    chunks, _ = trainer.stepper.cut(batch)
+    embedded = np.concatenate([chunk.places for chunk in chunks])
+    assert sorted(embedded) == list(range(20 * 16)) and trainer.plan.sentences_per_step == 20 * 16
+    for encoder in (trainer.encoder, peer_of(trainer)):
+        texts = np.concatenate([chunk.texts for chunk in chunks if chunk.encoder is encoder])
+        assert sorted(texts) == sorted(batch.texts)
+    views = trainer.stepper.backward(batch).views
+    assert list(views) == [*NAMES, *(f"peer_{name}" for name in NAMES)]
 
 
 # ---- the peer -------------------------------------------------------------------------------------------------------
@@ -112,7 +127,7 @@ def test_the_peer_begins_as_the_encoder_and_shares_nothing_with_it(tiny: Tiny, t
     ours, theirs = (dict(e.backbone.named_parameters()) for e in (trainer.encoder, peer_of(trainer)))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) and ours[name] is not theirs[name] for name in ours)
-    assert peer_of(trainer).training and trainer.stepper.peer is peer_of(trainer)
+    assert peer_of(trainer).training and trainer.stepper.encoders["peer_"] is peer_of(trainer)
 
 
 def test_the_peer_draws_its_own_dropout(tiny: Tiny, tmp_path: Path) -> None:
@@ -132,10 +147,10 @@ def test_the_peer_does_not_see_padding(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
     peer, batch = peer_of(trainer).eval(), first_batch(trainer)
     lengths = batch.table.lengths[batch.texts]
-    places = batch.own + np.array([lengths[: batch.own].argmax(), lengths[: batch.own].argmin()])
-    assert lengths[places[0]] > lengths[places[1]] + 3
-    together = trainer.stepper._embed(batch, 0, places)
-    alone = peer.pooled(batch.table, batch.texts[places[1:]])
+    texts = batch.texts[[lengths.argmax(), lengths.argmin()]]
+    assert batch.table.lengths[texts[0]] > batch.table.lengths[texts[1]] + 3
+    together = trainer.stepper._embed(batch, Chunk(0, peer, texts, texts))
+    alone = peer.pooled(batch.table, texts[1:])
     torch.testing.assert_close(together[1:], alone, rtol=1e-4, atol=1e-5)
 
 
@@ -150,14 +165,14 @@ def test_the_gradient_reaches_every_weight_of_both(tiny: Tiny, tmp_path: Path) -
 def test_the_peer_learns_at_the_encoders_rate(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "pcl", "sentences", model__head="train-only", train__head_lr=0.5)
     rates = {id(p): group["peak_lr"] for group in trainer.optimizer.param_groups for p in group["params"]}
-    assert {rates.pop(id(p)) for p in trainer.extras["projection"].parameters()} == {0.5}
+    assert {rates.pop(id(p)) for p in trainer.stepper.extras["projection"].parameters()} == {0.5}
     assert set(rates.values()) == {1e-3}
     assert len(rates) == 2 * len(list(trainer.encoder.parameters()))
 
 
 def test_one_encoder_has_no_peer(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
-    assert trainer.stepper.peer is None and "peer" not in trainer.extras
+    assert list(trainer.stepper.encoders) == [""] and "peer" not in trainer.stepper.extras
     assert first_batch(trainer).table is trainer.batcher.table
 
 
@@ -178,7 +193,7 @@ def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny
     trained = {f"peer.{name}": tensor for name, tensor in model.named_parameters()}
     assert all(not torch.equal(peer[name], trained[name]) for name in peer)  # they went apart
     size = sum(path.stat().st_size for path in run.checkpoint("last").rglob("*.safetensors"))
-    assert disk_bytes(tiny.backbone, with_best=False, peer=True) == pytest.approx(size, rel=0.2)
+    assert disk_bytes(tiny.backbone, with_best=False, encoders=2) == pytest.approx(size, rel=0.2)
     states = {name.partition(".")[0] for name in load_file(folder / "optimizer.safetensors")}
     assert len(states) == 2 * len(trained)
 

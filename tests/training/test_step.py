@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,10 @@ from contrastcli.errors import RunError
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.catalogue import Spec
-from contrastcli.training.batch import Batch
+from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
-from contrastcli.training.mlm import Masks
+from contrastcli.training.mlm import MaskedTerm, MaskedTokens
 from contrastcli.training.objective import make_heads
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
 from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
@@ -52,34 +52,35 @@ def cases() -> Iterator[object]:
                 yield pytest.param(spec.name, form, changes, id="-".join([spec.name, form, *words]))
 
 
-def direct(trainer: Trainer, batch: Batch, pieces: list) -> Tensor:
+def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
     """The textbook way: one graph from the texts to the loss, one backward pass. Returns the loss."""
     stepper = trainer.stepper
-    pooled = [torch.empty(0)] * len(batch.texts)
-    for number, piece in enumerate(pieces):
+    pooled = [torch.empty(0)] * (len(stepper.encoders) * len(batch.texts))
+    for number, chunk in enumerate(chunks):
         set_seed(stepper.run_seed, batch.step, CHUNK, number)
-        encoder = stepper.encoder if piece[0] < batch.own else trainer.extras["peer"]
-        for place, vector in zip(piece, encoder.pooled(batch.table, batch.texts[piece]), strict=True):
+        encoder = stepper.encoder if chunk.places[0] < len(batch.texts) else stepper.encoders["peer_"]
+        texts = batch.texts[chunk.places % len(batch.texts)]
+        for place, vector in zip(chunk.places, encoder.pooled(batch.table, texts), strict=True):
             pooled[place] = vector
     set_seed(stepper.run_seed, batch.step, LOSS)
     vectors = stepper.projection(torch.stack(pooled))
     count = len(batch.rows.ids["anchor"])
-    views = {view: vectors[i * count : (i + 1) * count] for i, view in enumerate(batch.views)}
-    given = stepper.teachers.views(batch.rows, CPU) if stepper.teachers else {}
-    loss, _ = stepper.loss(views | given, batch.rows, stepper.heads)
-    if stepper.mlm:
-        masks = stepper.mlm.draw(batch.table, batch.texts, pieces, stepper.run_seed, batch.step)
-        loss = loss + stepper.mlm.weight * masked_loss(trainer, masks, batch.step)
+    names = [prefix + view for prefix in stepper.encoders for view in batch.views]
+    views = {name: vectors[i * count : (i + 1) * count] for i, name in enumerate(names)}
+    for auxiliary in stepper.auxiliaries:
+        views |= auxiliary.views(batch.rows, CPU)
+    loss, _ = stepper.loss(views, batch.rows, stepper.heads)
+    for auxiliary in stepper.auxiliaries:
+        if isinstance(auxiliary, MaskedTokens):
+            loss = loss + auxiliary.weight * masked_loss(trainer, auxiliary, auxiliary.term(batch, chunks), batch.step)
     loss.backward()
     return loss.detach()
 
 
-def masked_loss(trainer: Trainer, masks: Masks, step: int) -> Tensor:
+def masked_loss(trainer: Trainer, mlm: MaskedTokens, term: MaskedTerm, step: int) -> Tensor:
     """The mean cross-entropy over all masked tokens of the batch."""
-    mlm = trainer.stepper.mlm
-    assert mlm is not None
     logits, targets = [], []
-    for number, (ids, real, labels) in enumerate(masks.chunks):
+    for number, (ids, real, labels) in term.chunks.items():
         set_seed(trainer.stepper.run_seed, step, MLM, number)
         hidden = trainer.encoder.backbone(ids, real).last
         logits.append(mlm.head(hidden[labels >= 0]))
@@ -103,12 +104,12 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(
 ) -> None:
     trainer = trainer_of(tiny, tmp_path, objective, form, **changes)
     batch = first_batch(trainer)
-    pieces, _ = trainer.stepper.cut(batch)
-    assert len(pieces) >= 4
-    loss = direct(trainer, batch, pieces)
+    chunks, _ = trainer.stepper.cut(batch)
+    assert len(chunks) >= 4
+    loss = direct(trainer, batch, chunks)
     expected = gradients(trainer)
     for keep_graph in (True, False):
-        outcome = trainer.stepper.backward_in(batch, pieces, keep_graph)
+        outcome = trainer.stepper.backward_in(batch, chunks, keep_graph)
         torch.testing.assert_close(outcome.loss, loss, rtol=1e-5, atol=1e-6)
         assert_equal(gradients(trainer), expected)
 
@@ -121,9 +122,9 @@ def test_every_objective_and_form_has_a_case() -> None:
 def test_dropout_differs_from_step_to_step_and_repeats_with_it(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
     batch = first_batch(trainer)
-    pieces, _ = trainer.stepper.cut(batch)
+    chunks, _ = trainer.stepper.cut(batch)
     losses = [
-        trainer.stepper.backward_in(dataclasses.replace(batch, step=step), pieces, True).loss for step in (1, 1, 2)
+        trainer.stepper.backward_in(dataclasses.replace(batch, step=step), chunks, True).loss for step in (1, 1, 2)
     ]
     assert losses[0] == losses[1] != losses[2]
 
@@ -137,24 +138,23 @@ def test_a_sentence_and_its_positive_get_different_dropout(tiny: Tiny, tmp_path:
 def test_graphs_are_kept_only_where_the_whole_batch_fits_the_budget(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
     batch = first_batch(trainer)
-    lengths = batch.table.lengths[batch.texts]
     for budget in (BUDGET, 100, 10_000):
         trainer.stepper.token_budget = budget
-        pieces, keep = trainer.stepper.cut(batch)
-        together = sum(len(piece) * int(lengths[piece].max()) for piece in pieces)
-        assert max(len(piece) * int(lengths[piece].max()) for piece in pieces) <= budget
-        assert keep == (budget == 10_000)
-        assert not keep or together <= budget
+        chunks, keep_graphs = trainer.stepper.cut(batch)
+        padded = [len(chunk.texts) * int(batch.table.lengths[chunk.texts].max()) for chunk in chunks]
+        assert max(padded) <= budget
+        assert keep_graphs == (budget == 10_000)
+        assert not keep_graphs or sum(padded) <= budget
 
 
 def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", objective__mlm_weight=1.0, objective__mlm_probability=0.9)
-    stepper, batch = trainer.stepper, first_batch(trainer)
-    assert stepper.mlm is not None
-    stepper.mlm._special = stepper.mlm._special[:0]  # a tokenizer that does not name its padding
-    masks = stepper.mlm.draw(batch.table, batch.texts, stepper.cut(batch)[0], 1, 1)
-    assert any((~real).any() for _, real, _ in masks.chunks)
-    assert not any((labels[~real] >= 0).any() for _, real, labels in masks.chunks)
+    (mlm,), batch = trainer.stepper.auxiliaries, first_batch(trainer)
+    assert isinstance(mlm, MaskedTokens)
+    mlm.special = mlm.special[:0]  # a tokenizer that does not name its padding
+    chunks = mlm.term(batch, trainer.stepper.cut(batch)[0]).chunks.values()
+    assert any((~real).any() for _, real, _ in chunks)
+    assert not any((labels[~real] >= 0).any() for _, real, labels in chunks)
 
 
 # ---- memory that runs out -------------------------------------------------------------------------------------------
@@ -209,7 +209,8 @@ def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path) -> N
 
 def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path / "one", "simcse", "pairs")
-    trainer.world, trainer.stepper.token_budget = World(rank=0, size=2), 400  # the other cannot follow in mid-step
+    # the other process cannot follow in mid-step
+    trainer.stepper.world, trainer.stepper.token_budget = World(rank=0, size=2), 400
     Small(trainer, 0)
     with pytest.raises(RunError, match="memory ran out with 400 tokens at once") as raised:
         update(trainer)
@@ -252,7 +253,7 @@ def test_the_rate_rises_and_falls_as_written_by_hand(schedule: str, warmup: floa
 def test_heads_have_a_rate_of_their_own(tiny: Tiny, tmp_path: Path, head: str, head_lr: float, expected: float) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head=head, train__head_lr=head_lr)
     rates = {id(p): group["lr"] for group in trainer.optimizer.param_groups for p in group["params"]}
-    dense = trainer.encoder.dense or trainer.extras["projection"]
+    dense = trainer.encoder.dense or trainer.stepper.extras["projection"]
     heads = [*dense.parameters(), *trainer.stepper.heads.parameters()]
     assert {rates.pop(id(p)) for p in heads} == {expected}
     assert set(rates.values()) == {1e-3}
@@ -283,7 +284,7 @@ def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_told(tiny: Tiny)
 def test_the_optimiser_is_the_one_asked_for(tiny: Tiny, tmp_path: Path, name: str, kind: type) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
     settings = replace(trainer.config.train, optimizer=name)
-    assert type(make_optimizer(settings, trainer.encoder, trainer.extras)) is kind
+    assert type(make_optimizer(settings, [trainer.encoder], trainer.stepper.extras)) is kind
 
 
 def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:
@@ -300,7 +301,8 @@ def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:
 
 def test_fresh_heads_are_the_seeds_alone(tiny: Tiny, tmp_path: Path) -> None:
     first, again, other = (
-        trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__seed=seed).extras.state_dict() for seed in (1, 1, 2)
+        trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__seed=seed).stepper.extras.state_dict()
+        for seed in (1, 1, 2)
     )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first)

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Done, Event, Progress, Step
-from contrastcli.settings import catalogue
 from contrastcli.settings.catalogue import RankCSE
+from contrastcli.training.auxiliary import make_auxiliaries
 from contrastcli.training.distributed import World
+from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import make_plan
 from contrastcli.training.setup import make_trainer
-from contrastcli.training.teachers import Teacher, named_teachers
+from contrastcli.training.teachers import Teacher, Teachers
 from support import tiny as tiny_module
 from support.tiny import SPECIAL, Tiny, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
 
 
 def named(words: str) -> list[Teacher]:
-    return named_teachers(RankCSE(teachers=words))
+    (teachers,) = make_auxiliaries(RankCSE(teachers=words))
+    assert isinstance(teachers, Teachers) and teachers.models == tuple(one.name for one in teachers.teachers)
+    return teachers.teachers
+
+
+def views_of(trainer: Trainer, rows: Rows) -> Mapping[str, Tensor]:
+    """What the teachers make of some rows."""
+    (teachers,) = trainer.stepper.auxiliaries
+    return teachers.views(rows, CPU)
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +94,7 @@ def test_what_names_no_teacher_is_said_with_a_remedy(words: str, what: str) -> N
 
 
 def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> None:
-    assert named_teachers(RankCSE(gamma=0.0)) == named_teachers(RankCSE(gamma=0.0, teachers="a=b")) == []
-    assert named_teachers(catalogue.SimCSE()) == []
+    assert make_auxiliaries(RankCSE(gamma=0.0)) == make_auxiliaries(RankCSE(gamma=0.0, teachers="a=b")) == []
     run = tiny.run(place, "rankcse", "sentences", objective__teachers="", objective__gamma=0.0, train__max_steps=2)
     train(run)
     assert told(run, Step)[-1].parts.keys() == {"contrast", "consistency"}
@@ -118,8 +129,7 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
         tiny, tmp_path, "rankcse", form, objective__teachers=f"{stranger}=0.33,{tiny.backbone}:first-last=0.67"
     )
     rows = first_batch(trainer).rows
-    assert trainer.stepper.teachers is not None
-    views = trainer.stepper.teachers.views(rows, CPU)
+    views = views_of(trainer, rows)
     texts = {view: [trainer.plan.corpus.texts[int(i)] for i in rows.ids[view]] for view in ("anchor", "positive")}
     assert (texts["anchor"] == texts["positive"]) == (form == "sentences")
     first = cosines(load_encoder(stranger), texts["anchor"], texts["positive"])
@@ -140,8 +150,7 @@ def test_shares_are_what_the_weights_are_of_their_sum(tiny: Tiny, tmp_path: Path
     views = []
     for words in (f"{stranger}=1,{tiny.backbone}=3", f"{stranger}=0.25,{tiny.backbone}=0.75"):
         trainer = trainer_of(tiny, tmp_path, "rankcse", "sentences", objective__teachers=words)
-        assert trainer.stepper.teachers is not None
-        views.append(trainer.stepper.teachers.views(first_batch(trainer).rows, CPU)["teacher"])
+        views.append(views_of(trainer, first_batch(trainer).rows)["teacher"])
     assert torch.equal(*views)
 
 

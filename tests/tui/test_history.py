@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contrastcli.runs import status
 from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Done, Event, Note, Progress, Started, decode, encode
 from contrastcli.runs.status import Writer
@@ -141,7 +140,7 @@ def test_a_status_from_the_history_is_that_from_the_file(tmp_path: Path) -> None
     for kind in ("finished", "stopped", "resumed", "diverged", "killed", "silent"):
         run = recorded(tmp_path, kind)
         known = taken(*_all(run.events_path)).digest()
-        assert status.judge(known, run.events_path, run.alive_path, run.config_path) == run.status()
+        assert run.status(known) == run.status()
 
 
 def _all(path: Path) -> Iterator[Event]:

@@ -1,0 +1,62 @@
+"""What an objective of another package may import: its settings and `Spec`, and what a loss is made with.
+
+`contrast train --help` reads the module of a `Spec`, so the names for settings load no torch. Those for losses load it
+when the first of them is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from contrastcli.settings.catalogue import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Spec, Tau
+from contrastcli.settings.setting import Bounds, about
+
+if TYPE_CHECKING:
+    from contrastcli.objectives.functional import (
+        discrimination,
+        fresh_linear,
+        full_precision,
+        isin,
+        mask_logits,
+        mean_over,
+        pair_features,
+    )
+    from contrastcli.objectives.rows import CONTRADICTION, ENTAILMENT, NEUTRAL, Rows
+    from contrastcli.objectives.similarity import cosines, from_cosine, paired, pairwise, unit
+else:
+
+    def __getattr__(name: str) -> object:
+        for file in ("functional", "rows", "similarity") if name in __all__ else ():
+            module = import_module(f"contrastcli.objectives.{file}")  # loads torch
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "CONTRADICTION",
+    "ENTAILMENT",
+    "NEUTRAL",
+    "AuxiliarySpec",
+    "Bounds",
+    "Margin",
+    "ObjectiveSettings",
+    "Rows",
+    "SimilarityName",
+    "Spec",
+    "Tau",
+    "about",
+    "cosines",
+    "discrimination",
+    "fresh_linear",
+    "from_cosine",
+    "full_precision",
+    "isin",
+    "mask_logits",
+    "mean_over",
+    "pair_features",
+    "paired",
+    "pairwise",
+    "unit",
+]

@@ -1,0 +1,70 @@
+"""Models measured by name, and their scores kept: in the directory of a run, and in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from contrastcli.evaluation import glove
+from contrastcli.evaluation.measure import measure
+from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject
+from contrastcli.evaluation.suites import Suite
+from contrastcli.files import atomic_write, read_json, writing_to
+from contrastcli.model.cache import fingerprint
+from contrastcli.model.folder import load_model
+from contrastcli.model.locate import resolve
+from contrastcli.settings.sections import Pooling
+
+
+def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Pooling | None = None) -> Scores:
+    """Measure a model by its name: a run, a folder or a hub name; `pooling` in place of the model's own.
+
+    A suite's scores are kept as soon as they are there: in the run's directory, if it is a run under its own pooling,
+    and in `options.out`, with what other suites have measured. Raises DataError where the model cannot be loaded,
+    RunError where scores cannot be written.
+    """
+    subject = load_subject(model, pooling, options.on_progress)
+    results = []
+    for suite in suites:
+        if suite.tasks and not suite.asked(options.tasks):
+            continue
+        result = measure(suite, subject, options)
+        whole = pooling is None and (not options.tasks or not suite.tasks)
+        if result.tasks:
+            _keep(Scores(model, (result,)), model if whole else None, options.out)
+        results.append(result)
+    return Scores(model, tuple(results))
+
+
+def check_model(name: str) -> None:
+    """Look for a model without loading it. Raises DataError where there is none."""
+    if not glove.is_word_vectors(name):
+        resolve(name).folder()
+
+
+def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -> Subject:
+    """What a name stands for: a model, or a file of word vectors. Raises DataError where it cannot be loaded."""
+    if glove.is_word_vectors(model):
+        return glove.load_subject(model, pooling)
+    encoder = load_model(resolve(model), pooling=pooling)
+    encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
+    return Subject(model, encode, encoder.pooling, fingerprint(encoder), encoder)
+
+
+def _keep(scores: Scores, run: str | None, folder: Path | None) -> None:
+    if run and (known := resolve(run).run):
+        _merge(scores, known.scores_path)
+    if folder:
+        _merge(scores, folder / "scores.json")
+
+
+def _merge(scores: Scores, path: Path) -> None:
+    with writing_to(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = read_json(path, dict[str, Any]) or {}
+        measured = scores.to_json()
+        merged = measured | {"suites": before.get("suites", {}) | measured["suites"]}
+        atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())

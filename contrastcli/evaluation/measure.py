@@ -1,0 +1,174 @@
+"""One frame for all suites: tasks are found and read, scored or taken from the cache, and averaged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+
+from contrastcli.errors import DataError
+from contrastcli.evaluation import cache
+from contrastcli.evaluation.result import Encode, Floats, Options, SkippedTask, Subject, SuiteResult, TaskScores
+from contrastcli.evaluation.suites import Suite, value_at
+
+
+class Data(Protocol):
+    """The data of a task; `fingerprint` is equal only where they are, and None where the cache must not be used."""
+
+    @property
+    def fingerprint(self) -> str | None: ...
+
+
+D = TypeVar("D", bound=Data)
+
+
+class Vectors:
+    """The embeddings of texts; each distinct one is encoded once, however many tasks have it."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._known: dict[str, Floats] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """(N, d), in the order of the texts. Raises DataError for a model whose vectors are not finite."""
+        self.add(texts)
+        return np.stack([self._known[text] for text in texts])
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Encode what will be asked for, in one call, so that texts of like length share a batch. Raises DataError."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            vectors = self._encode(new)
+            if not np.isfinite(vectors).all():
+                what = "the model's vectors are not finite numbers"
+                raise DataError(what, "see how its training ended, or take another")
+            self._known.update(zip(new, vectors, strict=True))
+
+
+@dataclass(frozen=True)
+class Context:
+    """One suite that is measured of one subject, whose vectors of texts are `vectors`."""
+
+    suite: Suite
+    subject: Subject
+    options: Options
+    vectors: Vectors
+
+    @property
+    def asked(self) -> list[str]:
+        """The tasks of the suite that are asked for."""
+        return self.suite.asked(self.options.tasks)
+
+
+class Unscored(DataError):
+    """Raised for a task that cannot be scored although its data were found; other tasks can be."""
+
+
+@dataclass(frozen=True)
+class Procedure(Generic[D]):
+    """How a suite is measured.
+
+    `find` gives the tasks to measure, each with what reads its data: it raises DataError where there are none at all,
+    and a reader where those of its task are missing or malformed. `score` measures a task, `protocol` says in words
+    what was done. `texts` are those of a task, in a suite that encodes the texts of all tasks together.
+    """
+
+    find: Callable[[Context], Mapping[str, Callable[[], D]]]
+    score: Callable[[Context, str, D], TaskScores]
+    protocol: Callable[[Context, Mapping[str, TaskScores]], str]
+    texts: Callable[[D], Iterable[str]] | None = None
+
+
+def in_folder(
+    root: Callable[[Path | None], Path], read: Callable[[Path, str], D]
+) -> Callable[[Context], Mapping[str, Callable[[], D]]]:
+    """The `find` of a suite whose sets are in one folder, which `root` finds in --data-dir; `read` reads a task's."""
+
+    def find(context: Context) -> Mapping[str, Callable[[], D]]:
+        folder = root(context.options.data_dir)
+        return {task: partial(read, folder, task) for task in context.asked}
+
+    return find
+
+
+def in_words(protocol: str) -> Callable[[Context, Mapping[str, TaskScores]], str]:
+    """The `protocol` of a suite that always does the same; the words name the `{pooling}`."""
+    return lambda context, scores: protocol.format(pooling=context.subject.pooling)
+
+
+def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
+    """Measure the tasks of a suite one after another; each is kept in the cache, and taken from there if it can be.
+
+    So an interrupted evaluation continues where it stopped, and a repeated one costs the reading of the data. A task
+    whose data are missing or malformed does not keep the others from being measured. Raises DataError for a model
+    whose vectors are not finite, and UsageError.
+    """
+    module, _, name = suite.procedure.partition(":")
+    procedure = cast(Procedure[Any], getattr(import_module(module), name))
+    context = Context(suite, subject, options, Vectors(subject.encode))
+    data, missing = _read(procedure, context)
+    scores, unscored = _score(procedure, context, data)
+    missing += unscored
+    wanted = (suite.averages and suite.tasks) or scores
+    every = [*wanted, *(skipped.task for skipped in missing)]
+    averages = {a.key: average(scores, a.tasks or every, suite.headline) for a in suite.averages}
+    partial = not complete(scores, every)
+    return SuiteResult(suite.name, procedure.protocol(context, scores), scores, averages, tuple(missing), partial)
+
+
+def _read(procedure: Procedure[D], context: Context) -> tuple[dict[str, D], list[SkippedTask]]:
+    try:
+        readers = procedure.find(context)
+    except DataError as error:
+        return {}, [SkippedTask(task, error.what, error.hint) for task in context.asked]
+    data: dict[str, D] = {}
+    missing = []
+    for task, read in readers.items():
+        try:
+            data[task] = read()
+        except DataError as error:
+            missing.append(SkippedTask(task, error.what, error.hint))
+    return data, missing
+
+
+def _score(
+    procedure: Procedure[D], context: Context, data: Mapping[str, D]
+) -> tuple[dict[str, TaskScores], list[SkippedTask]]:
+    name, subject, options = context.suite.name, context.subject, context.options
+    keys: dict[str, cache.Key] = {task: (name, task, subject.fingerprint, data[task].fingerprint) for task in data}
+    known = {task: None if options.fresh else cache.read(key) for task, key in keys.items()}
+    if data:
+        options.on_progress(name, 0, len(data))
+    if procedure.texts:
+        context.vectors.add(text for task in data if not known[task] for text in procedure.texts(data[task]))
+    scores: dict[str, TaskScores] = {}
+    unscored = []
+    for done, task in enumerate(data, 1):
+        try:
+            scores[task] = known[task] or cache.keep(keys[task], procedure.score(context, task, data[task]))
+        except Unscored as error:
+            unscored.append(SkippedTask(task, error.what, error.hint))
+        options.on_progress(name, done, len(data))
+    return scores, unscored
+
+
+def complete(scores: Mapping[str, TaskScores], tasks: Iterable[str]) -> bool:
+    """Whether all these tasks are there, each with the published rows."""
+    return all(task in scores and not scores[task].get("partial") for task in tasks)
+
+
+def average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:
+    """Mean of a score over tasks; None unless all are complete and have it, or where there is no task."""
+    values = [value_at(scores.get(task), path) for task in tasks]
+    return math.fsum(values) / len(values) if values and complete(scores, tasks) and None not in values else None
+
+
+def finite(value: float) -> float | None:
+    """The number as JSON can hold it."""
+    return float(value) if math.isfinite(value) else None

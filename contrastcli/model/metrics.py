@@ -1,0 +1,86 @@
+"""Measures of sentence vectors, each defined once: cosine and angle, correlation, alignment and uniformity."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contrastcli.objectives.similarity import unit
+
+Floats = NDArray[np.floating]
+
+_ROWS = 1024  # rows of the matrix of all pairs at once
+
+
+def unit_rows(vectors: Floats) -> NDArray[np.float64]:
+    """Each vector at length 1, a zero vector left at zero, in float64: (..., d) → (..., d)."""
+    rows: NDArray[np.float64] = unit(torch.from_numpy(vectors.astype(np.float64))).numpy()
+    return rows
+
+
+def cosine(first: Floats, second: Floats) -> NDArray[np.float64]:
+    """The cosine of each vector with the same one of the other array, in float64: two (..., d) → (...).
+
+    It is 0 where a vector is zero.
+    """
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    cosines: NDArray[np.float64] = np.zeros(np.shape(lengths))
+    np.divide((a * b).sum(axis=-1), lengths, out=cosines, where=lengths != 0)
+    return cosines
+
+
+@torch.no_grad()
+def degrees(first: Tensor, second: Tensor) -> Tensor:
+    """The angle of each vector with the same one of the other tensor, to show: two (..., d) → (...), 0 to 180.
+
+    From half chords, 2 atan2(‖a−b‖, ‖a+b‖): unclamped, exactly 0 between equal vectors, and with all its digits at
+    small angles, where arccos has lost them.
+    """
+    a, b = unit(first), unit(second)
+    return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=-1), (a + b).norm(dim=-1)))
+
+
+def spearman(first: Floats, second: Floats) -> float:
+    """Rank correlation of two (P,) arrays, in −1..1; NaN where either is constant or there is but one pair."""
+    from scipy.stats import spearmanr  # scipy is loaded only where something is evaluated
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns of constant input, which NaN says already
+        return float(spearmanr(first, second).statistic) if len(first) > 1 else math.nan
+
+
+def pearson(first: Floats, second: Floats) -> float:
+    """Linear correlation of two (P,) arrays, in −1..1; NaN where either is constant or there is but one pair."""
+    from scipy.stats import pearsonr  # as above
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as above
+        return float(pearsonr(first, second).statistic) if len(first) > 1 else math.nan
+
+
+def alignment(first: Tensor, second: Tensor, alpha: float = 2.0) -> float:
+    """Alignment, E‖f(x) − f(x⁺)‖^α over positive pairs, rows of two (N, d) tensors (Wang and Isola 2020). NaN for none.
+
+    SimACE's Eq. 11 prints a log in front; its figures fit this form, without.
+    """
+    distance = (unit(first) - unit(second)).norm(dim=1)  # (N,)
+    return float(distance.pow(alpha).mean()) if len(distance) else math.nan
+
+
+def uniformity(vectors: Tensor, t: float = 2.0) -> float:
+    """Uniformity, log E e^(−t‖f(x) − f(y)‖²) over pairs of distinct rows of (N, d) (ibid.). NaN for fewer than two."""
+    rows = unit(vectors)
+    count = len(rows)
+    if count < 2:
+        return math.nan
+    total = 0.0
+    for start in range(0, count, _ROWS):
+        cosines = rows[start : start + _ROWS] @ rows.T  # (rows, N)
+        total += float(torch.exp(2 * t * (cosines - 1)).double().sum())  # ‖a − b‖² = 2 − 2 cos
+    return math.log((total - count) / (count * (count - 1)))  # without each row with itself

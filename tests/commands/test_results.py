@@ -1,0 +1,31 @@
+"""What a command prints as JSON is one type, which another process decodes and gets all of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from contrastcli.runs.results import Benchmark, Nearest, Preview, Similarity
+from support.command import LABELLED, MODEL, Contrast, sentences, train
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (train(*LABELLED, "--dry-run"), Preview),
+        (("query", "ba den", "go", *MODEL), Similarity),
+        (("query", "ba den", "--corpus", "corpus.txt", *MODEL), Nearest),
+        (("bench", *MODEL, "--rounds", "1"), list[Benchmark]),
+    ],
+    ids=["dry run", "similarity", "neighbours", "benchmark"],
+)
+def test_the_type_holds_all_that_is_printed(contrast: Contrast, words: tuple[str, ...], kind: Any) -> None:
+    Path("corpus.txt").write_text("\n".join(sentences()))
+    answer = contrast(*words, "--json")
+    assert answer.code == 0, answer.err
+    result = msgspec.json.decode(answer.out, type=kind)
+    assert json.loads(msgspec.json.encode(result)) == json.loads(answer.out)

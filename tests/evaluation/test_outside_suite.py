@@ -1,0 +1,79 @@
+"""A suite is added from outside by a file and a line, and is seen wherever suites are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from contrastcli.evaluation import suites
+from contrastcli.runs.directory import Run
+from contrastcli.tui.app import ContrastApp
+from support.command import Contrast
+from support.screens import screen_text, show, until
+from support.toy_suite import SUITE
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def measured(contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of which the new suite was measured."""
+    monkeypatch.setitem(suites.SUITES, "toy", SUITE)
+    assert contrast("eval", "simple", "--suite", "toy").code == 0
+    return run
+
+
+def test_the_help_of_eval_names_it() -> None:
+    code = (
+        "from contrastcli.evaluation.suites import SUITES; from support.toy_suite import SUITE; SUITES['toy'] = SUITE;"
+        "import sys; sys.argv[0] = 'contrast'; from contrastcli.cli import main; main()"
+    )
+    paths = f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}];"
+    words = [sys.executable, "-c", paths + code, "eval", "--help"]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "What to measure: sts, transfer, fewshot, clustering, geometry, mteb, toy." in " ".join(text.split())
+
+
+def test_eval_shows_its_table_and_its_protocol(contrast: Contrast, measured: Run) -> None:
+    lines = contrast("eval", "simple", "--suite", "toy").out.splitlines()
+    assert lines[2] == "toy" and lines[3].split() == ["Task", "Length", "Longest", "Texts"]
+    assert [line.split()[0] for line in lines[4:7]] == ["cats", "dogs", "Avg."]
+    assert lines[7] == "lengths of vectors, pooling: mean"
+
+
+def test_json_has_its_tasks_and_its_average(contrast: Contrast, measured: Run) -> None:
+    toy = json.loads(contrast("eval", "simple", "--suite", "toy", "--json").out)["suites"]["toy"]
+    assert measured.scores()["suites"]["toy"] == toy and not toy["partial"]
+    assert toy["average"] == pytest.approx((toy["cats"]["norm"]["mean"] + toy["dogs"]["norm"]["mean"]) / 2)
+
+
+def test_some_of_its_tasks_are_partial_and_unknown_ones_are_refused(contrast: Contrast, measured: Run) -> None:
+    some = json.loads(contrast("eval", "simple", "--suite", "toy", "--task", "dogs", "--json").out)["suites"]["toy"]
+    assert "cats" not in some and some["average"] is None and some["partial"]
+    refused = contrast("eval", "simple", "--suite", "toy", "--task", "dog")
+    assert (refused.code, "'dogs'" in refused.err) == (2, True)
+
+
+def test_the_app_offers_it_and_shows_its_table(measured: Run) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await until(pilot, lambda: "toy         length of vectors" in screen_text(pilot.app))
+        await until(pilot, lambda: "Task  Length  Longest  Texts" in screen_text(pilot.app))
+
+    show(ContrastApp(measured.path.parent), body)
+
+
+def test_the_model_card_has_its_table(contrast: Contrast, measured: Run) -> None:
+    assert contrast("export", "simple", "out").code == 0
+    card = Path("out/README.md").read_text()
+    assert "## Scores: toy\n\n| Task | Length | Longest | Texts |\n" in card and "| cats |" in card
+
+
+def test_it_stands_for_the_run_in_comparisons_by_its_average(contrast: Contrast, measured: Run) -> None:
+    average = measured.scores()["suites"]["toy"]["average"]
+    assert f"toy average        {average:.2f}" in contrast("runs", "show", "simple").out

@@ -1,0 +1,37 @@
+"""The names that an objective of another package may import stay, wherever the files behind them move."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from contrastcli import api
+
+SETTINGS = {"AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "SimilarityName", "Spec", "Tau", "about"}
+LOSSES = {
+    *("Rows", "ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
+    *("full_precision", "mean_over", "mask_logits", "isin", "discrimination", "pair_features", "fresh_linear"),
+    *("unit", "cosines", "pairwise", "paired", "from_cosine"),
+}
+
+
+def test_the_names_are_these() -> None:
+    assert sorted(api.__all__) == sorted(SETTINGS | LOSSES)
+
+
+def loads_torch(names: set[str]) -> bool:
+    """Whether a fresh interpreter has loaded torch after importing these names."""
+    code = f"import sys; from contrastcli.api import {', '.join(sorted(names))}; print('torch' in sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_the_names_for_settings_load_no_torch_and_those_for_losses_do() -> None:
+    assert not loads_torch(SETTINGS)
+    assert loads_torch(LOSSES)
+
+
+def test_no_other_name_is_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'promoted'"):
+        api.promoted  # noqa: B018

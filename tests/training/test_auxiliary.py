@@ -1,0 +1,53 @@
+"""What an objective declares next to the encoder is made from its settings, by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from contrastcli.errors import UsageError
+from contrastcli.settings.catalogue import PCL, AuxiliarySpec, ObjectiveSettings, RankCSE, SimCSE
+from contrastcli.training.auxiliary import make_auxiliaries
+from contrastcli.training.mlm import MaskedTokens
+from contrastcli.training.plan import make_plan
+from support.tiny import Tiny
+
+
+class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
+    """Declares what does not exist."""
+
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        return (AuxiliarySpec("contrastcli.training.views:NoSuchViews"),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        (SimCSE(mlm_weight=0.1), ["mlm"]),
+        (PCL(), ["perturbed", "peer"]),
+        (RankCSE(teachers="starter"), ["teachers"]),
+        (RankCSE(teachers="starter", gamma=0.0), []),
+    ],
+)
+def test_settings_declare_them(settings: ObjectiveSettings, names: list[str]) -> None:
+    assert [auxiliary.name for auxiliary in make_auxiliaries(settings)] == names
+
+
+def test_they_are_made_with_their_settings() -> None:
+    (mlm,) = make_auxiliaries(SimCSE(mlm_weight=0.25, mlm_probability=0.5))
+    assert isinstance(mlm, MaskedTokens) and (mlm.weight, mlm.probability) == (0.25, 0.5)
+
+
+def test_one_that_cannot_be_imported_is_named() -> None:
+    with pytest.raises(UsageError, match="NoSuchViews cannot be imported"):
+        make_auxiliaries(Elsewhere())
+
+
+def test_a_plan_counts_their_views_encoders_and_models(tiny: Tiny) -> None:
+    plans = {name: make_plan(tiny.config(name, "sentences")) for name in ("simcse", "pcl", "rankcse")}
+    assert {name: plan.sentences_per_step for name, plan in plans.items()} == {
+        "simcse": 8 * 2,
+        "pcl": 8 * 10 * 2,
+        "rankcse": 8 * 2,
+    }
+    assert [plan.config.objective.encoders for plan in plans.values()] == [1, 2, 1]
+    assert [plan.models.count(str(tiny.backbone)) for plan in plans.values()] == [1, 1, 3]

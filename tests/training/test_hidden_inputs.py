@@ -1,0 +1,126 @@
+"""A loss that depends on a weight that nothing would train is an error, not a weight that silently stays as it was."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastcli.api import ObjectiveSettings, Rows, Spec, full_precision, mean_over, paired
+from contrastcli.errors import UsageError
+from contrastcli.training.objective import Loss, make_loss
+from support.command import Contrast, failed, train
+
+Function = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], Tensor]
+
+SPEC = Spec(
+    "outside", ObjectiveSettings, ("pairs",), "outside_losses:loss", "Someone 2030", heads="outside_losses:heads"
+)
+WEIGHT = nn.Linear(32, 32)
+INDICES = torch.arange(8)
+
+
+def heads(width: int) -> nn.ModuleDict:
+    return nn.ModuleDict({"mine": nn.Linear(width, width)})
+
+
+def in_heads(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+    """As it should be: the weight is in the heads."""
+    return -paired(heads["mine"](views["anchor"]), views["positive"], "cosine").mean()
+
+
+def over_a_weight(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+    return -paired(WEIGHT(views["anchor"]), views["positive"], "cosine").mean()
+
+
+def over_a_weight_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+    def term(i: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return -paired(WEIGHT(a[i]), b[i], "cosine")
+
+    return mean_over(INDICES, term, views["anchor"], views["positive"])
+
+
+def over_its_heads_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+    def term(i: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return -paired(heads["mine"](a[i]), b[i], "cosine")
+
+    return mean_over(INDICES, term, views["anchor"], views["positive"])
+
+
+def over_an_embedding_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+    def term(i: Tensor, a: Tensor) -> Tensor:
+        return -paired(a[i], views["positive"][i], "cosine")
+
+    return mean_over(INDICES, term, views["anchor"])
+
+
+def over_a_constant(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+    """Tensors that need no gradient may be anywhere."""
+    constant = torch.ones(8, 32)
+    return in_heads(views, rows, heads) + mean_over(
+        INDICES, lambda i, a: -paired(a[i], constant[i], "cosine"), views["anchor"]
+    )
+
+
+HIDDEN = [over_a_weight, over_a_weight_in_a_term, over_its_heads_in_a_term, over_an_embedding_in_a_term]
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
+    """Makes a function the loss of another package's objective."""
+    module = ModuleType("outside_losses")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    entry = SimpleNamespace(name=SPEC.name, value="outside:SPEC", load=lambda: SPEC)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
+
+    def install(function: Function) -> None:
+        def loss(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
+            with full_precision(views) as full:
+                value = function(full, rows, heads)
+            return value, {"contrast": value.detach()}
+
+        module.__dict__.update(loss=loss, heads=heads)
+
+    return install
+
+
+def take(loss: Loss) -> None:
+    """Call it as a step does: on embeddings that have a graph."""
+    leaf = torch.randn(16, 32, requires_grad=True)
+    first, second = nn.Linear(32, 32)(leaf).chunk(2)
+    rows = Rows({"anchor": INDICES, "positive": INDICES + 8})
+    loss({"anchor": first, "positive": second}, rows, heads(32))
+
+
+@pytest.mark.parametrize("function", HIDDEN)
+def test_what_its_gradient_does_not_reach_is_an_error(outside: Callable[[Function], None], function: Function) -> None:
+    outside(function)
+    with pytest.raises(UsageError, match="the loss of 'outside' uses a tensor of shape") as raised:
+        take(make_loss(SPEC, ObjectiveSettings()))
+    assert "heads(width)" in raised.value.hint and "mean_over" in raised.value.hint
+
+
+@pytest.mark.parametrize("function", [in_heads, over_a_constant])
+def test_what_is_in_its_heads_or_needs_no_gradient_is_none(
+    outside: Callable[[Function], None], function: Function
+) -> None:
+    outside(function)
+    loss = make_loss(SPEC, ObjectiveSettings())
+    take(loss)
+    take(loss)
+
+
+def test_a_run_ends_before_its_first_step_with_two_lines(
+    contrast: Contrast, outside: Callable[[Function], None]
+) -> None:
+    words = train("--objective", "outside", "--data", "tiny/pairs.jsonl", "--dev", "none", "--no-ui")
+    outside(over_a_weight)
+    answer = contrast(*words)
+    failed(answer, 2, "the loss of 'outside' uses a tensor of shape (32, 32)", "make a weight in the objective's heads")
+    outside(in_heads)
+    assert contrast(*words).code == 0
