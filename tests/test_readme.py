@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contrastcli.cli import cli
 from contrastcli.commands import help as topics
-from contrastcli.tui.widgets import SCREENS
+from contrastcli.tui.screen import SCREENS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

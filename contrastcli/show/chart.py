@@ -55,7 +55,7 @@ class Chart:
     @property
     def empty(self) -> bool:
         """Whether there is not one point to show."""
-        return not any(math.isfinite(y) for line in self.lines for y in line.y)
+        return not self.marks and not any(math.isfinite(y) for line in self.lines for y in line.y)
 
 
 def draw(chart: Chart, width: int, height: int) -> list[Cells]:
@@ -140,12 +140,6 @@ class Canvas:
             cell = row // 4 * self._width + column // 2
             self._dots[cell] |= _DOTS[row % 4][column % 2]
             self._inks[cell] = ink
-
-
-def staircase(edges: Sequence[float], heights: Sequence[float]) -> tuple[list[float], list[float]]:
-    """The outline of a histogram as x and y of a line; there is one edge more than heights."""
-    x = [edge for edge in edges for _ in range(2)]
-    return x, [0.0, *(height for height in heights for _ in range(2)), 0.0]
 
 
 def number(value: float) -> str:

@@ -12,6 +12,7 @@ Each overlays several runs or models, but for the last. `draw` makes text, PNG a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
+
+POSITIVE, NEGATIVE, HARDEST = 2, 3, 4
+"""Inks of the three angles, the same in every picture."""
 
 Form = Literal["lines", "path", "points", "histogram", "bars"]
 """Curves over x; ways through a plane; points in it; heights between edges; one value each."""
@@ -30,7 +34,7 @@ Place = Sequence[float]
 EDGES = tuple(180.0 * n / HISTOGRAM_BINS for n in range(HISTOGRAM_BINS + 1))
 """Of the bins of a histogram, in degrees."""
 
-_ANGLE = "angle in degrees"
+_ANGLE, _SHARE = "angle in degrees", "% of pairs"
 _LAST = 10
 """Logged batches that the histogram of a run sums: a batch alone has few positives."""
 
@@ -39,18 +43,22 @@ _LAST = 10
 class Series:
     """One run, model or class. A histogram has its edges in x, one more than heights in y; a bar has one y.
 
-    `value` colours its points where the picture says what that is.
+    `value` colours its points where the picture says what that is. `ink` is a colour by number, 0 the next one.
     """
 
     name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
+    x: Sequence[float]
+    y: Sequence[float]
     value: float | None = None
+    ink: int = 0
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What there is to draw. `name` is that of its files; `colours` says what the series' values are, if anything."""
+    """What there is to draw. `name` is that of its files; `colours` says what the series' values are, if anything.
+
+    Ranges that are not given are those of the data. `log` is for the y axis; `best` is a point to mark.
+    """
 
     name: str
     title: str
@@ -59,16 +67,24 @@ class Picture:
     y_label: str
     series: tuple[Series, ...]
     colours: str = ""
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    log: bool = False
+    best: tuple[float, float] | None = None
 
     def extent(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """From the least to the greatest x, and y; of histograms, where there is anything, and from 0."""
         if self.form == "histogram":
             bins = [(s.x[n : n + 2], share) for s in self.series for n, share in enumerate(s.y) if share]
-            edges = [edge for pair, _ in bins for edge in pair]
-            return (min(edges), max(edges)), (0.0, max(share for _, share in bins))
-        x = [value for series in self.series for value in series.x]
-        y = [value for series in self.series for value in series.y]
-        return (min(x), max(x)), (min(y), max(y))
+            return _span(edge for pair, _ in bins for edge in pair), (0.0, max((share for _, share in bins), default=0))
+        columns = ([series.x for series in self.series], [series.y for series in self.series])
+        x, y = (_span(value for values in column for value in values) for column in columns)
+        return x, y
+
+
+def _span(values: Iterable[float]) -> tuple[float, float]:
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    return min(finite), max(finite)
 
 
 def of_runs(runs: Mapping[str, Events]) -> list[Picture]:
@@ -100,6 +116,27 @@ def of_models(suites: Mapping[str, Mapping[str, Any]]) -> list[Picture]:
     for task, models in _by_task(found, "tsne").items():
         drawn += [_classes(task, name, scores) for name, scores in models.items()]
     return [picture for picture in drawn if picture.series]
+
+
+def of_geometry(tasks: Mapping[str, Any]) -> list[Picture]:
+    """One model's angles, positive against random pairs, and its sentences in a plane, of the first set measured."""
+    for name, task in tasks.items():
+        if isinstance(task, Mapping) and task.get("positive_histogram"):
+            counts = task["positive_histogram"], task["negative_histogram"]
+            title = f"Sentences of {name} in a plane (PCA, {100 * sum(task['explained']):.0f} % of the variance)"
+            return [
+                angle_histogram(f"Angles of {name}, % of pairs", *counts, ("positive pairs", "random pairs")),
+                Picture("pca", title, "points", "", "", _all_points({"": task["pca"]})),
+            ]
+    return []
+
+
+def angle_histogram(
+    title: str, positive: Sequence[int], negative: Sequence[int], kinds: tuple[str, str] = ("positive", "negative")
+) -> Picture:
+    """The angles of positive and of negative pairs over each other, from counts in the bins of EDGES."""
+    series = (_shares(kinds[0], positive, POSITIVE), _shares(kinds[1], negative, NEGATIVE))
+    return Picture("angles", title, "histogram", "degrees", _SHARE, series, x_range=(0.0, 180.0))
 
 
 def of_sentences(models: Mapping[str, Sequence[Place]], source: str) -> Picture:
@@ -163,13 +200,14 @@ def _times(runs: Mapping[str, Events]) -> Picture:
 def _histograms(which: str, where: str, counts: Mapping[str, Iterable[Sequence[int]]], suffix: str = "") -> Picture:
     """Sums of histograms in per cent of their pairs; models without any pair are left out."""
     sums = {name: [sum(bins) for bins in zip(*filter(None, some), strict=True)] for name, some in counts.items()}
-    shares = tuple(
-        Series(name, EDGES, tuple(100 * count / sum(bins) for count in bins))
-        for name, bins in sums.items()
-        if any(bins)
-    )
+    series = tuple(_shares(name, bins) for name, bins in sums.items() if any(bins))
     name = f"histogram-{which}{suffix}"
-    return Picture(name, f"angles of {which} pairs {where}", "histogram", _ANGLE, "% of pairs", shares)
+    return Picture(name, f"angles of {which} pairs {where}", "histogram", _ANGLE, _SHARE, series)
+
+
+def _shares(name: str, counts: Sequence[int], ink: int = 0) -> Series:
+    """A histogram in per cent of its pairs."""
+    return Series(name, EDGES, tuple(100 * count / max(1, sum(counts)) for count in counts), ink=ink)
 
 
 def _by_task(found: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dict[str, Mapping[str, Any]]]:

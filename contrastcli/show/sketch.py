@@ -1,17 +1,19 @@
-"""Pictures for a terminal: rows of text without colour."""
+"""Pictures in characters: as charts, which the app colours, and as plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
-from contrastcli.show import chart
-from contrastcli.show.chart import Chart, Line, Mark
-from contrastcli.show.pictures import Picture, Series
+from contrastcli.show.chart import Chart, Line, Mark, draw
+from contrastcli.show.pictures import HARDEST, POSITIVE, Picture, Series
 
 _GLYPHS = "●■▲◆○□△◇ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _BLOCKS = "▏▎▍▌▋▊▉█"  # eighths
 _MARGIN = 0.04  # of the ranges, free around points
+_CROWD = 100  # points of one series, beyond which dots show more than glyphs
 
 
 def text(picture: Picture, width: int, height: int) -> str:
@@ -21,23 +23,47 @@ def text(picture: Picture, width: int, height: int) -> str:
     rows = [picture.title]
     if picture.y_label:
         rows.append(f"{picture.y_label} over {picture.x_label}")
-    if picture.form == "points":
+    drawn = replace(chart(picture), x_label="")
+    if drawn.marks and not drawn.lines:
         rows += _legend(picture, width)
-    drawn = chart.draw(_chart(picture), width, max(height - len(rows), 6))
-    return "\n".join([*rows, *("".join(piece for piece, _ in cells).rstrip() for cells in drawn)])
+    cells = draw(drawn, width, max(height - len(rows), 6))
+    return "\n".join([*rows, *("".join(piece for piece, _ in row).rstrip() for row in cells)])
 
 
-def _chart(picture: Picture) -> Chart:
-    x_range, y_range = map(_wider, picture.extent())
-    if picture.form == "points":
-        return Chart((), tuple(_dots(picture.series)), "", x_range, y_range)
-    if picture.form == "histogram":
-        stairs = tuple(Line(s.name, *chart.staircase(s.x, s.y)) for s in picture.series)
-        return Chart(stairs, (), "", x_range, (0.0, y_range[1]))
-    lines = tuple(Line(s.name, s.x, s.y) for s in picture.series)
-    ended = picture.series if picture.form == "path" else ()
-    marks = tuple(Mark(s.x[end], s.y[end], glyph) for s in ended for end, glyph in ((0, "○"), (-1, "●")))
-    return Chart(lines, marks, "", x_range, y_range)
+def chart(picture: Picture) -> Chart:
+    """A picture, which is not of bars, in braille and glyphs."""
+    if not picture.series:
+        return Chart()
+    lines: Iterable[Line] = (Line(s.name, s.x, s.y, s.ink) for s in picture.series)
+    marks = [Mark(*picture.best, "◆", POSITIVE)] if picture.best else []
+    x_range, y_range = picture.x_range, picture.y_range
+    match picture.form:
+        case "histogram":
+            lines = (Line(s.name, *_staircase(s.x, s.y), s.ink) for s in picture.series)
+            shown, (_, top) = picture.extent()
+            x_range, y_range = x_range or shown, (0.0, (1 + _MARGIN) * top)
+        case "points" if len(picture.series) == 1 and len(picture.series[0].x) > _CROWD:
+            lines = (replace(line, joined=False) for line in lines)
+            x_range, y_range = map(_wider, picture.extent())
+        case "points":
+            lines, marks = (), list(_dots(picture.series))
+            x_range, y_range = map(_wider, picture.extent())
+        case "path":
+            marks = [mark for series in picture.series for mark in _ends(series)]
+            x_range, y_range = map(_wider, picture.extent())
+    return Chart(tuple(lines), tuple(marks), picture.x_label, x_range, y_range, picture.log)
+
+
+def _staircase(edges: Sequence[float], heights: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The outline of a histogram as x and y of a line; there is one edge more than heights."""
+    x = [edge for edge in edges for _ in range(2)]
+    return x, [0.0, *(height for height in heights for _ in range(2)), 0.0]
+
+
+def _ends(series: Series) -> list[Mark]:
+    """The first and the last point of a path."""
+    points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x) and math.isfinite(y)]
+    return [Mark(*points[0], "○", HARDEST), Mark(*points[-1], "●", POSITIVE)] if points else []
 
 
 def _wider(limits: tuple[float, float]) -> tuple[float, float]:
@@ -52,7 +78,7 @@ def _dots(series: Sequence[Series]) -> Iterator[Mark]:
     for row in zip_longest(*places):
         for number, place in enumerate(row):
             if place is not None:
-                yield Mark(place[0], place[1], _glyph(number))
+                yield Mark(place[0], place[1], _glyph(number), series[number].ink or number + 1)
 
 
 def _glyph(number: int) -> str:

@@ -1,4 +1,4 @@
-"""The app: five screens on a runs directory. It reads run directories, and asks the command line for all else."""
+"""The app: five screens on a runs directory. It reads run directories, and runs the command line for all else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 from asyncio import to_thread
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -20,16 +21,14 @@ from contrastcli.files import state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.tui import state
-from contrastcli.tui.dialogs import Choice, Help, Question
-from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import SCREENS
+from contrastcli.tui.dialogs import Help, Question
+from contrastcli.tui.screen import SCREENS, ModeScreen
 
-_LIVE = ("starting", "running")
-_UNTOLD = ("screen.copy_text", "help_quit", "page_left", "page_right")  # Textual's own, and no help here
-_IN_OUR_WORDS = {
+_NOT_IN_HELP = ("screen.copy_text", "help_quit", "page_left", "page_right")  # Textual's own, and no help here
+_TOOLTIPS = {  # for Textual's own actions
     "app.focus_next": "to the next field",
-    "app.focus_previous": "to the field before",
-    "command_palette": "the palette: every key by its words, and the themes",
+    "app.focus_previous": "to the previous field",
+    "command_palette": "the palette: every key by its name, and the themes",
 }
 
 
@@ -38,40 +37,16 @@ def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None
     ContrastApp(directory, run).run(mouse=mouse)
 
 
-def _settle() -> None:
-    """What is there by now stays: the collector need not look at it again, which would hold up a frame or two."""
+def _make_screen(mode: str) -> Screen[None]:
+    """A screen; its code is imported when it is first opened, so that the first frame waits for one screen only."""
+    module = import_module(f"contrastcli.tui.{mode}.screen")
+    return cast(Screen[None], getattr(module, f"{SCREENS[mode]}Screen")())
+
+
+def _freeze_garbage() -> None:
+    """Let the collector ignore what is there by now: looking at it again would hold up a frame or two."""
     gc.collect()
     gc.freeze()
-
-
-def _setup() -> Screen[None]:
-    from contrastcli.tui.setup.screen import SetupScreen
-
-    return SetupScreen()
-
-
-def _live() -> Screen[None]:
-    from contrastcli.tui.live.screen import LiveScreen
-
-    return LiveScreen()
-
-
-def _runs() -> Screen[None]:
-    from contrastcli.tui.runs.screen import RunsScreen
-
-    return RunsScreen()
-
-
-def _evaluate() -> Screen[None]:
-    from contrastcli.tui.evaluate.screen import EvaluateScreen
-
-    return EvaluateScreen()
-
-
-def _query() -> Screen[None]:
-    from contrastcli.tui.query.screen import QueryScreen
-
-    return QueryScreen()
 
 
 class ContrastApp(App[None]):
@@ -80,12 +55,8 @@ class ContrastApp(App[None]):
     TITLE = "contrast"
     CSS_PATH = "style.tcss"
     AUTO_FOCUS = None  # so that plain letters are keys from the first moment
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {  # a screen is imported when it is first opened
-        "setup": _setup,
-        "live": _live,
-        "runs": _runs,
-        "evaluate": _evaluate,
-        "query": _query,
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
+        mode: partial(_make_screen, mode) for mode in SCREENS
     }
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - declared so by its base
         (0, "-narrow"),
@@ -97,13 +68,13 @@ class ContrastApp(App[None]):
             for number, (mode, title) in enumerate(SCREENS.items(), 1)
         ),
         Binding("y", "copy", "copy", tooltip="copy what the screen holds, and write it to a file", show=False),
-        Binding("q", "leave", "leave", tooltip="leave the app; training may go on"),
-        Binding("ctrl+q", "leave", "leave", tooltip="leave the app; training may go on", show=False),
+        Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
+        Binding("ctrl+q", "leave", "leave", tooltip="leave the app; training may continue", show=False),
         Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
     ]
 
     watched: reactive[str] = reactive("")
-    """How the run in Live is, in a few words: every screen shows it."""
+    """The state of the run in Live, in a few words: every screen shows it."""
 
     def __init__(self, directory: Path, run: Run | None = None) -> None:
         self.remembered = state.load()
@@ -117,7 +88,7 @@ class ContrastApp(App[None]):
             self.theme = self.remembered.theme
         self.theme_changed_signal.subscribe(self, self._remember_theme)
         await self.switch_mode("live" if self.run_shown else "setup")
-        self.call_after_refresh(_settle)
+        self.call_after_refresh(_freeze_garbage)
 
     def _remember_theme(self, theme: object) -> None:
         self.remembered.theme = self.theme
@@ -130,35 +101,22 @@ class ContrastApp(App[None]):
         if not self.screen.is_modal:
             await self.switch_mode(mode)
 
-    async def open_run(self, run: Run) -> None:
-        """Show a run in Live, in progress or ended."""
-        from contrastcli.tui.live.screen import LiveScreen
+    async def open_run(self, run: Run, mode: str = "live") -> None:
+        """Go to a screen with a run chosen."""
+        await self.switch_mode(mode)
+        cast(ModeScreen, self.screen).choose(run)
 
-        self.run_shown = run
-        await self.switch_mode("live")
-        cast(LiveScreen, self.screen).attach(run)
-
-    async def evaluate_model(self, name: str) -> None:
-        """Go to Evaluate with a run or model chosen."""
-        from contrastcli.tui.evaluate.screen import EvaluateScreen
-
-        await self.switch_mode("evaluate")
-        cast(EvaluateScreen, self.screen).choose(name)
-
-    async def query_model(self, name: str) -> None:
-        """Go to Query with a run or model chosen."""
-        from contrastcli.tui.query.screen import QueryScreen
-
-        await self.switch_mode("query")
-        cast(QueryScreen, self.screen).choose(name)
+    def name_of(self, run: Run) -> str:
+        """A run as the command line knows it in this directory: its name, or its path if it is elsewhere."""
+        return run.name if run.path.resolve().parent == self.directory.resolve() else str(run.path)
 
     def action_copy(self) -> None:
-        """What the screen holds, to the terminal's clipboard (OSC 52) and to a file: not every terminal has one."""
-        if isinstance(self.screen, ModeScreen) and (text := self.screen.copied()):
+        """Copy what the screen holds."""
+        if isinstance(self.screen, ModeScreen) and (text := self.screen.clipboard_text()):
             self.copy(text)
 
     def copy(self, text: str) -> None:
-        """Put a text into the clipboard and a file."""
+        """Put a text into the terminal's clipboard (OSC 52) and a file: not every terminal has a clipboard."""
         self.copy_to_clipboard(text)
         path = state_dir() / "copied.txt"
         try:
@@ -175,45 +133,46 @@ class ContrastApp(App[None]):
             keys: dict[str, list[str]] = {}
             for active in self.screen.active_bindings.values():
                 binding = active.binding
-                words = _IN_OUR_WORDS.get(binding.action) or binding.tooltip or binding.description
-                if words and binding.action not in _UNTOLD:
-                    keys.setdefault(words, []).append(self.get_key_display(binding))
-            told = [(" ".join(dict.fromkeys(names)), words) for words, names in keys.items()]
-            self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, told))
+                tooltip = _TOOLTIPS.get(binding.action) or binding.tooltip or binding.description
+                if tooltip and binding.action not in _NOT_IN_HELP:
+                    keys.setdefault(tooltip, []).append(self.get_key_display(binding))
+            lines = [(" ".join(dict.fromkeys(names)), tooltip) for tooltip, names in keys.items()]
+            self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
-    def fail(self, words: str) -> None:
+    def fail(self, error: str | ContrastError) -> None:
         """Say what went wrong."""
-        self.notify(words, severity="error", timeout=10, markup=False)
+        text = f"{error.what}\n{error.hint}" if isinstance(error, ContrastError) else error
+        self.notify(text, severity="error", timeout=10, markup=False)
 
     @work
     async def action_leave(self) -> None:
-        """Leave; while the run in Live is in progress, ask what becomes of it."""
+        """Leave; if the run in Live has not ended, ask what becomes of it."""
         run = self.run_shown
-        if run is None or not run.path.exists() or (await to_thread(run.status)).state not in _LIVE:
+        if run is None or not run.path.exists() or (await to_thread(run.status)).ended:
             self.exit()
             return
-        choices = (Choice("k", "keep it running", "keep"), Choice("s", "stop it; it saves first", "stop"))
-        answer = await self.push_screen_wait(Question(f"{run.name} is still training.", choices))
-        if answer == "stop":
+        answers = {"k": "keep it running", "s": "stop it; it saves first"}
+        answer = await self.push_screen_wait(Question(f"{run.name} is still training.", answers))
+        if answer == "s":
             await self.stop_run(run)
         if answer:
             self.exit()
 
     async def stop_run(self, run: Run) -> None:
-        """Ask a run to end its step, save and stop."""
+        """Ask a run to finish its step, save and stop."""
         try:
             await to_thread(process.request_stop, run)
-            self.notify(f"{run.name} ends its step, saves and stops", markup=False)
+            self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
         except ContrastError as error:
-            self.fail(f"{error.what}\n{error.hint}")
+            self.fail(error)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every key of the screen by its words, the screens, and Textual's own."""
-        told = {*_UNTOLD, *_IN_OUR_WORDS}
+        """The palette: every key of the screen by its name, the screens, and Textual's own."""
+        listed = {*_NOT_IN_HELP, *_TOOLTIPS}
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.description and binding.action not in told:
-                told.add(binding.action)  # once, however many keys it has
+            if binding.description and binding.action not in listed:
+                listed.add(binding.action)  # once, however many keys it has
                 yield SystemCommand(
                     binding.description.capitalize(),
                     binding.tooltip or f"key {self.get_key_display(binding)}",

@@ -1,9 +1,8 @@
-"""Questions and help that lie above a screen."""
+"""What opens over a screen: a question, a line to type, and help."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,62 +10,73 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Key
 from textual.screen import ModalScreen
-from textual.widgets import Button, Static
+from textual.widgets import Button, Input
 
-
-@dataclass(frozen=True)
-class Choice:
-    """An answer: the key that gives it, its word, and what is returned."""
-
-    key: str
-    word: str
-    answer: str
+from contrastcli.tui.plain_text import PlainText
 
 
 class Question(ModalScreen[str]):
-    """Asks; returns the answer that was chosen, empty for Esc."""
+    """Asks; returns the key of the answer, empty for Esc."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "back")]
 
-    def __init__(self, text: str, choices: Sequence[Choice]) -> None:
+    def __init__(self, question: str, answers: Mapping[str, str]) -> None:
         super().__init__()
-        self._text, self._choices = text, choices
+        self._question, self._answers = question, answers
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(self._text, markup=False, classes="question")
-            for choice in self._choices:
-                yield Button(f"{choice.key}  {choice.word}", id=f"answer-{choice.answer}", classes="answer")
-            yield Static("Esc  back", classes="muted")
+            yield PlainText(self._question, classes="question")
+            for key, answer in self._answers.items():
+                yield Button(f"{key}  {answer}", name=key, classes="answer")
+            yield PlainText("Esc  back", classes="muted")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss((event.button.id or "").removeprefix("answer-"))
+        self.dismiss(event.button.name or "")
 
     def on_key(self, event: Key) -> None:
-        for choice in self._choices:
-            if event.key == choice.key:
-                event.stop()
-                self.dismiss(choice.answer)
+        if event.key in self._answers:
+            event.stop()
+            self.dismiss(event.key)
+
+
+class Prompt(ModalScreen[str]):
+    """Asks for a line of text; returns it, empty for Esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "back")]
+
+    def __init__(self, question: str, text: str) -> None:
+        super().__init__()
+        self._question, self._text = question, text
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog prompt"):
+            yield PlainText(self._question, classes="question")
+            yield Input(self._text)
+            yield PlainText("Enter  continue     Esc  back", classes="muted")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip())
 
 
 class Help(ModalScreen[None]):
     """What a screen is for, and its keys."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q", "dismiss", "back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "back")]
 
     def __init__(self, title: str, text: str, keys: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        self._title, self._text, self._keys = title, text, keys
+        self._title, self._text, self._keys = title, text, (*keys, ("esc", "back"))
 
     def compose(self) -> ComposeResult:
-        keys = (*self._keys, ("esc", "back"))
-        width = max(len(key) for key, _ in keys)
+        width = max(len(key) for key, _ in self._keys)
         with VerticalScroll(classes="dialog help"):
-            yield Static(self._title, markup=False, classes="title")
-            yield Static(self._text, markup=False)
-            yield Static("\n".join(f"{key:<{width}}  {what}" for key, what in keys), markup=False, classes="keys")
+            yield PlainText(self._title, classes="title")
+            yield PlainText(self._text)
+            yield PlainText("\n".join(f"{key:<{width}}  {what}" for key, what in self._keys), classes="keys")
 
     def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()  # so that ↓ and PgDn show the rest where it is longer than the screen
+        self.query_one(VerticalScroll).focus()  # so that ↓ and PgDn scroll a text longer than the screen

@@ -12,9 +12,8 @@ from contrastcli.tui.evaluate.screen import EvaluateScreen
 from contrastcli.tui.live.screen import LiveScreen
 from contrastcli.tui.query.screen import QueryScreen
 from contrastcli.tui.runs.screen import RunsScreen
-from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.setup.screen import SetupScreen
-from contrastcli.tui.widgets import SCREENS
 
 Rows = Sequence[tuple[str, str]]
 
@@ -28,11 +27,13 @@ def screens() -> Rows:
 
 def _screen(screen: type[ModeScreen]) -> Rows:
     number = list(SCREENS).index(screen.mode) + 1
-    return [(f"{number} {SCREENS[screen.mode]}", " ".join(screen.help_text.split())), *_keys(screen.BINDINGS)]
+    bases = [base for base in screen.__mro__ if issubclass(base, ModeScreen) and base is not ModeScreen]
+    keys = [binding for base in bases for binding in vars(base).get("BINDINGS", ())]
+    return [(f"{number} {SCREENS[screen.mode]}", " ".join(screen.help_text.split())), *_keys(keys)]
 
 
 def _keys(bindings: Iterable[BindingType]) -> Rows:
-    """What is said of each key; keys that do the same stand together."""
+    """What is said of each key; keys that do the same are listed together."""
     keys: dict[str, list[str]] = {}
     for binding in bindings:
         if isinstance(binding, Binding):

@@ -6,21 +6,46 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer
+from textual.widgets import Footer, Static
 
-from contrastcli.tui.widgets import ModeBar
+from contrastcli.runs.directory import Run
+from contrastcli.tui.plain_text import PlainText
 
 if TYPE_CHECKING:
     from contrastcli.tui.app import ContrastApp
 
+SCREENS = {"setup": "Setup", "live": "Live", "runs": "Runs", "evaluate": "Evaluate", "query": "Query"}
+"""The screens on keys 1 to 5, in that order. Each is the class …Screen in the folder of its name."""
+
+
+class ModeBar(Horizontal):
+    """The five screens by their keys, clickable, and the state of the run in Live."""
+
+    def __init__(self, current: str) -> None:
+        super().__init__()
+        self._current = current
+
+    def compose(self) -> ComposeResult:
+        for number, (mode, title) in enumerate(SCREENS.items(), 1):
+            chosen = "chosen" if mode == self._current else ""
+            yield Static(f"[@click=app.mode('{mode}')]{number} {title}[/]", classes=f"mode {chosen}")
+        yield PlainText(id="watched")
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "watched", self._show_watched)
+
+    def _show_watched(self, summary: str) -> None:
+        self.query_one("#watched", PlainText).update(summary, layout=False)
+
 
 class ModeScreen(Screen[None]):
-    """One of the five: the bar of screens above, its own body, and the keys below."""
+    """One of the five: the bar of screens at the top, its own body, and the keys at the bottom."""
 
     mode: ClassVar[str]
     help_text: ClassVar[str]
-    """What the screen shows, for who has read nothing."""
+    """What the screen shows, for somebody who sees it for the first time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again")
@@ -40,14 +65,21 @@ class ModeScreen(Screen[None]):
         """The widgets between the bars."""
         raise NotImplementedError
 
-    def copied(self) -> str:
-        """What the key for copying takes; nothing where empty."""
+    def choose(self, run: Run) -> None:
+        """Show this run, or use its model."""
+
+    def clipboard_text(self) -> str:
+        """What the copy key takes; empty where there is nothing to copy."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key means something now."""
+        """Whether a key does something now."""
         return self.focused is not None if action == "leave_field" else super().check_action(action, parameters)
 
     def action_leave_field(self) -> None:
         """Give the keys back to the screen."""
         self.set_focus(None)
+
+    def action_edit(self, field: str) -> None:
+        """Go to a field."""
+        self.query_one(f"#{field}").focus()

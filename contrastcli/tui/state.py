@@ -11,7 +11,7 @@ from contrastcli.files import atomic_write, state_dir
 
 
 class State(msgspec.Struct):
-    """Last choices and layout. A field that an older or newer version wrote otherwise falls back to its default."""
+    """Last choices and layout. A field that another version wrote in another form falls back to its default."""
 
     theme: str = "textual-dark"
     preset: str = "starter"
@@ -29,7 +29,7 @@ class State(msgspec.Struct):
     suites: tuple[str, ...] = ("sts",)
     model: str = ""
     second_model: str = "starter"
-    beside: bool = False
+    show_second_model: bool = False
     """Query: whether a second model is shown."""
     corpus: str = ""
     question: str = ""

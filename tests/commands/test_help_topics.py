@@ -17,7 +17,7 @@ from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import status
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
-from contrastcli.tui.widgets import SCREENS
+from contrastcli.tui.screen import SCREENS
 from support.command import Contrast
 
 NAMES = sorted(topics.topics())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from contrastcli.evaluation.projection import pca
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Evaluated, Event, Started, Step
-from contrastcli.show.pictures import Picture, of_models, of_runs, of_sentences, training_seconds
+from contrastcli.show.pictures import Picture, of_geometry, of_models, of_runs, of_sentences, training_seconds
 from support.tiny import told
 
 
@@ -43,7 +44,7 @@ def evaluated(number: int, alignment: float | None, uniformity: float | None) ->
     return Evaluated(step=number, spearman=0.5, alignment=alignment, uniformity=uniformity, pairs=9)
 
 
-def drawn(pictures: list[Picture], name: str) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+def drawn(pictures: list[Picture], name: str) -> dict[str, tuple[Sequence[float], Sequence[float]]]:
     [picture] = [picture for picture in pictures if picture.name == name]
     return {series.name: (series.x, series.y) for series in picture.series}
 
@@ -173,3 +174,19 @@ def test_the_extent_holds_all_points_and_of_histograms_what_is_occupied() -> Non
     }
     assert pictures["pca-sts-b"].extent() == ((0, 2), (-1, 1))
     assert pictures["histogram-positive-sts-b"].extent() == ((20, 30), (0, 75))
+
+
+def test_the_geometry_of_one_model_is_its_angles_over_each_other_and_its_sentences() -> None:
+    task = {
+        "positive_histogram": bins(d30=3, d35=1),
+        "negative_histogram": bins(d80=5, d85=5, d90=10),
+        "pca": [[0.5, 1.0], [-0.5, 0.0]],
+        "explained": [0.25, 0.125],
+    }
+    angles_of_pairs, plane = of_geometry({"STS-B": task, "average": None})
+    positive, negative = angles_of_pairs.series
+    assert list(positive.y[6:8]) == [75.0, 25.0] and sum(negative.y) == pytest.approx(100.0)
+    assert angles_of_pairs.title == "Angles of STS-B, % of pairs"
+    assert plane.title == "Sentences of STS-B in a plane (PCA, 38 % of the variance)"
+    assert [(one.x, one.y) for one in plane.series] == [((0.5, -0.5), (1.0, 0.0))]
+    assert of_geometry({}) == []

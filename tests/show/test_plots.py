@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from contrastcli.errors import RunError, UsageError
 from contrastcli.show.pictures import EDGES, Form, Picture, Series
 from contrastcli.show.plots import WIDTH, save
-from contrastcli.show.sketch import text
+from contrastcli.show.sketch import chart, text
 
 
 def picture(form: Form, *series: Series, colours: str = "") -> Picture:
@@ -76,6 +77,36 @@ def test_a_path_begins_with_an_open_mark_and_ends_with_a_full_one() -> None:
     [(start, row)] = [(line.index("○"), n) for n, line in enumerate(rows) if "○" in line]
     [(end, top)] = [(line.index("●"), n) for n, line in enumerate(rows) if "●" in line]
     assert start < end and top < row
+
+
+def test_a_histogram_is_a_staircase_from_zero_and_in_the_ink_that_it_asks_for() -> None:
+    drawn = chart(picture("histogram", Series("one", (0, 5, 10), (60, 40), ink=3)))
+    [line] = drawn.lines
+    assert (list(line.x), list(line.y)) == ([0, 0, 5, 5, 10, 10], [0, 60, 60, 40, 40, 0])
+    assert (line.ink, drawn.x_range) == (3, (0, 10)) and drawn.y_range == pytest.approx((0, 62.4))
+
+
+def test_a_crowd_of_points_is_drawn_as_dots() -> None:
+    generator = random.Random(0)
+    x, y = (tuple(generator.random() for _ in range(200)) for _ in "xy")
+    crowd = picture("points", Series("all", x, y))
+    [line] = chart(crowd).lines
+    assert not line.joined and not chart(crowd).marks
+    assert "●" not in text(crowd, 60, 20) and "all" in text(crowd, 60, 20)
+
+
+def test_a_path_with_gaps_begins_and_ends_at_its_first_and_last_point() -> None:
+    nan = float("nan")
+    path = picture("path", Series("one", (nan, 1.0, 2.0, nan), (0.0, 3.0, 4.0, 5.0)))
+    assert [(mark.x, mark.y, mark.glyph) for mark in chart(path).marks] == [(1.0, 3.0, "○"), (2.0, 4.0, "●")]
+    nothing = picture("path", Series("one", (nan,), (nan,)))
+    assert chart(nothing).empty and chart(picture("lines")).empty
+
+
+def test_the_best_point_is_marked_and_given_ranges_are_kept() -> None:
+    drawn = chart(replace(LINES, best=(50, 20), x_range=(0, 200), y_range=(1, 100), log=True))
+    assert [(mark.x, mark.y, mark.glyph) for mark in drawn.marks] == [(50, 20, "◆")]
+    assert (drawn.x_range, drawn.y_range, drawn.log, drawn.x_label) == ((0, 200), (1, 100), True, "across")
 
 
 def test_bars_are_as_long_as_their_values_in_text() -> None:

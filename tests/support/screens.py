@@ -7,11 +7,13 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
 NARROW, WIDE = (80, 24), (140, 45)
 """Columns and rows: panels are stacked in the first and side by side in the second."""
+SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 
 _GOLDEN = Path(__file__).parents[1] / "tui" / "golden"
 _RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture clears the environment
@@ -34,6 +36,15 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
     while not condition():
         assert clock() < end, f"the condition does not hold after {seconds} s:\n{screen_text(pilot.app)}"
         await pilot.pause(0.05)
+
+
+async def settled(pilot: Pilot[None]) -> str:
+    """What the screen shows, once it stays the same."""
+    before = ""
+    while (text := screen_text(pilot.app)) != before:
+        before = text
+        await pilot.pause(0.1)
+    return text
 
 
 def screen_text(app: App[None]) -> str:

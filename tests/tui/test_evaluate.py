@@ -1,30 +1,27 @@
-"""The screen Evaluate, with a stand-in for the child that measures."""
+"""The screen Evaluate, with a stand-in for the command that measures."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Checkbox, Input, Select, Static
+from textual.widgets import Checkbox, Input, Static
 
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.settings import presets, published
 from contrastcli.show.results import suite_tables
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.children import Finished
-from contrastcli.tui.evaluate import screen as evaluate
-from contrastcli.tui.evaluate.scores import geometry
+from contrastcli.tui.processes import Finished
+from support.commands import Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
 
-SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 STS = {
     "STS12": {
         "pairs": 3108,
@@ -60,41 +57,24 @@ GEOMETRY = {
 }
 
 
-class Child:
-    """Stands in for the command line: says how far it is, waits to be let go, and ends with a result."""
+def result(code: int, suites: dict[str, Any], error: str = "") -> Finished:
+    """What `contrast eval --json` leaves with these scores."""
+    return Finished(code, json.dumps({"model": "m", "suites": suites}) if suites else "", error)
 
-    def __init__(self) -> None:
-        self.result = Finished(0, "", "")
-        self.calls: list[tuple[str, ...]] = []
-        self.stopped = False
-        self.let_go = asyncio.Event()
 
-    async def __call__(self, directory: Path, *words: str, on_progress: Callable[[Progress], None]) -> Finished:
-        self.calls.append(words)
-        for done in (100, 200):
-            on_progress(Progress(step=0, what="encoding", done=done, total=400))
-        on_progress(Progress(step=0, what="MR", done=3, total=10))
-        try:
-            await self.let_go.wait()
-        except asyncio.CancelledError:
-            self.stopped = True
-            raise
-        return self.result
-
-    def ends(self, code: int, suites: dict[str, Any], error: str = "") -> None:
-        """End with these scores."""
-        stdout = json.dumps({"model": "m", "suites": suites}) if suites else ""
-        self.result = Finished(code, stdout, error)
-        self.let_go.set()
+@pytest.fixture(autouse=True)
+def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The screen Setup has tests of its own, and runs commands too."""
+    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
 
 
 @pytest.fixture
-def child(monkeypatch: pytest.MonkeyPatch) -> Child:
-    """The child that the screen starts; the screen Setup has tests of its own."""
-    found = Child()
-    monkeypatch.setattr(evaluate, "contrast", found)
-    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
-    return found
+def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """The commands that the screen runs."""
+    commands = answer_commands(monkeypatch, result(0, {"sts": STS | {"missing": {}}}))
+    commands.progress = [Progress(step=0, what="encoding", done=done, total=400) for done in (100, 200)]
+    commands.progress.append(Progress(step=0, what="MR", done=3, total=10))
+    return commands
 
 
 @pytest.fixture
@@ -107,17 +87,8 @@ def place(tmp_path: Path) -> Path:
 async def ready(pilot: Pilot[None]) -> None:
     """Go to Evaluate, and wait until it knows the run."""
     await pilot.press("4")
-    await until(pilot, lambda: "Nothing has been measured" in texts(pilot) or "STS12" in texts(pilot))
+    await until(pilot, lambda: "has not been evaluated" in texts(pilot) or "STS12" in texts(pilot))
     await until(pilot, lambda: "one-run" in screen_text(pilot.app))
-
-
-async def settled(pilot: Pilot[None]) -> str:
-    """What the screen shows, once it has come to rest."""
-    before = ""
-    while (text := screen_text(pilot.app)) != before:
-        before = text
-        await pilot.pause(0.1)
-    return text
 
 
 def texts(pilot: Pilot[None]) -> str:
@@ -127,28 +98,28 @@ def texts(pilot: Pilot[None]) -> str:
 
 @SIZES
 def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
-    place: Path, child: Child, size: tuple[int, int]
+    place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
+        commands.held.clear()
         await pilot.press("s")
         await until(pilot, lambda: "MR  3 of 10" in texts(pilot))
         assert "encoding  200 of 400" in texts(pilot)
         assert "100 of 400" not in texts(pilot), "a bar for each work"
-        name = "narrow" if size == NARROW else "wide"
-        check_golden(f"evaluate-measuring-{name}", await settled(pilot))
-        child.ends(0, {"sts": STS | {"missing": {}}})
+        if size == NARROW:
+            check_golden("evaluate-narrow", await settled(pilot))
+        commands.held.set()
         await until(pilot, lambda: "63.81" in texts(pilot))
         assert "Done." in texts(pilot)
-        check_golden(f"evaluate-{name}", await settled(pilot))
         await pilot.press("y")
         assert "63.81" in pilot.app.clipboard
 
     show(ContrastApp(place), body, size)
-    assert child.calls == [("eval", "one-run", "--suite", "sts", "--json")]
+    assert commands.calls == [("eval", "one-run", "--suite", "sts", "--json")]
 
 
-def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, child: Child) -> None:
+def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, commands: Commands) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await pilot.press("t")
@@ -159,19 +130,35 @@ def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, chi
         await pilot.press("d")
         pilot.app.screen.query_one("#data", Input).value = "/data dir"
         await pilot.press("escape", "p")
-        pilot.app.screen.query_one("#pooling", Select).value = "cls"
-        await pilot.pause()
-        await pilot.press("escape", "s")
-        await until(pilot, lambda: child.calls)
+        await until(pilot, lambda: "mean-no-cls" in screen_text(pilot.app))
+        await pilot.press(*"cls", "enter")
+        await until(pilot, lambda: "Pooling   cls ▾" in screen_text(pilot.app))
+        await pilot.press("s")
+        await until(pilot, lambda: commands.calls)
 
     show(ContrastApp(place), body)
     expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir", "--json")
-    assert child.calls == [(*expected, "--pooling", "cls")]
+    assert commands.calls == [(*expected, "--pooling", "cls")]
     assert state.load().suites == ("transfer", "geometry")
     assert state.load().data_dir == "/data dir"
 
 
-def test_arrows_go_from_suite_to_suite(place: Path, child: Child) -> None:
+def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
+    recorded(place, "stopped", "a-simace-run").scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
+
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        for typed, chosen in (("simace", "a-simace-run"), ("some/encoder", "some/encoder"), ("starter", "starter")):
+            await pilot.press("m")
+            await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
+            await pilot.press(*typed, "enter")
+            await until(pilot, lambda: f"Model     {chosen} ▾" in screen_text(pilot.app))  # noqa: B023
+            await until(pilot, lambda: ("63.81" in texts(pilot)) == (chosen == "a-simace-run"))  # noqa: B023
+
+    show(ContrastApp(place), body)
+
+
+def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await pilot.press("t", "down", "space", "down", "up", "up", "space")
@@ -184,10 +171,11 @@ def test_arrows_go_from_suite_to_suite(place: Path, child: Child) -> None:
     show(ContrastApp(place), body)
 
 
-def test_x_stops_the_measuring(place: Path, child: Child) -> None:
+def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
         assert "x stop" not in screen_text(pilot.app)
+        commands.held.clear()
         await pilot.press("s")
         await until(pilot, lambda: "x stop" in screen_text(pilot.app))
         await pilot.press("x")
@@ -195,14 +183,17 @@ def test_x_stops_the_measuring(place: Path, child: Child) -> None:
         await until(pilot, lambda: "s start" in screen_text(pilot.app))
 
     show(ContrastApp(place), body)
-    assert child.stopped
+    assert commands.cancelled == commands.calls
 
 
-def test_what_is_missing_is_named_beside_what_was_measured(place: Path, child: Child) -> None:
+def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_commands(
+        monkeypatch, result(3, {"sts": STS}, "contrast: error: not measured: STS13\nhint: unpack the archive\n")
+    )
+
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await pilot.press("s")
-        child.ends(3, {"sts": STS}, "contrast: error: not measured: STS13\nhint: unpack the archive\n")
         await until(pilot, lambda: "63.81" in texts(pilot))
         assert "not measured: STS13\nhint: unpack the archive" in texts(pilot)
         assert "Not measured: STS13, STS14. To get what is missing: unpack the archive" in texts(pilot)
@@ -210,21 +201,23 @@ def test_what_is_missing_is_named_beside_what_was_measured(place: Path, child: C
     show(ContrastApp(place), body)
 
 
-def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, child: Child) -> None:
+def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = "contrast: error: the package mteb is missing\nhint: pip install it\n"
+    commands = answer_commands(monkeypatch, result(2, {}, error))
+
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await pilot.press("s")
-        child.ends(2, {}, "contrast: error: the package mteb is missing\nhint: pip install it\n")
         await until(pilot, lambda: "the package mteb is missing" in texts(pilot))
         await pilot.press("s")
-        await until(pilot, lambda: len(child.calls) == 2)
+        await until(pilot, lambda: len(commands.calls) == 2)
 
     show(ContrastApp(place), body)
 
 
 @SIZES
 def test_what_was_measured_before_shows_at_once_with_its_pictures(
-    place: Path, child: Child, size: tuple[int, int]
+    place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
     (place / "one-run" / "scores.json").write_text(json.dumps({"suites": {"geometry": GEOMETRY, "sts": STS}}))
 
@@ -235,30 +228,30 @@ def test_what_was_measured_before_shows_at_once_with_its_pictures(
         pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
         await until(pilot, lambda: "random pairs" in screen_text(pilot.app) or size == NARROW)
         await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
-        check_golden(f"evaluate-pictures-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
+        if size == WIDE:
+            check_golden("evaluate-wide", await settled(pilot))
 
     show(ContrastApp(place), body, size)
-    assert not child.calls
+    assert not commands.calls
 
 
-def test_another_screen_can_choose_the_model(place: Path, child: Child) -> None:
+def test_another_screen_can_choose_the_model(place: Path, commands: Commands) -> None:
     other = recorded(place, "stopped", "a-other-run")
     other.scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
 
     async def body(pilot: Pilot[None]) -> None:
-        app = pilot.app
-        assert isinstance(app, ContrastApp)
-        await app.evaluate_model("a-other-run")
+        await app.open_run(other, "evaluate")
         await until(pilot, lambda: "Results of a-other-run" in screen_text(app))
         await until(pilot, lambda: "63.81" in texts(pilot))
-        await app.evaluate_model("one-run")
+        await app.open_run(Run(place / "one-run"), "evaluate")
         await until(pilot, lambda: "63.81" not in texts(pilot))
-        assert "Nothing has been measured of this model yet" in texts(pilot)
+        assert "This model has not been evaluated here" in texts(pilot)
 
-    show(ContrastApp(place), body)
+    app = ContrastApp(place)
+    show(app, body)
 
 
-def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place: Path, child: Child) -> None:
+def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place: Path, commands: Commands) -> None:
     async def untick(pilot: Pilot[None]) -> None:
         await ready(pilot)
         await pilot.press("t", "space", "s")
@@ -266,13 +259,13 @@ def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place
 
     async def no_model(pilot: Pilot[None]) -> None:
         await pilot.press("4")
-        await until(pilot, lambda: "A model is needed" in texts(pilot))
+        await until(pilot, lambda: "No model to use" in texts(pilot))
         await pilot.press("s")
         assert "Press 1" in texts(pilot)
 
     show(ContrastApp(place), untick, NARROW)
     show(ContrastApp(tmp_path / "none"), no_model, NARROW)
-    assert not child.calls
+    assert not commands.calls
 
 
 def test_the_papers_rows_stand_beside_the_result() -> None:
@@ -306,13 +299,3 @@ def test_every_suite_has_a_table_of_its_numbers() -> None:
     assert found["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
     assert found["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]
     assert found["mteb"][1].split() == ["STS17", "80.00", "spearman", "–"]
-
-
-def test_histograms_are_shares_of_their_pairs() -> None:
-    found = geometry({"suites": {"geometry": GEOMETRY}})
-    assert found
-    assert found.positive[6:8] == [75.0, 25.0]
-    assert sum(found.negative) == pytest.approx(100.0)
-    assert max(found.angles.lines[0].y) == 75.0
-    assert found.explained == 37.5
-    assert geometry({}) is None

@@ -21,25 +21,27 @@ from contrastcli.runs.events import Done, Note, Progress
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.tui import feed
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.children import Finished
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
+from contrastcli.tui.model_field import ModelField
+from contrastcli.tui.processes import Finished
+from support.commands import answer_commands
 from support.recorded import Kind, append, recorded, started, stepped, training
-from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+from support.screens import NARROW, SIZES, check_golden, screen_text, settled, show, until
 
 Page = Pilot[None]
 
 SAID: dict[Kind, tuple[str, ...]] = {
-    "finished": ("✔ finished", "step 600 of 600", "100 %", "u asks the model"),
+    "finished": ("✔ finished", "step 600 of 600", "100 %", "u queries it"),
     "running": ("● running", "step 350 of 600", "58 %", "1m 02s left"),
     "starting": ("◌ starting", "loading the model and the data"),
     "empty": ("◌ starting", "loading the model and the data"),
-    "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r goes on from there"),
+    "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r resumes"),
     "resumed": ("✔ finished", "step 600 of 600"),
     "diverged": ("▲ diverged", "not a finite number at step 350", "lower --lr", "r resumes"),
     "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "r resumes"),
     "killed": ("✖ killed", "was killed. r resumes", "train.log ends with:", "Traceback (most recent call last):"),
-    "silent": ("◍ silent", "no sign of life", "or its disk or host is unreachable"),
+    "silent": ("◍ silent", "shows no sign of life: ", "or its disk or host is unreachable"),
 }
 
 
@@ -47,7 +49,7 @@ SAID: dict[Kind, tuple[str, ...]] = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look and draw more often than a user would notice, so that tests wait less."""
     monkeypatch.setattr(live, "DRAW_EVERY", 0.02)
-    monkeypatch.setattr(live, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(live, "POLL_EVERY", 0.1)
     monkeypatch.setattr(feed, "POLL", 0.05)
 
 
@@ -65,7 +67,7 @@ def drawn(page: Page) -> bool:
     """Whether every visible panel shows all that there is."""
     screen = page.app.screen
     assert isinstance(screen, live.LiveScreen) and screen._feed
-    return not any([panel.look(screen._feed.history, screen._view) for panel in screen._visible()])
+    return not any([panel.show_history(screen._feed.history, screen._view) for panel in screen._visible()])
 
 
 def footer(page: Page) -> str:
@@ -82,7 +84,7 @@ def charts(page: Page) -> set[str]:
     return {panel.id or "" for panel in page.app.screen.query(Panel) if not panel.chart.empty}
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+@SIZES
 def test_each_state_is_said_in_words_and_by_a_shape(size: tuple[int, int], tmp_path: Path) -> None:
     runs = {kind: recorded(tmp_path, kind) for kind in SAID}
     app = opened(runs["finished"])
@@ -97,33 +99,38 @@ def test_each_state_is_said_in_words_and_by_a_shape(size: tuple[int, int], tmp_p
     show(app, body, size)
 
 
-@pytest.mark.parametrize(("size", "name"), [(NARROW, "narrow"), (WIDE, "wide")], ids=["narrow", "wide"])
-def test_the_screen_looks_as_it_did(size: tuple[int, int], name: str, tmp_path: Path) -> None:
-    kinds: tuple[Kind, ...] = ("finished", "running", "killed", "starting")
-    runs = {kind: recorded(tmp_path, kind) for kind in kinds}
-    app = opened(runs["finished"])
+@SIZES
+def test_the_screen_looks_as_it_did(size: tuple[int, int], tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
 
     async def body(page: Page) -> None:
-        for kind, run in runs.items():
-            await app.open_run(run)
-            await until(page, lambda: says(page, *SAID[kind], run.name) and drawn(page))  # noqa: B023
-            await page.pause()
-            check_golden(f"live-{kind}-{name}", screen_text(app))
+        await until(page, lambda: says(page, *SAID["running"], run.name) and drawn(page))
+        check_golden("live-narrow" if size == NARROW else "live-wide", await settled(page))
 
-    show(app, body, size)
+    show(opened(run), body, size)
+
+
+def test_a_run_that_was_killed_looks_as_it_did(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "killed")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, *SAID["killed"], run.name) and drawn(page))
+        check_golden("live-killed-narrow", await settled(page))
+
+    show(opened(run), body, NARROW)
 
 
 def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         await page.press("2")
-        await until(page, lambda: says(page, "No run is shown. Press 1 to set up and start one, 3 to choose"))
+        await until(page, lambda: says(page, "No run is shown. Press 1 to set up and start a run, or 3 to choose one."))
         await page.press("z", "p", "s", "l", "tab", "y")
         assert says(page, "No run is shown.")
 
     show(ContrastApp(tmp_path), body, NARROW)
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE])
+@SIZES
 def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, int], tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         await until(page, lambda: "loss" in charts(page))
@@ -143,7 +150,7 @@ def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, 
     show(opened(recorded(tmp_path, "finished")), body, size)
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE])
+@SIZES
 def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
 
@@ -217,7 +224,7 @@ def test_brackets_show_everything_as_of_an_earlier_step(tmp_path: Path) -> None:
     show(opened(recorded(tmp_path, "finished")), body)
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE])
+@SIZES
 def test_a_run_is_followed_as_it_goes_on_to_its_end(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "empty")
 
@@ -244,7 +251,7 @@ def test_a_paused_view_stands_still_while_the_run_goes_on(tmp_path: Path) -> Non
         await until(page, lambda: chart.chart.x_range == (0, 350))
         await page.press("p")
         append(run, *training(351, 400))
-        await until(page, lambda: says(page, "view paused, p goes on", "step 400 of 600"))
+        await until(page, lambda: says(page, "view paused, p continues", "step 400 of 600"))
         assert chart.chart.x_range == (0, 350)
         await page.press("p")
         await until(page, lambda: chart.chart.x_range == (0, 400))
@@ -288,12 +295,10 @@ def test_s_asks_before_it_stops(tmp_path: Path) -> None:
     show(opened(run), body)
 
 
-def test_r_lets_a_child_go_on_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded(tmp_path, "killed")
-    asked = []
 
-    async def contrast(directory: Path, *words: str) -> Finished:
-        asked.append((directory, words))
+    def resume(directory: Path, words: tuple[str, ...]) -> Finished:
         me = this_process()
         run.alive_path.write_bytes(msgspec.json.encode(me))
         append(run, started(me, resumed_from=300), stepped(310))
@@ -305,26 +310,23 @@ def test_r_lets_a_child_go_on_with_the_run(tmp_path: Path, monkeypatch: pytest.M
         await until(page, lambda: says(page, "● running", "step 310 of 600"))
         await until(page, lambda: not says(page, "r resumes") and "s stop" in footer(page))
 
-    monkeypatch.setattr(live, "contrast", contrast)
+    commands = answer_commands(monkeypatch, resume)
     show(opened(run), body)
-    assert asked == [(tmp_path, ("train", "--resume", str(run.path.resolve()), "--detach"))]
+    assert commands.calls == [("train", "--resume", str(run.path.resolve()), "--detach")]
 
 
 def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def contrast(directory: Path, *words: str) -> Finished:
-        return Finished(3, "", "contrast: error: the data set has gone\nhint: bring it back\n")
-
     async def body(page: Page) -> None:
         await until(page, lambda: "r resume" in footer(page))
         await page.press("r")
-        await until(page, lambda: says(page, "could not be resumed: the data set has gone", "bring it back"))
+        await until(page, lambda: says(page, "could not be", "data set is gone", "bring it back"))
         assert says(page, "■ stopped")
 
-    monkeypatch.setattr(live, "contrast", contrast)
+    answer_commands(monkeypatch, Finished(3, "", "contrast: error: the data set is gone\nhint: bring it back\n"))
     show(opened(recorded(tmp_path, "stopped")), body, NARROW)
 
 
-def test_a_process_that_ends_before_it_goes_on_with_the_run_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_process_that_ends_before_it_resumes_the_run_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     run = recorded(tmp_path, "stopped")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
@@ -349,7 +351,7 @@ def test_detaching_leaves_the_run_to_itself(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         await until(page, lambda: "d detach" in footer(page))
         await page.press("d")
-        await until(page, lambda: says(page, "No run is shown.", "starter-running goes on training"))
+        await until(page, lambda: says(page, "No run is shown.", "starter-running continues training"))
         assert not run.stop_path.exists() and not app.watched
         await app.open_run(run)
         await until(page, lambda: says(page, "● running", "step 350 of 600"))
@@ -376,30 +378,40 @@ def test_a_run_that_is_deleted_leaves_the_screen(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         await until(page, lambda: says(page, "✔ finished"))
         shutil.rmtree(run.path)
-        await until(page, lambda: says(page, "No run is shown.", "is no longer there"))
+        await until(page, lambda: says(page, "No run is shown.", "no longer exists"))
 
     show(opened(run), body)
 
 
-def test_e_and_u_go_on_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    async def evaluate(self: ContrastApp, name: str) -> None:
-        asked.append(("evaluate", name))
-
-    async def query(self: ContrastApp, name: str) -> None:
-        asked.append(("query", name))
+@pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])
+def test_e_and_u_use_the_run_as_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str) -> None:
+    monkeypatch.setattr("contrastcli.tui.query.query_panel.QueryPanel.ask_process", lambda *words: None)
+    run = recorded(tmp_path / "runs", "finished")
 
     async def body(page: Page) -> None:
-        await until(page, lambda: "e evaluate" in footer(page) and "u ask it" in footer(page))
-        await page.press("e", "u")
+        await until(page, lambda: "e evaluate" in footer(page) and "u query" in footer(page))
+        await page.press(key)
+        await until(page, lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))
+        named.append(page.app.screen.query(ModelField).first().value)
 
-    monkeypatch.setattr(ContrastApp, "evaluate_model", evaluate)
-    monkeypatch.setattr(ContrastApp, "query_model", query)
-    run = recorded(tmp_path / "runs", "finished")
+    named: list[str] = []
     show(opened(run), body)
     show(ContrastApp(tmp_path / "elsewhere", run), body)
-    assert asked == [(what, name) for name in ("starter-finished", str(run.path)) for what in ("evaluate", "query")]
+    assert named == ["starter-finished", str(run.path)]
+
+
+def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "✔ finished"))
+        await page.press("D")
+        await until(page, lambda: says(page, "Delete starter-finished?"))
+        await page.press("d")
+        await until(page, lambda: says(page, "No run is shown."))
+        assert not run.path.exists() and not says(page, "no longer exists")
+
+    show(opened(run), body)
 
 
 def test_what_data_says_is_text_and_long_lines_of_the_log_go_on_below(tmp_path: Path) -> None:
@@ -449,7 +461,7 @@ def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path)
     async def body(page: Page) -> None:
         await until(page, lambda: "s stop" in footer(page))
         await page.press("question_mark")
-        await until(page, lambda: says(page, "Training as it goes on"))
+        await until(page, lambda: says(page, "A run as it trains"))
         assert not says(page, "copy what the screen holds")
         await page.press("end")
         await until(page, lambda: says(page, "copy what the screen holds", "back"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,22 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from contrastcli.runs import directory as runs
+from contrastcli.runs.status import Status
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.children import Finished
+from contrastcli.tui.metric import metrics
+from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import listing, screen
 from contrastcli.tui.runs.listing import COLUMNS, Listing, matching, ordered
-from contrastcli.tui.runs.overlay import described, labels, metrics
+from contrastcli.tui.runs.overlay_panel import details, labels
+from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
-from contrastcli.tui.runs.table import RunsTable
-from support.recorded import append, evaluated, recorded, stepped
-from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+from support.commands import answer_commands
+from support.recorded import Kind, append, evaluated, recorded, stepped
+from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
 
-SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
-KINDS = ("finished", "running", "stopped", "diverged", "killed", "silent")
+KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +36,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Setup, which has tests of its own; with a clock that stands still where ages are shown."""
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
     monkeypatch.setattr(listing, "_ago", lambda entry: "2h ago")
-    columns = [c if c.title != "updated" else listing.replace(c, text=lambda entry: "2h ago") for c in COLUMNS]
-    columns = [c if c.title != "size" else listing.replace(c, text=lambda entry: "89.1 MB") for c in columns]
-    monkeypatch.setattr("contrastcli.tui.runs.table.COLUMNS", tuple(columns))
+    columns = [c if c.title != "updated" else replace(c, text=lambda entry: "2h ago") for c in COLUMNS]
+    columns = [c if c.title != "size" else replace(c, text=lambda entry: "89.1 MB") for c in columns]
+    monkeypatch.setattr("contrastcli.tui.runs.runs_table.COLUMNS", tuple(columns))
 
 
 @pytest.fixture
@@ -46,25 +50,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("runs")
 
 
-def opened(app: ContrastApp, then: Callable[[Pilot[None], RunsTable], object], size: tuple[int, int] = WIDE) -> None:
+Body = Callable[[Pilot[None], RunsTable], Awaitable[None]]
+
+
+def opened(app: ContrastApp, then: Body, size: tuple[int, int] = WIDE) -> None:
     """Run a test body in Runs, once its table is filled."""
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("3")
         table = app.screen.query_one(RunsTable)
         await until(pilot, lambda: table.row_count)
-        await then(pilot, table)  # type: ignore[misc]
+        await then(pilot, table)
 
     show(app, body, size)
-
-
-async def settled(pilot: Pilot[None]) -> str:
-    """What the screen shows, once it has come to rest."""
-    before = ""
-    while (text := screen_text(pilot.app)) != before:
-        before = text
-        await pilot.pause(0.1)
-    return text
 
 
 def names(table: RunsTable) -> list[str]:
@@ -85,14 +83,10 @@ def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) 
             assert state_ in text
         await until(pilot, lambda: "━━ starter-stopped" in screen_text(pilot.app))
         await until(pilot, lambda: size == NARROW or "checkpoint" in screen_text(pilot.app))
-        check_golden(f"runs-{'narrow' if size == NARROW else 'wide'}", _without_sizes(await settled(pilot)))
+        if size == NARROW:
+            check_golden("runs-narrow", await settled(pilot))
 
     opened(ContrastApp(place), body, size)
-
-
-def _without_sizes(text: str) -> str:
-    """Sizes differ from one machine to the next, with its name."""
-    return "\n".join(line for line in text.splitlines() if " KB" not in line) + "\n"
 
 
 @SIZES
@@ -106,11 +100,12 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
         at(table, "two")
         await pilot.press("space")
         await until(pilot, lambda: "━━ A one  ╍╍ B two" in screen_text(pilot.app))
-        facts = lambda: pilot.app.screen.query_one("#facts").content  # noqa: E731
-        await until(pilot, lambda: "train.lr" in facts())
-        assert ["train.lr", "0.0001", "0.0003"] in [line.split() for line in facts().splitlines()]
-        assert "train.batch_size" not in facts(), "only settings that differ"
-        check_golden(f"runs-overlaid-{'narrow' if size == NARROW else 'wide'}", await settled(pilot))
+        text = pilot.app.screen.query_one("#details-text", PlainText)
+        await until(pilot, lambda: "train.lr" in str(text.content))
+        assert ["train.lr", "0.0001", "0.0003"] in [line.split() for line in str(text.content).splitlines()]
+        assert "train.batch_size" not in str(text.content), "only settings that differ"
+        if size == WIDE:
+            check_golden("runs-overlaid-wide", await settled(pilot))
         await pilot.press("space")
         await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
 
@@ -121,8 +116,7 @@ def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         for metric in [*list(metrics())[1:], "spearman", "uniformity"]:
             await pilot.press("m")
-            title = metrics()[metric].title
-            await until(pilot, lambda title=title: f"─ {title} ─" in screen_text(pilot.app))
+            await until(pilot, lambda: f"─ {metrics()[metric].title} ─" in screen_text(pilot.app))  # noqa: B023
 
     opened(ContrastApp(place), body)
     assert state.load().metric == "uniformity"
@@ -138,7 +132,7 @@ def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
         assert "killed" in pilot.app.screen.query_one(Input).value, "the filter stays"
         await pilot.press("slash", *"x")
         await until(pilot, lambda: table.row_count == 0)
-        assert "No run has all of these words" in screen_text(pilot.app)
+        assert "no run has all of these words" in screen_text(pilot.app)
         pilot.app.screen.query_one(Input).value = ""
         await pilot.press("enter")
         await until(pilot, lambda: table.row_count == len(KINDS))
@@ -178,43 +172,32 @@ def test_enter_opens_the_run_in_live(place: Path) -> None:
         at(table, "starter-diverged")
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunsScreen))
-        assert pilot.app.run_shown == runs.Run(place / "starter-diverged")  # type: ignore[attr-defined]
+        assert app.run_shown == runs.Run(place / "starter-diverged")
 
-    opened(ContrastApp(place), body)
-
-
-class Child:
-    """Stands in for the command line; `calls` are the words that it was given."""
-
-    def __init__(self, result: Finished) -> None:
-        self.calls: list[tuple[str, ...]] = []
-        self._result = result
-
-    async def __call__(self, directory: Path, *words: str) -> Finished:
-        self.calls.append(words)
-        return self._result
+    app = ContrastApp(place)
+    opened(app, body)
 
 
-def test_a_stopped_run_is_resumed_in_a_child_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    child = Child(Finished(0, "", ""))
-    monkeypatch.setattr(screen, "contrast", child)
+def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished(0, "", ""))
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         at(table, "starter-finished")
         await pilot.press("r")
-        assert not child.calls, "a finished run has nothing to go on with"
+        assert not commands.calls, "a finished run has nothing to resume"
         at(table, "starter-stopped")
         await pilot.pause()
         await pilot.press("r")
-        await until(pilot, lambda: pilot.app.run_shown)  # type: ignore[attr-defined]
+        await until(pilot, lambda: app.run_shown)
 
-    opened(ContrastApp(place), body)
-    assert child.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
+    app = ContrastApp(place)
+    opened(app, body)
+    assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
 
 
 def test_a_resume_that_fails_says_why(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Finished(1, "", "contrast: error: a process is training there already\nhint: watch it\n")
-    monkeypatch.setattr(screen, "contrast", Child(failed))
+    answer_commands(monkeypatch, failed)
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         at(table, "starter-killed")
@@ -226,25 +209,20 @@ def test_a_resume_that_fails_says_why(place: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])
-def test_a_run_is_evaluated_and_asked(place: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str) -> None:
-    asked: list[str] = []
-
-    async def take(app: ContrastApp, name: str) -> None:
-        asked.append(name)
-
-    monkeypatch.setattr(ContrastApp, f"{mode}_model", take)
+def test_a_run_is_evaluated_and_queried(place: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str) -> None:
+    monkeypatch.setattr("contrastcli.tui.query.query_panel.QueryPanel.ask_process", lambda *words: None)
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         at(table, "starter-finished")
         await pilot.press(key)
+        await until(pilot, lambda: pilot.app.current_mode == mode)
+        await until(pilot, lambda: "Model     starter-finished ▾" in screen_text(pilot.app))
 
     opened(ContrastApp(place), body)
-    assert asked == ["starter-finished"]
 
 
 def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    child = Child(Finished(0, "out\n", ""))
-    monkeypatch.setattr(screen, "contrast", child)
+    commands = answer_commands(monkeypatch, Finished(0, "out\n", ""))
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         at(table, "starter-finished")
@@ -252,14 +230,14 @@ def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatc
         await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
-        assert not child.calls
+        assert not commands.calls
         await pilot.press("x")
         await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
         await pilot.press("ctrl+u", *"out", "enter")
-        await until(pilot, lambda: "is in out" in screen_text(pilot.app))
+        await until(pilot, lambda: "exported starter-finished to out" in screen_text(pilot.app))
 
     opened(ContrastApp(place), body, NARROW)
-    assert child.calls == [("export", str((place / "starter-finished").resolve()), "out")]
+    assert commands.calls == [("export", str((place / "starter-finished").resolve()), "out")]
 
 
 def test_deleting_asks_and_deletes(place: Path) -> None:
@@ -320,18 +298,16 @@ def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> No
 def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
     pair = [recorded(tmp_path, "finished", name) for name in ("one", "two")]
     pair[0].scores_path.write_text('{"suites": {"sts": {"STS12": {"all": {"spearman": 61.5}}, "average": 60}}}')
-    lines = {line.split()[0]: line.split()[1:] for line in described(pair).splitlines() if line}
+    lines = {line.split()[0]: line.split()[1:] for line in details(pair).splitlines() if line}
     assert lines["A"] in (["one"], ["B"])
-    assert "sts average" in described(pair)
-    assert [line.split() for line in described(pair).splitlines() if "STS12" in line] == [
-        ["sts", "STS12", "61.50", "–"]
-    ]
+    assert "sts average" in details(pair)
+    assert [line.split() for line in details(pair).splitlines() if "STS12" in line] == [["sts", "STS12", "61.50", "–"]]
 
 
-def test_described_names_the_run_that_is_gone(tmp_path: Path) -> None:
+def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
     gone = recorded(tmp_path, "finished", "one")
     (tmp_path / "one").rename(tmp_path / "elsewhere")
-    assert "cannot be read" in described([gone, gone])
+    assert "cannot be read" in details([gone, gone])
 
 
 def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
@@ -348,7 +324,12 @@ def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     first = found.read()
     read: list[str] = []
     usual = runs.Run.status
-    monkeypatch.setattr(runs.Run, "status", lambda run: (read.append(run.name), usual(run))[1])
+
+    def status(run: runs.Run) -> Status:
+        read.append(run.name)
+        return usual(run)
+
+    monkeypatch.setattr(runs.Run, "status", status)
     (tmp_path / "starter-finished" / "scores.json").write_bytes(b"x" * 1000)
     again = {entry.name: entry for entry in found.read()}
     assert read == ["starter-running"]

@@ -1,4 +1,4 @@
-"""Evaluate: measure a run or a model in a child, and see the result beside the papers' rows."""
+"""Evaluate: measure a run or a model in a process of its own, and see the result next to the papers' rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical, VerticalScroll
-from textual.widgets import Checkbox, Input, Label, Select, Static
+from textual.containers import Container, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Checkbox, Input
 from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
@@ -21,26 +22,28 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
+from contrastcli.show import pictures
 from contrastcli.show.results import SuiteTable, suite_tables
-from contrastcli.tui.children import Finished, contrast
-from contrastcli.tui.evaluate.scores import geometry
-from contrastcli.tui.live.header import bar
+from contrastcli.tui import processes
+from contrastcli.tui.chart_view import ChartView
+from contrastcli.tui.choice_field import ChoiceField
+from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import NO_MODEL, ModelField
+from contrastcli.tui.plain_text import PlainText, progress_bar
+from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import ChartView
 
-_WORKS = 4  # bars at once
-_OWN = "the model's own"
-_NOTHING = "Nothing has been measured of this model yet. Choose suites, and press s."
-_SOON = "Measuring; results stand here when it is done."
+_WORKS = 4  # progress bars at once
+_NOTHING = "This model has not been evaluated here. Choose suites and press s."
+_MEASURING = "The results appear here when the evaluation is done."
 
 
-class Tick(Checkbox):
+class SuiteBox(Checkbox):
     """A checkbox whose state is seen without colour too; arrow keys go from one to the next."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "step(1)", "next suite", tooltip="to the next suite", show=False),
-        Binding("up", "step(-1)", "suite before", tooltip="to the suite before", show=False),
+        Binding("up", "step(-1)", "previous suite", tooltip="to the previous suite", show=False),
     ]
 
     def __init__(self, label: str, value: bool, id: str) -> None:
@@ -52,28 +55,27 @@ class Tick(Checkbox):
         super().watch_value()
 
     def action_step(self, by: int) -> None:
-        """Go to the next suite, or to the one before."""
-        (self.screen.focus_next if by > 0 else self.screen.focus_previous)(Tick)
+        """Go to the next suite, or to the previous one."""
+        (self.screen.focus_next if by > 0 else self.screen.focus_previous)(SuiteBox)
 
 
 class EvaluateScreen(ModeScreen):
-    """What to measure of which model, how far that is, and what came of it."""
+    """Which suites to run on which model, their progress, and the results."""
 
-    CSS_PATH = ["../model_field.tcss", "screen.tcss"]  # noqa: RUF012 - declared so by its base
+    CSS_PATH = "screen.tcss"
     mode = "evaluate"
     help_text = (
-        "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. What was measured "
-        "before is shown at once; columns [1], [2] … are what the papers report. The data are looked for in the "
-        "folder, which is laid out as SentEval's, else on the hub. A suite that is done is kept, also where the "
-        "measuring is stopped."
+        "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. Earlier results "
+        "are shown at once; columns [1], [2] … are what the papers report. The data are looked for in the folder, "
+        "which has SentEval's layout, else on the hub. A suite that is done is kept, even if the evaluation is stopped."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "start", "start", id="evaluate.start", tooltip="measure the suites that are ticked"),
-        Binding("x", "stop", "stop", id="evaluate.stop", tooltip="measure no more; what is done is kept"),
-        Binding("m", "edit('model Input')", "model", id="evaluate.model", tooltip="choose the model"),
-        Binding("t", "edit('sts')", "suites", id="evaluate.suites", tooltip="go to the suites; Space ticks"),
-        Binding("d", "edit('data')", "data", id="evaluate.data", tooltip="choose the folder of the data"),
-        Binding("p", "edit('pooling')", "pooling", id="evaluate.pooling", tooltip="another pooling than its own"),
+        Binding("s", "start", "start", tooltip="evaluate the ticked suites"),
+        Binding("x", "stop", "stop", tooltip="stop the evaluation; suites that are done are kept"),
+        Binding("m", "open_list('model')", "model", tooltip="choose the model"),
+        Binding("t", "edit('sts')", "suites", tooltip="go to the suites; Space ticks"),
+        Binding("d", "edit('data')", "data", tooltip="choose the folder of the data"),
+        Binding("p", "open_list('pooling')", "pooling", tooltip="choose another pooling than the model's own"),
     ]
 
     def __init__(self) -> None:
@@ -85,89 +87,69 @@ class EvaluateScreen(ModeScreen):
 
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
+        self._model = ModelField(self.contrast.directory, "", id="model")
+        self._pooling = ChoiceField(
+            "Pooling: how a text becomes one vector", _poolings, blank="the model's own", steps=True, id="pooling"
+        )
+        data = Input(last.data_dir, placeholder="SentEval's folder; else the hub", id="data", compact=True)
         with VerticalScroll(id="evaluate", can_focus=False):
-            with Vertical(id="what"):
-                with Horizontal(classes="row"):
-                    yield Label("Model", classes="name")
-                    yield ModelField(self.contrast.directory, "", id="model")
-                with Horizontal(classes="row"):
-                    yield Label("Suites", classes="name")
-                    with Container(id="suites"):
-                        for name, suite in SUITES.items():
-                            yield Tick(f"{name:<10}  {suite.about}", name in last.suites, id=name)
-                with Horizontal(classes="row"):
-                    yield Label("Data", classes="name")
-                    yield Input(
-                        last.data_dir, placeholder="folder as SentEval's; else the hub", id="data", compact=True
-                    )
-                with Horizontal(classes="row"):
-                    yield Label("Pooling", classes="name")
-                    yield Select([(word, word) for word in get_args(Pooling)], prompt=_OWN, id="pooling", compact=True)
-                yield Static("", id="said", markup=False)
+            with Vertical(id="form"):
+                yield FormRow("Model", self._model)
+                with FormRow("Suites"), Container(id="suites"):
+                    for name, suite in SUITES.items():
+                        yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name)
+                yield FormRow("Data", data)
+                yield FormRow("Pooling", self._pooling)
+                yield PlainText(id="status")
             with VerticalScroll(id="results"):
-                yield Static(_NOTHING, id="nothing", markup=False)
+                yield PlainText(id="nothing")
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
-                    yield ChartView("Angles, % of pairs", "measured by the suite geometry", id="angles")
-                    yield ChartView("Sentences in the plane", "measured by the suite geometry", id="plane")
+                    yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
+                    yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
 
     def on_mount(self) -> None:
-        self.query_one("#what").border_title = "What to measure"
+        self.query_one("#form").border_title = "Suites"
         self.query_one("#results").border_title = "Results"
 
     def on_screen_resume(self) -> None:
-        self._field.look()
+        self._model.poll()
 
-    def choose(self, name: str) -> None:
-        """Take a run or model."""
-        self._field.choose(name)
-
-    @property
-    def _field(self) -> ModelField:
-        return self.query_one("#model", ModelField)
+    def choose(self, run: Run) -> None:
+        self._model.choose(self.contrast.name_of(run))
 
     @property
     def _suites(self) -> tuple[str, ...]:
         return tuple(suite for suite in SUITES if self.query_one(f"#{suite}", Checkbox).value)
 
-    @property
-    def _pooling(self) -> str:
-        chosen = self.query_one("#pooling", Select).value
-        return chosen if isinstance(chosen, str) else ""
-
-    @on(ModelField.Chosen)
+    @on(ChoiceField.Changed, "#model")
     @work(group="known", exclusive=True)
-    async def _chosen(self) -> None:
-        """Show what was measured before."""
-        model = self._field.model
-        scores, self._config = await asyncio.to_thread(_known, self.contrast.directory, model)
+    async def _show_earlier_scores(self) -> None:
+        scores, self._config = await asyncio.to_thread(_earlier_scores, self.contrast.directory, self._model.model)
         await self._show(scores)
 
     async def _show(self, scores: Mapping[str, Any]) -> None:
-        """Show results: a table a suite, and the pictures."""
+        """Show results: a table for each suite, and the pictures."""
         self._scores = scores
-        found = suite_tables(scores, self._config)
-        self._say_nothing()
-        self.query_one("#nothing").display = not found
-        self.query_one("#results").border_title = f"Results of {self._field.model}" if found else "Results"
+        shown = suite_tables(scores, self._config)
+        self._explain_nothing()
+        self.query_one("#nothing").display = not shown
+        title = f"Results of {self._model.model}" if shown else "Results"
+        self.query_one("#results").border_title = Content(title)
         place = self.query_one("#tables")
         await place.remove_children()
-        await place.mount_all(widget for table in found for widget in _widgets(table))
-        shape = geometry(scores)
-        self.query_one("#pictures").display = shape is not None or "geometry" in self._suites
-        if shape:
-            angles, plane = self.query_one("#angles", ChartView), self.query_one("#plane", ChartView)
-            angles.border_title = f"Angles of {shape.source}, % of pairs"
-            angles.show(shape.angles)
-            plane.border_title = f"Its sentences in a plane (PCA, {shape.explained:.0f} % of the variance)"
-            plane.show(shape.plane)
+        await place.mount_all(widget for table in shown for widget in _widgets(table))
+        drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
+        self.query_one("#pictures").display = bool(drawn) or "geometry" in self._suites
+        for view, picture in zip(self.query(ChartView), drawn, strict=False):
+            view.show(picture)
 
     @on(Checkbox.Changed)
-    def _ticked(self) -> None:
+    def _remember_suites(self) -> None:
         self.contrast.remembered.suites = self._suites
 
     @on(Input.Changed, "#data")
-    def _typed(self, event: Input.Changed) -> None:
+    def _remember_data(self, event: Input.Changed) -> None:
         self.contrast.remembered.data_dir = event.value.strip()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -175,96 +157,96 @@ class EvaluateScreen(ModeScreen):
             return (self._measuring is None) == (action == "start")
         return super().check_action(action, parameters)
 
-    def action_edit(self, field: str) -> None:
-        """Go to a field."""
-        self.query_one(f"#{field}").focus()
+    async def action_open_list(self, field: str) -> None:
+        """Open the list of a field."""
+        await self.query_one(f"#{field}", ChoiceField).action_open()
 
     def action_start(self) -> None:
-        """Measure, unless something is missing."""
-        if not self._field.model:
-            self._say(NO_MODEL)
+        """Start the evaluation, unless something is missing."""
+        if not self._model.model:
+            self._tell(NO_MODEL)
         elif not self._suites:
-            self._say("Tick a suite first: t goes to them, Space ticks.")
+            self._tell("Tick a suite first: t goes to the suites, Space ticks.")
         else:
-            self._measuring = self._measure(self._field.model, self._pooling)
-            self._say_nothing()
+            self._measuring = self._measure(self._model.model, self._pooling.value)
+            self._explain_nothing()
             self.refresh_bindings()
 
     def action_stop(self) -> None:
-        """Measure no more."""
+        """Stop the evaluation."""
         if self._measuring:
             self._measuring.cancel()
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
-        """Let a child measure; show what it has, be it all or not."""
+        """Run the evaluation; show what it has measured, whether all of it or not."""
         self._works = {}
-        self._say("loading the model…")
+        self._tell("loading the model…")
         data = self.contrast.remembered.data_dir
         folder = ("--data-dir", str(Path(data).expanduser())) if data else ()
-        words = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json")
+        other_pooling = ("--pooling", pooling) if pooling else ()
+        words = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json", *other_pooling)
         try:
-            done = await contrast(
-                self.contrast.directory,
-                *words,
-                *(("--pooling", pooling) if pooling else ()),
-                on_progress=self._advance,
-            )
-            self._say(done.error or "Done.")
-            if model == self._field.model:
+            done = await processes.run_command(self.contrast.directory, *words, on_progress=self._advance)
+            self._tell(done.error or "Done.")
+            if model == self._model.model:
                 await self._take(done, pooling)
         except asyncio.CancelledError:
-            self._say("Stopped. Suites that were done are kept.")
+            self._tell("Stopped. Suites that were done are kept.")
             raise
         finally:
             self._measuring = None
-            self._say_nothing()
+            self._explain_nothing()
             self.refresh_bindings()
 
     async def _take(self, done: Finished, pooling: str) -> None:
-        """Show the result of a child beside what was measured before, if that is of the same model and pooling."""
+        """Show the result with what was measured before, if that is of the same model and pooling."""
         try:
-            found = msgspec.json.decode(done.stdout, type=dict[str, Any])
+            scores = msgspec.json.decode(done.stdout, type=dict[str, Any])
         except msgspec.DecodeError:
-            return  # it has said why there is none
+            return  # the error says why there is none
         before = {} if pooling else self._scores.get("suites", {})
-        await self._show({"suites": {**before, **found.get("suites", {})}})
+        await self._show({"suites": {**before, **scores.get("suites", {})}})
         self.call_after_refresh(self.query_one("#results").scroll_visible, animate=False, top=True)
 
     def _advance(self, event: Progress) -> None:
-        """Show how far the child is, with what."""
+        """Show the progress of the last few works."""
         self._works.pop(event.what, None)
         self._works[event.what] = event
         shown = list(self._works.values())[-_WORKS:]
-        lines = [
-            f"{work.what}  {work.done:,} of {work.total:,}\n{bar(work.done / max(1, work.total))}" for work in shown
-        ]
-        self._say("\n".join(lines))
+        self._tell(
+            "\n".join(
+                f"{work.what}  {work.done:,} of {work.total:,}\n{progress_bar(work.done / max(1, work.total))}"
+                for work in shown
+            )
+        )
 
-    def _say(self, words: str) -> None:
-        for said in self.query("#said").results(Static):  # none once the app is being closed
-            said.update(words)
+    def _tell(self, text: str) -> None:
+        for status in self.query("#status").results(PlainText):  # none once the app is being closed
+            status.update(text)
 
-    def _say_nothing(self) -> None:
-        """Words that stand where results will."""
-        for nothing in self.query("#nothing").results(Static):
-            nothing.update(NO_MODEL if not self._field.model else _SOON if self._measuring else _NOTHING)
+    def _explain_nothing(self) -> None:
+        """Say why there are no results."""
+        text = NO_MODEL if not self._model.model else _MEASURING if self._measuring else _NOTHING
+        for nothing in self.query("#nothing").results(PlainText):
+            nothing.update(text)
 
-    def copied(self) -> str:
+    def clipboard_text(self) -> str:
         """The tables."""
-        found = suite_tables(self._scores, self._config)
-        return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in found)
+        shown = suite_tables(self._scores, self._config)
+        return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in shown)
 
 
-def _widgets(table: SuiteTable) -> list[Static]:
-    return [
-        Static(table.suite, classes="suite", markup=False),
-        Static(table.text, classes="scores", markup=False),
-        Static("\n".join([*table.notes, *table.missing]), classes="notes", markup=False),
-    ]
+def _poolings() -> list[tuple[str, str]]:
+    return [("", ""), *((pooling, "") for pooling in get_args(Pooling))]
 
 
-def _known(directory: Path, model: str) -> tuple[Mapping[str, Any], Config | None]:
+def _widgets(table: SuiteTable) -> list[PlainText]:
+    texts = {"suite": table.suite, "scores": table.text, "notes": "\n".join([*table.notes, *table.missing])}
+    return [PlainText(text, classes=name) for name, text in texts.items()]
+
+
+def _earlier_scores(directory: Path, model: str) -> tuple[Mapping[str, Any], Config | None]:
     """What was measured of a model before, and its settings, if it is a run."""
     places = (Run(directory / model), Run(Path(model))) if model else ()
     run = next((run for run in places if run.config_path.is_file()), None)

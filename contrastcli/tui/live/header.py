@@ -1,4 +1,4 @@
-"""How a run is, in words and shapes: the lines above the panels of Live."""
+"""The header of Live: the state of a run in words and shapes, its progress, and what to do next."""
 
 from __future__ import annotations
 
@@ -6,169 +6,133 @@ from dataclasses import dataclass
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Static
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated
-from contrastcli.runs.status import State, Status
+from contrastcli.runs.status import Status
 from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
-from contrastcli.tui.live.panels import SHARE_WORDS, View
-
-SHAPES: dict[State, str] = {
-    "starting": "◌",
-    "running": "●",
-    "silent": "◍",
-    "killed": "✖",
-    "stopped": "■",
-    "finished": "✔",
-    "failed": "✖",
-    "diverged": "▲",
-}
-"""A shape for each state, so that it is seen at a glance without colour too."""
-RESUMABLE = ("killed", "stopped", "failed", "diverged")
-"""States from which training can go on."""
-IN_PROGRESS = ("starting", "running", "silent")
+from contrastcli.tui.live.panels import SHARE_NAMES, View
+from contrastcli.tui.plain_text import PlainText, progress_bar
+from contrastcli.tui.run_screen import SHAPES
 
 _GOOD, _WAITING = ("running", "finished"), ("starting", "silent", "stopped")
-_LAST_WORDS = 3  # lines of train.log
-_BAR = 24  # characters
+_LOG_LINES = 3  # of the end of train.log
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How a run is, whether it has been asked to stop, and the last words of a process that has gone.
+class Snapshot:
+    """A run at one moment: its status, whether it was asked to stop, and the end of the log of a process that is gone.
 
-    `unresumed`: a process was to go on with the run, and has ended before its first event.
+    `resume_failed`: a process was to resume the run, and ended before its first event.
     """
 
     status: Status
     stopping: bool
-    last_words: tuple[str, ...]
-    unresumed: bool = False
+    log: tuple[str, ...]
+    resume_failed: bool = False
 
 
-def look(run: Run, history: History, before: Standing | None) -> Standing | None:
-    """How a run is; None where its directory has gone."""
+def poll(run: Run, history: History, before: Snapshot | None) -> Snapshot | None:
+    """Look at a run; None where its directory is gone."""
     try:
-        found = run.status(history.digest())
-        if found.state == "killed" and not (before and before.status.state == "killed"):
-            found = run.status()  # it may have said its last words since the history was read
-        unresumed = _unresumed(found, before)
-        said = _last_words(run) if unresumed or found.state in ("killed", "failed", "silent") else ()
-        return Standing(found, run.stop_path.exists(), said, unresumed)
+        status = run.status(history.digest())
+        if status.state == "killed" and not (before and before.status.state == "killed"):
+            status = run.status()  # its last events may be newer than the history
+        resume_failed = before is not None and _resume_failed(status, before)
+        shows_log = resume_failed or status.state in ("killed", "failed", "silent")
+        return Snapshot(status, run.stop_path.exists(), _end_of_log(run) if shows_log else (), resume_failed)
     except OSError:
         return None
 
 
-def _unresumed(found: Status, before: Standing | None) -> bool:
-    """Whether a run stands where it did before a process began to go on with it, with no word of that process."""
-    if before is None or found.state not in RESUMABLE or found.updated != before.status.updated:
+def _resume_failed(status: Status, before: Snapshot) -> bool:
+    """Whether a run that had ended was about to be resumed, and has ended again without an event."""
+    if not status.ended or status.state == "finished" or status.updated != before.status.updated:
         return False
-    return before.unresumed or before.status.state == "starting"
+    return before.resume_failed or before.status.state == "starting"
 
 
-def in_brief(run: Run, standing: Standing) -> str:
-    """The same in the few words that the bar of screens has room for."""
-    found = standing.status
-    step = f" {found.step:,}/{found.steps:,}" if found.steps else ""
-    return f"{SHAPES[found.state]} {found.state}{step}  {run.name}"
+def summary(run: Run, snapshot: Snapshot) -> str:
+    """The state in the few words that the bar of screens has room for."""
+    status = snapshot.status
+    step = f" {status.step:,}/{status.steps:,}" if status.steps else ""
+    return f"{SHAPES[status.state]} {status.state}{step}  {run.name}"
 
 
-class Above(Vertical):
-    """State, name and best; how far training is; and what to know or to do, where there is something."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._state_shown = Static(id="state", markup=False)
-        self._name_shown = Static(id="name", markup=False)
-        self._best_shown = Static(id="best", markup=False)
-        self._how_far_shown = Static(id="how-far", markup=False)
-        self._words_shown = Static(id="words", markup=False)
+class RunHeader(Vertical):
+    """State, name and best score; progress; and advice, where there is any."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="standing"):
+        with Vertical(id="header"):
             with Horizontal():
-                yield self._state_shown
-                yield self._name_shown
-                yield self._best_shown
-            yield self._how_far_shown
-        yield self._words_shown
+                yield PlainText(id="state")
+                yield PlainText(id="name")
+                yield PlainText(id="best")
+            yield PlainText(id="progress")
+        yield PlainText(id="advice")
 
-    def say(self, run: Run, standing: Standing, best: Evaluated | None, how_far: str, words: str) -> None:
-        """Show how a run is; `words` take the place of what would be said of its state."""
-        state = standing.status.state
+    def show(self, run: Run, snapshot: Snapshot, best: Evaluated | None, progress: str) -> None:
+        """Show a run."""
+        state, text = snapshot.status.state, advice(snapshot)
         bad = state not in _GOOD + _WAITING
-        words = words or advice(standing)
-        _update(self._state_shown, f"{SHAPES[state]} {state}{', stopping' if standing.stopping else ''}")
-        self._state_shown.set_class(state in _GOOD, "good").set_class(state in _WAITING, "waiting").set_class(
-            bad, "bad"
-        )
-        _update(self._name_shown, run.name)
-        _update(self._best_shown, _best(best))
-        if self._how_far_shown.content != how_far:  # four times a second, and no reason to lay out the screen anew
-            self._how_far_shown.update(how_far, layout=False)
-        _update(self._words_shown, words)
-        self._words_shown.set_class(bad or standing.unresumed, "bad").display = bool(words)
+        stopping = ", stopping" if snapshot.stopping else ""
+        texts = {"state": f"{SHAPES[state]} {state}{stopping}", "name": run.name, "best": _best(best), "advice": text}
+        for name, words in texts.items():
+            self.query_one(f"#{name}", PlainText).update(words)
+        # Four times a second, and no reason to lay out the screen again:
+        self.query_one("#progress", PlainText).update(progress, layout=False)
+        self.query_one("#state").set_classes("good" if state in _GOOD else "waiting" if state in _WAITING else "bad")
+        self.query_one("#advice").set_class(bad or snapshot.resume_failed, "bad").display = bool(text)
 
 
-def _update(shown: Static, text: str) -> None:
-    if shown.content != text:
-        shown.update(text)
+def progress_text(
+    snapshot: Snapshot, history: History, view: View, *, paused: bool = False, earlier: float | None = None
+) -> str:
+    """Step, bar and time left, or the work before training; then how the view differs from the usual one.
 
-
-def how_far(standing: Standing, history: History, view: View, *, paused: bool, earlier: float | None) -> str:
-    """Step, bar and time left, or the work that goes on before training; then how the view differs from the usual."""
-    found, progress = standing.status, history.progress
-    live = found.state in IN_PROGRESS
-    if live and progress and progress.total:
-        parts = [f"{progress.what} {progress.done:,} of {progress.total:,}", bar(progress.done / progress.total)]
-    elif found.steps:
-        share = found.step / found.steps
-        parts = [f"step {found.step:,} of {found.steps:,}", f"{bar(share)} {100 * share:.0f} %"]
+    `earlier` is the share of earlier events that has been read, None where all are there.
+    """
+    status, progress = snapshot.status, history.progress
+    if not status.ended and progress and progress.total:
+        parts = [
+            f"{progress.what} {progress.done:,} of {progress.total:,}",
+            progress_bar(progress.done / progress.total),
+        ]
+    elif status.steps:
+        share = status.step / status.steps
+        parts = [f"step {status.step:,} of {status.steps:,}", f"{progress_bar(share)} {100 * share:.0f} %"]
     else:
-        parts = ["loading the model and the data"] if live else ["it ended before its first word"]
-    if found.state == "running" and history.step and history.step.seconds_left is not None:
+        parts = ["ended before its first event" if status.ended else "loading the model and the data"]
+    if status.state == "running" and history.step and history.step.seconds_left is not None:
         parts.append(f"{duration(history.step.seconds_left)} left")
-    return "  ".join(parts) + "".join(f" · {word}" for word in _view_words(view, paused, earlier))
+    notes = {
+        "view paused, p continues": paused,
+        SHARE_NAMES[view.share]: view.share > 0,
+        f"as of step {view.end or 0:,}, ] goes forward": view.end is not None,
+        f"reading earlier events, {100 * (earlier or 0.0):.0f} %": earlier is not None,
+    }
+    return "  ".join(parts) + "".join(f" · {note}" for note, shown in notes.items() if shown)
 
 
-def bar(share: float) -> str:
-    """A bar of text."""
-    full = round(_BAR * min(max(share, 0.0), 1.0))
-    return "━" * full + "╌" * (_BAR - full)
-
-
-def advice(standing: Standing) -> str:
-    """What to know of a state and what to do about it; empty for a run that simply runs."""
-    found = standing.status
-    said = "\n".join(["train.log ends with:", *(f"  {line}" for line in standing.last_words)])
-    log = f"\n{said}" if standing.last_words else ""
-    if standing.unresumed:
-        return f"It could not be resumed: the process ended before its first step. r tries again.{log}"
-    match found.state:
+def advice(snapshot: Snapshot) -> str:
+    """What to know of a state and what to do next; empty for a run that simply runs."""
+    status = snapshot.status
+    log = "\n".join(["\ntrain.log ends with:", *(f"  {line}" for line in snapshot.log)]) if snapshot.log else ""
+    if snapshot.resume_failed:
+        return f"The run could not be resumed: its process ended before the first step. r tries again.{log}"
+    match status.state:
         case "killed":
             return f"The training process was killed. r resumes from the last checkpoint.{log}"
         case "failed" | "diverged":
-            return f"{found.message}\n{found.hint}\nr resumes from the last checkpoint.{log}"
+            return f"{status.message}\n{status.hint}\nr resumes from the last checkpoint.{log}"
         case "silent":
-            return f"There is no sign of life from the training process: {found.hint}.{log}"
+            return f"The training process shows no sign of life: {status.hint}.{log}"
         case "stopped":
-            return "Stopped and saved. r goes on from there, u asks the model about sentences, e evaluates it."
+            return "Stopped and saved. r resumes, e evaluates the model, u queries it."
         case "finished":
-            return "Finished. u asks the model about sentences, e evaluates it; 3 compares it with other runs."
-    return "It ends its step, saves and stops." if standing.stopping else ""
-
-
-def _view_words(view: View, paused: bool, earlier: float | None) -> list[str]:
-    words = ["view paused, p goes on"] if paused else []
-    if view.share:
-        words.append(SHARE_WORDS[view.share])
-    if view.end is not None:
-        words.append(f"as of step {view.end:,}, ] goes on")
-    if earlier is not None:
-        words.append(f"reading earlier events, {100 * earlier:.0f} %")
-    return words
+            return "Finished. e evaluates the model, u queries it; 3 compares it with other runs."
+    return "It finishes its step, saves and stops." if snapshot.stopping else ""
 
 
 def _best(best: Evaluated | None) -> str:
@@ -177,11 +141,11 @@ def _best(best: Evaluated | None) -> str:
     return f"◆ best dev {100 * best.spearman:.2f} at step {best.step:,}"
 
 
-def _last_words(run: Run) -> tuple[str, ...]:
+def _end_of_log(run: Run) -> tuple[str, ...]:
     """The end of train.log; nothing where training had a terminal."""
     if not run.log_path.exists():
         return ()
     with open(run.log_path, "rb") as file:
         file.seek(max(0, run.log_path.stat().st_size - 4096))
         lines = file.read().decode(errors="replace").splitlines()
-    return tuple(printable(line).rstrip() for line in lines if line.strip())[-_LAST_WORDS:]
+    return tuple(printable(line).rstrip() for line in lines if line.strip())[-_LOG_LINES:]

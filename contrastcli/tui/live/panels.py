@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import ClassVar
 
@@ -15,19 +15,20 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Step
-from contrastcli.show.chart import Cells, Chart, Line, Mark, number, staircase
+from contrastcli.runs.events import Step
+from contrastcli.show.chart import Cells, number
+from contrastcli.show.pictures import Picture, Series, angle_histogram
+from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history import History, Table
-from contrastcli.tui.widgets import HARDEST, NEGATIVE, POSITIVE, ChartView
+from contrastcli.tui.metric import Metric
 
 SHARES = (1.0, 1 / 3, 0.1)
 """How much of the steps charts show: all, the last third, the last tenth."""
-SHARE_WORDS = ("all steps", "the last third", "the last tenth")
+SHARE_NAMES = ("all steps", "the last third", "the last tenth")
 
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 8  # characters
 _VALUE = -1  # ink of a number
-_BINS = [180 / HISTOGRAM_BINS * n for n in range(HISTOGRAM_BINS + 1)]  # degrees
 
 
 @dataclass(frozen=True)
@@ -43,90 +44,62 @@ class View:
         end = float(history.last_step if self.end is None else self.end)
         return max(end * (1 - SHARES[self.share]), min(history.begin, end - 1)), max(end, 1.0)
 
-
-def loss(history: History, view: View, columns: int) -> Chart:
-    """Loss and its parts."""
-    table = history.tables["step"]
-    names = [name for name in table.columns if name not in Step.rates]
-    lines = _lines(table, names, view.steps(history), columns)
-    return Chart(lines, x_label="step", x_range=view.steps(history), log=view.log)
+    def over_steps(self, metric: Metric, history: History, width: int) -> Picture:
+        """A metric over these steps."""
+        steps = self.steps(history)
+        series = tuple(metric.series(history, width, steps))
+        return Picture(metric.kind, metric.title, "lines", "step", "", series, x_range=steps)
 
 
-def angles(history: History, view: View, columns: int) -> Chart:
+def loss(history: History, view: View, width: int) -> Picture:
+    """The loss and its parts."""
+    names = tuple(name for name in history.tables["step"].columns if name not in Step.rates)
+    metric = Metric("Loss, logarithmic" if view.log else "Loss", "step", names)
+    return replace(view.over_steps(metric, history, width), log=view.log)
+
+
+def angles(history: History, view: View, width: int) -> Picture:
     """Mean positive, mean negative and hardest negative angle."""
-    inks = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST}
-    lines = _lines(history.tables["angles"], list(inks), view.steps(history), columns, list(inks.values()))
-    return Chart(lines, x_label="step", x_range=view.steps(history))
+    return view.over_steps(Metric("Angles, degrees", "angles", ("positive", "negative", "hardest")), history, width)
 
 
-def histogram(history: History, view: View, columns: int) -> Chart:
-    """How the angles of one batch lie: the share of the positives and of the negatives in each 5°, in percent."""
-    then = shown_angles(history, view)
-    if then is None or not then.positive_histogram:
-        return Chart()
-    kinds = (("positive", then.positive_histogram, POSITIVE), ("negative", then.negative_histogram, NEGATIVE))
-    lines = tuple(
-        Line(name, *staircase(_BINS, [100 * count / max(1, sum(counts)) for count in counts]), ink)
-        for name, counts, ink in kinds
-    )
-    return Chart(lines, x_label="degrees", x_range=(0, 180))
+def histogram(history: History, view: View, width: int) -> Picture:
+    """The angles of one batch, the newest or the last of the view: the share of its pairs in each 5°, in per cent."""
+    batch = history.newest
+    if view.end is not None:
+        row = bisect_right(history.histograms, view.end, key=lambda event: event.step) - 1
+        batch = history.histograms[row] if row >= 0 else None
+    if batch is None or not batch.positive_histogram:
+        return Picture("angles", "% of pairs by angle", "histogram", "", "", ())
+    return angle_histogram(f"% of pairs, step {batch.step:,}", batch.positive_histogram, batch.negative_histogram)
 
 
-def dev(history: History, view: View, columns: int) -> Chart:
+def dev(history: History, view: View, width: int) -> Picture:
     """The dev score × 100 with the best marked."""
-    steps = view.steps(history)
-    x, y = history.tables["evaluated"].line("spearman", steps, columns)
-    best = max((e for e in history.bests if e.step <= steps[1]), key=lambda e: e.step, default=None)
-    marks = () if best is None or best.spearman is None else (Mark(best.step, 100 * best.spearman, "◆", POSITIVE),)
-    return Chart((Line("", x, y),), marks, x_label="step", x_range=steps)
+    picture = view.over_steps(Metric("Dev score, Spearman × 100", "evaluated", ("spearman",)), history, width)
+    best = max((e for e in history.bests if e.step <= view.steps(history)[1]), key=lambda e: e.step, default=None)
+    marked = (best.step, 100 * best.spearman) if best and best.spearman is not None else None
+    return replace(picture, series=tuple(replace(one, name="") for one in picture.series), best=marked)
 
 
-def plane(history: History, view: View, columns: int) -> Chart:
+def plane(history: History, view: View, width: int) -> Picture:
     """Alignment against uniformity, as the path from the start to now."""
     steps = (0.0, view.steps(history)[1])
-    (_, x), (_, y) = (history.tables["evaluated"].line(name, steps, columns) for name in ("uniformity", "alignment"))
-    points = [(u, a) for u, a in zip(x, y, strict=True) if math.isfinite(u) and math.isfinite(a)]
-    if not points:
-        return Chart()
-    marks = (Mark(*points[0], "○", HARDEST), Mark(*points[-1], "●", POSITIVE))
-    return Chart((Line("", x, y),), marks, x_label="uniformity")
-
-
-def shown_angles(history: History, view: View) -> Angles | None:
-    """The angles whose histogram is shown: the newest, or those at the end of the view."""
-    if view.end is None:
-        return history.newest
-    row = bisect_right(history.histograms, view.end, key=lambda found: found.step) - 1
-    return history.histograms[row] if row >= 0 else None
-
-
-def _lines(
-    table: Table, names: Sequence[str], steps: tuple[float, float], columns: int, inks: Sequence[int] = ()
-) -> tuple[Line, ...]:
-    lines = (Line(name, *table.line(name, steps, columns)) for name in names)
-    return tuple(
-        Line(line.name, line.x, line.y, ink) for line, ink in zip(lines, inks or [0] * len(names), strict=True)
-    )
+    (_, x), (_, y) = (history.tables["evaluated"].line(name, steps, width) for name in ("uniformity", "alignment"))
+    return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", (Series("", x, y),))
 
 
 class Panel(ChartView, can_focus=True):
-    """A chart of a history: it is drawn again only when the table that it shows has changed, or the view."""
+    """A chart of a history, drawn again only after an event of the kind that it shows, or for another view."""
 
-    def __init__(
-        self,
-        id: str,
-        title: str,
-        waiting: str,
-        table: str,
-        make: Callable[[History, View, int], Chart],
-    ) -> None:
-        super().__init__(title, waiting, id=id)
-        self._table, self._make = table, make
+    def __init__(self, id: str, kind: str, make: Callable[[History, View, int], Picture], waiting: str) -> None:
+        super().__init__(waiting, id=id)
+        self._kind, self._make = kind, make
         self._shown: object = None
 
-    def look(self, history: History, view: View) -> bool:
+    def show_history(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
-        new = (id(history), history.tables[self._table].changes, history.last_step, view, self.size.width)
+        new = (id(history), history.tables[self._kind].changes, history.last_step, view, self.size.width)
         if new == self._shown:
             return False
         self._shown = new
@@ -135,8 +108,8 @@ class Panel(ChartView, can_focus=True):
         return True
 
 
-def facts(history: History, view: View) -> list[tuple[str, str, str]]:
-    """The numbers beside the charts: a name, the value at the end of the view, and what may be drawn behind it."""
+def run_numbers(history: History, view: View) -> list[tuple[str, str, str]]:
+    """What Live shows as numbers: a name, the value at the end of the view, and what may be drawn behind it."""
     started, step = history.started, history.step
     if started is None:
         return []
@@ -176,53 +149,53 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-class Numbers(ChartView, can_focus=True):
-    """Numbers that need no chart, and what a few of them did."""
+class NumbersPanel(ChartView, can_focus=True):
+    """Numbers that need no chart, and how some of them have changed."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"numbers--value"}
 
-    def __init__(self, id: str, title: str, waiting: str) -> None:
-        super().__init__(title, waiting, id=id)
-        self._facts: list[tuple[str, str, str]] = []
+    def __init__(self, waiting: str) -> None:
+        super().__init__(waiting, "Numbers", id="numbers")
+        self._numbers: list[tuple[str, str, str]] = []
 
-    def look(self, history: History, view: View) -> bool:
+    def show_history(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
-        found = facts(history, view)
-        if found == self._facts:
+        numbers = run_numbers(history, view)
+        if numbers == self._numbers:
             return False
-        self._facts, self._rows = found, None
+        self._numbers, self._rows = numbers, None
         self.prepare()
         self.refresh()
         return True
 
-    def _drawn(self, width: int, height: int) -> list[Cells]:
-        if not self._facts:
-            return super()._drawn(width, height)
+    def _draw(self, width: int, height: int) -> list[Cells]:
+        if not self._numbers:
+            return super()._draw(width, height)
         return [
             [(f" {name:<14}", 0), (f"{value:<8}" if drawn else _cut(value, width - 15), _VALUE), (drawn, 1)]
-            for name, value, drawn in self._facts
+            for name, value, drawn in self._numbers
         ]
 
     def _style(self, ink: int) -> Style:
         return self.get_component_rich_style("numbers--value") if ink == _VALUE else super()._style(ink)
 
 
-class Log(ScrollView, can_focus=True):
-    """What was said, the newest last; long lines go on below."""
+class LogPanel(ScrollView, can_focus=True):
+    """The log, the newest line last; long lines are wrapped."""
 
-    def __init__(self, id: str, title: str) -> None:
-        super().__init__(id=id)
-        self.border_title = title
+    def __init__(self) -> None:
+        super().__init__(id="log")
+        self.border_title = "Log"
         self._shown: object = None
-        self._said: list[str] = []
+        self._lines: list[str] = []
         self._rows: list[str] = []
 
-    def look(self, history: History, view: View) -> bool:
+    def show_history(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
         new = (id(history), history.logged)
         if new == self._shown:
             return False
-        self._shown, self._said = new, list(history.log)
+        self._shown, self._lines = new, list(history.log)
         self._lay_out()
         return True
 
@@ -235,7 +208,7 @@ class Log(ScrollView, can_focus=True):
     def _lay_out(self) -> None:
         """Wrap the lines to the width."""
         width = max(20, self.scrollable_content_region.width - 1)
-        self._rows = [row for line in self._said for row in _wrapped(line, width)]
+        self._rows = [row for line in self._lines for row in _wrapped(line, width)]
         self.virtual_size = Size(width, len(self._rows))
         self.refresh()
 
@@ -250,38 +223,21 @@ def _wrapped(line: str, width: int) -> list[str]:
     return [line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10)
 
 
-def all_panels() -> list[Panel | Numbers | Log]:
-    """The panels of the screen, in their order, each with the words that stand there until there is something."""
+def all_panels() -> list[Panel | NumbersPanel | LogPanel]:
+    """The panels in their order, each with what stands there until there is something to show."""
     return [
-        Panel("loss", "Loss", "the loss and its parts, from the first logged step on", "step", loss),
+        Panel("loss", "step", loss, "the loss and its parts, from the first logged step on"),
         Panel(
-            "angles",
-            "Angles, degrees",
-            "positives, negatives and the hardest negatives, from the first logged step on",
-            "angles",
-            angles,
+            "angles", "angles", angles, "positive, negative and hardest negative angle, from the first logged step on"
         ),
-        Panel(
-            "histogram",
-            "% of pairs by angle",
-            "how the angles of a batch lie, from the first logged step on",
-            "angles",
-            histogram,
-        ),
-        Panel(
-            "dev",
-            "Dev score, Spearman × 100",
-            "the dev score, at each evaluation",
-            "evaluated",
-            dev,
-        ),
+        Panel("histogram", "angles", histogram, "the angles of a batch, from the first logged step on"),
+        Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on"),
         Panel(
             "plane",
-            "Alignment, uniformity",
-            "a path from the start ○ to now ●, a point at each evaluation; lower left is better",
             "evaluated",
             plane,
+            "the path from start ○ to now ●, a point each evaluation; lower left is better",
         ),
-        Numbers("numbers", "Numbers", "rates, memory and device, as soon as training begins"),
-        Log("log", "Log"),
+        NumbersPanel("rates, memory and device, from the first logged step on"),
+        LogPanel(),
     ]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-from textual.widgets import Static
-
 from contrastcli.show.chart import Canvas, Line
+from contrastcli.tui.plain_text import PlainText
 
 _WIDTH, _HEIGHT = 28, 7  # characters; a character has twice as many dots down as across
 _ARC = 0.35  # radius of the arc between the vectors; they are 1 long
 
 
-def dial(angle_deg: float) -> str:
+def draw_dial(angle_deg: float) -> str:
     """The rows of the picture: 0° lies to the right, 180° to the left."""
     canvas = Canvas(_WIDTH, _HEIGHT, (-1.0, 1.0), (0.0, 1.0))
     canvas.line(_arc(1.0, 180.0), 1, "100")
@@ -34,12 +33,12 @@ def _ray(angle_deg: float) -> Line:
     return Line("", [0.0, math.cos(angle)], [0.0, math.sin(angle)])
 
 
-class Dial(Static):
+class AngleDial(PlainText):
     """Shows an angle; empty until there is one."""
 
     def __init__(self) -> None:
-        super().__init__("", markup=False, classes="dial")
+        super().__init__(classes="dial")
 
     def show(self, angle_deg: float | None) -> None:
         """Draw this angle, or none."""
-        self.update("" if angle_deg is None else dial(angle_deg))
+        self.update("" if angle_deg is None else draw_dial(angle_deg))

@@ -1,4 +1,4 @@
-"""The nearest sentences of a file to a question."""
+"""The sentences of a file that are nearest to a question."""
 
 from __future__ import annotations
 
@@ -7,46 +7,40 @@ from pathlib import Path
 
 import msgspec
 from rich.text import Text
-from textual import work
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
-from textual.widgets import DataTable, Input, Label, Static
+from textual.widgets import DataTable, Input, Label
 
-from contrastcli.runs.events import Progress
-from contrastcli.tui.children import Conversation
+from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import NO_MODEL
-from contrastcli.tui.query import query_process as asking
-from contrastcli.tui.query.query_process import Asker, Nearest
+from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.query.query_panel import QueryPanel
+from contrastcli.tui.query.query_process import Nearest, query_line
 from contrastcli.tui.state import State
 
-EMPTY = "Name a text file, a sentence a line, and a question; Enter finds what is nearest to it."
+EMPTY = "Type the name of a text file with one sentence a line, and a question. Enter finds the nearest sentences."
 _COUNT = 5  # where none is given
 _COLUMNS = (("rank", 4), ("cosine", 7), ("angle", 6), ("row", 6))  # and the sentence, in what is left
 _PADDING = 2  # of a cell
 
 
-class CorpusPanel(Vertical):
-    """A file, a question, how many neighbours; and these, once they have been asked for."""
+class CorpusPanel(QueryPanel):
+    """A file, a question, the number of neighbours, and the neighbours once they are known."""
 
-    def __init__(self, directory: Path, model: Callable[[], str], last: State) -> None:
-        super().__init__(id="corpus")
-        self.border_title = "Nearest in a corpus"
-        self._directory, self._model = directory, model
-        self._last = last
-        self._asker: Asker | None = None
-        self._about: tuple[str, ...] = ()  # what the asker's conversation is about
-        self._found: Nearest | None = None
+    def __init__(self, directory: Path, model: Callable[[], str], remembered: State) -> None:
+        super().__init__(directory, "Nearest in a corpus", "corpus")
+        self._model, self._remembered = model, remembered
+        self._nearest: Nearest | None = None
 
     def compose(self) -> ComposeResult:
-        with Horizontal(classes="row"):
-            yield Label("File", classes="name")
-            yield Input(self._last.corpus, placeholder="sentences.txt, .csv, .jsonl …", id="file", compact=True)
-            yield Label("k", classes="name short")
-            yield Input(self._last.nearest, restrict=r"\d{0,3}", id="k", compact=True)
-        with Horizontal(classes="row"):
-            yield Label("Question", classes="name")
-            yield Input(self._last.question, placeholder="any sentence", id="question", compact=True)
-        yield Static(EMPTY, classes="words", markup=False)
+        last = self._remembered
+        yield FormRow(
+            "File",
+            Input(last.corpus, placeholder="sentences.txt, .csv, .jsonl …", id="file", compact=True),
+            Label("k", id="k-name"),
+            Input(last.nearest, restrict=r"\d{0,3}", id="k", compact=True),
+        )
+        yield FormRow("Question", Input(last.question, placeholder="any sentence", id="question", compact=True))
+        yield PlainText(EMPTY, classes="message")
         yield DataTable(cursor_type="row", id="neighbours")
 
     def on_mount(self) -> None:
@@ -62,81 +56,51 @@ class CorpusPanel(Vertical):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._last.corpus, self._last.question, self._last.nearest = map(self._typed, ("file", "question", "k"))
+        last = self._remembered
+        last.corpus, last.question, last.nearest = map(self._typed, ("file", "question", "k"))
 
     def _typed(self, field: str) -> str:
         return self.query_one(f"#{field}", Input).value.strip()
 
     def search(self) -> None:
-        """Ask for the nearest, of a child that keeps the corpus."""
-        file, question, model = self._typed("file"), asking.line(self._typed("question")), self._model()
-        if not (file and question and model):
-            self._say(EMPTY if model else NO_MODEL)
-            self._ask_for("file" if not file else "question" if not question else "")
+        """Ask for the nearest sentences, or for what is missing."""
+        file, line, model = self._typed("file"), query_line(self._typed("question")), self._model()
+        if file and line and model:
+            count = max(1, int(self._typed("k") or _COUNT))
+            self.ask_process(line, "--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model)
             return
-        count = max(1, int(self._typed("k") or _COUNT))
-        about = ("--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model)
-        if self._asker is None or about != self._about:
-            self._about = about
-            self._converse(question)
-        else:
-            self._asker.ask(question)
-
-    def _ask_for(self, field: str) -> None:
-        """Go to the field that is missing, if it is one, and have the panel in sight with what it says."""
-        if field:
-            self.query_one(f"#{field}", Input).focus()
+        self.show_message(EMPTY if model else NO_MODEL)
+        if not (file and line):
+            self.query_one("#question" if file else "#file", Input).focus()
         self.call_after_refresh(self.scroll_visible, animate=False)
 
-    def rest(self) -> None:
-        """Let the model go, and what it has found."""
-        self.workers.cancel_node(self)
-        self._asker = self._found = None
-        self._say(EMPTY)
+    def close_process(self) -> None:
+        super().close_process()
+        self._nearest = None
+        self.show_message(EMPTY)
 
-    @work(exclusive=True)
-    async def _converse(self, question: str) -> None:
-        words = ("query", "-", "--json", *self._about)
-        self._asker = asker = Asker(Conversation(self._directory, *words, on_progress=self._advance), self._hear)
-        self._say("loading the model and the corpus…")
-        asker.ask(question)
-        said = await asker.run()
-        self._asker = None
-        self._say(said)
+    def show_message(self, text: str) -> None:
+        super().show_message(text)
+        self.query_one(".message").display = bool(text)
+        self._table.display = not text
 
-    def _advance(self, event: Progress) -> None:
-        self._say(f"{event.what} {event.done:,} of {event.total:,}")
-
-    def _hear(self, line: str) -> None:
-        try:
-            self._found = msgspec.json.decode(line, type=Nearest)
-        except msgspec.DecodeError:
-            self._say("This model gives no numbers: its training may have diverged.")
-        else:
-            self._say("")
-            self._list(self._found)
-
-    def _say(self, words: str) -> None:
-        """Words in place of the table, or none."""
-        self.query_one(".words", Static).update(words)
-        self.query_one(".words").display = bool(words)
-        self._table.display = not words
-
-    def _list(self, found: Nearest) -> None:
+    def take_answer(self, line: str) -> None:
+        self._nearest = nearest = msgspec.json.decode(line, type=Nearest)
+        self.show_message("")
         table = self._table
         table.clear(columns=True)
         for name, width in _COLUMNS:
             table.add_column(name.rjust(width), width=width)
         rest = self.size.width - sum(width + _PADDING for _, width in _COLUMNS) - _PADDING
-        table.add_column("sentence", width=max(rest, 10, *(len(n.text) for n in found.neighbours)))
-        for rank, near in enumerate(found.neighbours, 1):
+        table.add_column("sentence", width=max(rest, 10, *(len(n.text) for n in nearest.neighbours)))
+        for rank, near in enumerate(nearest.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
             table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets
         self.call_after_refresh(self.scroll_visible, animate=False)
 
-    def copied(self) -> str:
+    def clipboard_text(self) -> str:
         """The neighbours as text."""
-        if self._found is None:
+        if self._nearest is None:
             return ""
-        lines = (f"{n.cosine:.4f}\t{n.angle_deg:.1f}°\t{n.row}\t{n.text}" for n in self._found.neighbours)
-        return "\n".join([self._found.query, *lines])
+        lines = (f"{n.cosine:.4f}\t{n.angle_deg:.1f}°\t{n.row}\t{n.text}" for n in self._nearest.neighbours)
+        return "\n".join([self._nearest.query, *lines])

@@ -1,4 +1,4 @@
-"""Query: how alike two sentences are to a model or two, as one types, and what is nearest in a corpus."""
+"""Query: how alike two sentences are to one model or two, as one types, and what is nearest in a corpus."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.timer import Timer
-from textual.widgets import Input, Label
+from textual.widgets import Input
 
+from contrastcli.runs.directory import Run
+from contrastcli.tui.choice_field import ChoiceField
+from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import ModelField
-from contrastcli.tui.query import query_process as asking
 from contrastcli.tui.query.corpus_panel import CorpusPanel
-from contrastcli.tui.query.similarity_panel import Answer
+from contrastcli.tui.query.query_process import query_line
+from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
 
 _PAUSE = 0.2  # seconds without a key before the model is asked
@@ -26,15 +29,15 @@ class QueryScreen(ModeScreen):
     mode = "query"
     help_text = (
         "How alike are two sentences? Type them, and the cosine and the angle between them follow as you type: 0° is "
-        "the same, 90° unrelated. A second model beside the first shows what training has changed. Below, the "
+        "the same, 90° unrelated. A second model next to the first shows what training has changed. Below, the "
         "sentences of a file that are nearest to a question.\n\nA model is a run, a folder, or a name on the hub; "
-        "where none is named it is CONTRAST_MODEL, else the newest run that has ended."
+        "if none is named, it is CONTRAST_MODEL, else the newest run that has ended."
     )
-    CSS_PATH = ["../model_field.tcss", "screen.tcss"]  # noqa: RUF012 - declared so by its base
+    CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "edit('first')", "sentences", tooltip="type the two sentences; Tab goes to the next field"),
-        Binding("m", "edit_model", "model", tooltip="choose the model"),
-        Binding("b", "second", "beside", tooltip="a second model beside the first, or not"),
+        Binding("m", "model", "model", tooltip="choose the model"),
+        Binding("b", "second_model", "second model", tooltip="show or hide a second model"),
         Binding("c", "edit('file')", "corpus", tooltip="choose the file that is searched"),
         Binding("n", "search", "nearest", tooltip="search the corpus"),
     ]
@@ -44,91 +47,76 @@ class QueryScreen(ModeScreen):
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
         directory = self.contrast.directory
+        self._first = SimilarityPanel(directory, "Cosine and angle", last.model, id="one")
+        self._second = SimilarityPanel(directory, "Second model", last.second_model, id="other")
+        self._corpus = CorpusPanel(directory, lambda: self._first.field.model, last)
         with VerticalScroll(id="query", can_focus=False):
-            with Vertical(id="sentences"):
+            with Vertical(id="sentences", classes="query-panel"):
                 for name, title, text in zip(("first", "second"), ("A", "B"), last.sentences, strict=True):
-                    with Horizontal(classes="row"):
-                        yield Label(title, classes="name letter")
-                        yield Input(text, placeholder="a sentence", id=name, compact=True)
+                    yield FormRow(title, Input(text, placeholder="a sentence", id=name, compact=True))
             with Container(id="answers"):
-                yield Answer(directory, "Cosine and angle", last.model, id="one")
-                yield Answer(directory, "Beside it", last.second_model, id="other")
-            yield CorpusPanel(directory, lambda: self._first.field.model, last)
+                yield self._first
+                yield self._second
+            yield self._corpus
 
     def on_mount(self) -> None:
         self.query_one("#sentences").border_title = "Two sentences"
-        self._second.display = self.contrast.remembered.beside
+        self._second.display = self.contrast.remembered.show_second_model
         self._ask()
 
     def on_screen_resume(self) -> None:
         for field in self.query(ModelField):
-            field.look()
+            field.poll()
 
-    def choose(self, name: str) -> None:
-        """Take a run or model."""
-        self._first.field.choose(name)
-
-    @property
-    def _first(self) -> Answer:
-        return self.query_one("#one", Answer)
-
-    @property
-    def _second(self) -> Answer:
-        return self.query_one("#other", Answer)
-
-    @property
-    def _corpus(self) -> CorpusPanel:
-        return self.query_one(CorpusPanel)
+    def choose(self, run: Run) -> None:
+        self._first.field.choose(self.contrast.name_of(run))
 
     @on(Input.Changed, "#first, #second")
-    def _typed(self) -> None:
+    def _ask_after_pause(self) -> None:
         if self._sentences == self.contrast.remembered.sentences:
-            return  # a field says so when it is made, too
+            return  # a field posts this when it is made, too
         if self._pause:
             self._pause.stop()
         self._pause = self.set_timer(_PAUSE, self._ask)
 
     @on(Input.Submitted, "#first, #second")
-    def _entered(self) -> None:
+    def _ask_again(self) -> None:
         self._ask(again=True)
 
     def _ask(self, again: bool = False) -> None:
-        first, second = self.contrast.remembered.sentences = self._sentences
-        for answer in (self._first, self._second):
-            if answer.display:
-                answer.ask(asking.line(first, second), again)
+        self.contrast.remembered.sentences = self._sentences
+        for panel in (self._first, self._second):
+            if panel.display:
+                panel.ask(query_line(*self._sentences), again)
 
     @property
     def _sentences(self) -> tuple[str, str]:
         return self.query_one("#first", Input).value, self.query_one("#second", Input).value
 
-    def on_model_field_chosen(self, event: ModelField.Chosen) -> None:
+    @on(ChoiceField.Changed)
+    def _remember_models(self, event: ChoiceField.Changed) -> None:
         if event.field is self._first.field:
-            self._corpus.rest()
-        self.contrast.remembered.model = self._first.field.typed
-        self.contrast.remembered.second_model = self._second.field.typed
+            self._corpus.close_process()
+        self.contrast.remembered.model = self._first.field.value
+        self.contrast.remembered.second_model = self._second.field.value
 
-    def action_edit(self, field: str) -> None:
-        """Go to a field."""
-        self.query_one(f"#{field}", Input).focus()
+    async def action_model(self) -> None:
+        """Choose the model."""
+        await self._first.field.action_open()
 
-    def action_edit_model(self) -> None:
-        """Go to the model's field."""
-        self._first.field.query_one(Input).focus()
-
-    def action_second(self) -> None:
+    def action_second_model(self) -> None:
         """Show a second model, or hide it."""
-        self._second.display = self.contrast.remembered.beside = not self._second.display
+        self._second.display = self.contrast.remembered.show_second_model = not self._second.display
         if self._second.display:
             self._ask()
         else:
-            self._second.rest()
+            self._second.close_process()
 
     def action_search(self) -> None:
         """Search the corpus."""
         self._corpus.search()
 
-    def copied(self) -> str:
-        """The two sentences, what the models say of them, and the neighbours."""
-        answers = [answer.copied() for answer in (self._first, self._second) if answer.display]
-        return "\n".join(text for text in (*self._sentences, *answers, self._corpus.copied()) if text)
+    def clipboard_text(self) -> str:
+        """The two sentences, the models' answers, and the neighbours."""
+        answers = [panel.clipboard_text() for panel in (self._first, self._second) if panel.display]
+        return "\n".join(text for text in (*self._sentences, *answers, self._corpus.clipboard_text()) if text)

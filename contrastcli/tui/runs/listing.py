@@ -1,4 +1,4 @@
-"""The runs of a directory as the table of Runs has them: read in a thread, and only as far as they have changed."""
+"""The runs of a directory as the table of Runs has them: read in a thread, and only if they have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, score
 from contrastcli.show.format import size
-from contrastcli.tui.live.header import SHAPES
+from contrastcli.tui.run_screen import SHAPES
 
 BROKEN = "▣ broken"
 """State of a run that cannot be read."""
@@ -49,7 +49,7 @@ class Entry:
 
     @property
     def remark(self) -> str:
-        """What is worth saying of it beside its row."""
+        """What is worth knowing of it, for the line below the table."""
         if self.problem or self.status is None:
             return self.problem
         said = " · ".join(text for text in (self.status.message, self.status.hint) if text)

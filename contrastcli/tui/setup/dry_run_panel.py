@@ -1,4 +1,4 @@
-"""What a run would do, as `contrast train --dry-run --json` tells it."""
+"""What a run would do, as `contrast train --dry-run --json` prints it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static
 
 from contrastcli.show.format import size
+from contrastcli.tui.plain_text import PlainText
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """The dry run's answer; `disk` in bytes, None while the backbone is not here."""
+    """The dry run's answer; `disk` in bytes, None until the backbone is downloaded."""
 
     rows: list[dict[str, str]]
     notes: list[str]
@@ -33,12 +33,16 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """What it comes to, each with its name."""
-        dev = f"{self.dev_pairs:,} scored pairs" if self.dev_pairs else "none: the last checkpoint is the best"
-        disk = "known once the backbone is here" if self.disk is None else f"about {size(self.disk)} of checkpoints"
+        """The facts, each with its name."""
+        dev = f"{self.dev_pairs:,} scored pairs" if self.dev_pairs else "none: the last checkpoint counts as the best"
+        disk = (
+            "not known until the backbone is downloaded"
+            if self.disk is None
+            else f"about {size(self.disk)} of checkpoints"
+        )
         return [
-            ("steps", f"{self.steps:,}, {self.steps_per_epoch:,} an epoch"),
-            ("a step", f"{self.sentences_per_step:,} sentences, {self.negatives_per_anchor:,} negatives per anchor"),
+            ("steps", f"{self.steps:,}, {self.steps_per_epoch:,} per epoch"),
+            ("step", f"{self.sentences_per_step:,} sentences, {self.negatives_per_anchor:,} negatives per anchor"),
             ("rows", f"{self.count:,}"),
             ("dev", dev),
             ("disk", disk),
@@ -46,32 +50,30 @@ class Facts(msgspec.Struct, frozen=True):
         ]
 
 
-class FactsView(Vertical):
-    """The facts, or in words why there are none."""
+class DryRunPanel(Vertical):
+    """What a run would do, or why that is not known."""
 
     def __init__(self) -> None:
-        super().__init__(id="facts", classes="panel")
-        self.border_title = "What it comes to"
-        self._words = Static(markup=False)
-        self._rows = Static(markup=False, id="rows")
+        super().__init__(id="dry-run", classes="panel")
+        self.border_title = "Summary"
+        self._text, self._rows = PlainText(), PlainText(id="rows")
 
     def compose(self) -> ComposeResult:
-        yield self._words
+        yield self._text
         yield self._rows
 
-    def say(self, words: str, *, wrong: bool = False) -> None:
-        """Show words in place of facts."""
-        self._words.update(words)
-        self._words.set_class(wrong, "wrong")
+    def show_message(self, text: str, *, wrong: bool = False) -> None:
+        """Show this in place of the facts."""
+        self._text.update(text)
+        self._text.set_class(wrong, "wrong")
         self._rows.display = False
 
     def show(self, facts: Facts) -> None:
         """Show what the dry run found."""
-        self.say("")
-        self._words.update(_table(facts.lines))
-        rows = [pair for row in facts.rows for pair in row.items()]
+        self._text.update(_table(facts.lines))
+        self._text.remove_class("wrong")
+        self._rows.update(_table([(role, " ".join(text.split())) for row in facts.rows for role, text in row.items()]))
         self._rows.display = True
-        self._rows.update(_table([(role, " ".join(text.split())) for role, text in rows]))
 
 
 def _table(pairs: Sequence[tuple[str, str]]) -> Content:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,10 +12,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
-from contrastcli.tui.picker import Choices, Pick
+from contrastcli.tui.choice_field import ChoiceField, Choices
+from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.fields import Field
 
@@ -26,37 +28,23 @@ _SECTIONS = ("model", "objective", "data", "dev", "train")
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
 
 
-class Words(Static):
-    """Plain text; laid out again only where it changes."""
+class SettingRow(Horizontal):
+    """One setting: its name and symbol, its value, and a note: unit, the paper's value, or what is wrong."""
 
-    def __init__(self, text: str = "", id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(text, markup=False, id=id, classes=classes)
-        self._said = text
-
-    def say(self, text: str) -> None:
-        """Show this instead."""
-        if text != self._said:
-            self._said = text
-            self.update(text)
-
-
-class Row(Horizontal):
-    """One setting: its name and symbol, its value, and beside it unit, the paper's value, or what is wrong."""
-
+    @dataclass
     class Typed(Message):
         """A value was typed or chosen."""
 
-        def __init__(self, key: str, text: str) -> None:
-            super().__init__()
-            self.key, self.text = key, text
+        key: str
+        text: str
 
     def __init__(self, field: Field, choices: Choices = ()) -> None:
         super().__init__()
         self.field = field
-        self._label = Words(classes="label")
+        self._label = PlainText(classes="label")
         self._choices = choices
         self.value = self._control()
-        self._note = Words(classes="note")
+        self._note = PlainText(classes="note")
         self._shown: Field | None = None
         self.show(field)
 
@@ -66,12 +54,12 @@ class Row(Horizontal):
         yield self._note
 
     def show(self, field: Field, *, typing: bool = False) -> None:
-        """Take its present state; the text stays as it is while that is being typed."""
+        """Take its present state; the text stays while it is being typed."""
         self.field = field
         if field != self._shown:
             self._shown = None if typing else field  # what is being typed is tidied up later
-            self._label.say(f"{field.mark} {field.label}")
-            self._note.say(field.note)
+            self._label.update(f"{field.mark} {field.label}")
+            self._note.update(field.note)
             self.value.disabled = bool(field.off)
             self.set_class(bool(field.wrong), "-wrong")
             self.set_class(bool(field.off), "-off")
@@ -80,11 +68,11 @@ class Row(Horizontal):
             if not typing:
                 self._fill(field.text)
 
-    def _control(self) -> Input | Pick:
+    def _control(self) -> Input | ChoiceField:
         """What it is typed into or chosen with."""
         if self._options():
-            title = "What to train for" if self._choices else f"{self.field.label}: {self.field.setting.help}"
-            return Pick(title, self._options, steps=not self._choices)
+            title = "Objective" if self._choices else f"{self.field.label}: {self.field.setting.help}"
+            return ChoiceField(title, self._options, steps=not self._choices)
         return Input(compact=True, classes="value")
 
     def _options(self) -> Choices:
@@ -93,15 +81,15 @@ class Row(Horizontal):
         return self._choices or [(value, "") for value in values]
 
     def _fill(self, text: str) -> None:
-        if isinstance(self.value, Pick):
+        if isinstance(self.value, ChoiceField):
             self.value.show(text)
         else:
             with self.value.prevent(Input.Changed):
                 self.value.value = text
 
     @on(Input.Changed)
-    @on(Pick.Chosen)
-    def _tell(self, event: Input.Changed | Pick.Chosen) -> None:
+    @on(ChoiceField.Changed)
+    def _post_typed(self, event: Input.Changed | ChoiceField.Changed) -> None:
         event.stop()
         self.post_message(self.Typed(self.field.setting.key, event.value))
 
@@ -118,11 +106,11 @@ class Form(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         super().__init__(id="form")
-        self.preset = Pick("Start from a preset", _presets, steps=False, blank="nothing", id="preset")
-        self._changes = Words(classes="note")
-        self._find = Input(placeholder="a setting's name; Enter goes to it, Esc ends", compact=True, id="find")
-        self._none = Words("no setting is called so", id="none", classes="muted")
-        self._rows: dict[str, Row] = {}
+        self.preset = ChoiceField("Preset to start from", _presets, blank="nothing", id="preset")
+        self._changes = PlainText(classes="note")
+        self._find = Input(placeholder="name of a setting; Enter goes to it, Esc ends", compact=True, id="find")
+        self._none = PlainText("no setting has this name", id="none", classes="muted")
+        self._rows: dict[str, SettingRow] = {}
         self._rest: dict[str, Vertical] = {}
         self._more = False
 
@@ -130,7 +118,7 @@ class Form(VerticalScroll, can_focus=False):
         yield self._find
         yield self._none
         with Horizontal(id="from"):
-            yield Words("  preset", classes="label")
+            yield PlainText("  preset", classes="label")
             yield self.preset
             yield self._changes
 
@@ -147,15 +135,15 @@ class Form(VerticalScroll, can_focus=False):
         """Take a draft's present state; the text of the setting that is being typed stays."""
         self.preset.show(draft.preset)
         count = len(draft.typed)
-        self._changes.say(f"{count} changed · r resets" if count else "as it comes")
+        self._changes.update(f"{count} changed · r resets" if count else "unchanged")
         self._fit(draft)
         for key, row in self._rows.items():
             row.show(draft.fields[key], typing=key == typing)
 
-    def open_list(self, key: str) -> None:
+    async def open_list(self, key: str) -> None:
         """Open the list of a setting that is chosen from one."""
-        if isinstance(value := self._rows[key].value, Pick):
-            value.action_open()
+        if isinstance(value := self._rows[key].value, ChoiceField):
+            await value.action_open()
 
     def show_more(self, draft: Draft, more: bool) -> None:
         """Show every setting, or the essential ones."""
@@ -164,7 +152,7 @@ class Form(VerticalScroll, can_focus=False):
         self._sift()
 
     def find(self, draft: Draft) -> None:
-        """Open the field that a setting is searched with."""
+        """Open the field for the name of a setting."""
         self._grow(draft)
         self._find.display = True
         self._find.focus()
@@ -195,7 +183,7 @@ class Form(VerticalScroll, can_focus=False):
         for row in self._rows.values():
             row.display = row.field.matches(words) if words else row.field.setting.essential or self._more
         for section in self._rest.values():
-            section.display = any(row.display for row in section.query(Row))
+            section.display = any(row.display for row in section.query(SettingRow))
         self.query_one("#from").display = not words
         self._none.display = bool(words) and not any(row.display for row in self._rows.values())
 
@@ -219,11 +207,11 @@ class Form(VerticalScroll, can_focus=False):
 
     def _fit_section(self, section: str, draft: Draft) -> None:
         rows = {field.setting.key: self._row(field, draft) for field in _beyond(draft, section)}
-        self._rest[section].mount(Words(section, classes="heading"), *rows.values())
+        self._rest[section].mount(PlainText(section, classes="heading"), *rows.values())
 
-    def _row(self, field: Field, draft: Draft) -> Row:
+    def _row(self, field: Field, draft: Draft) -> SettingRow:
         choices = draft.choices if field.setting == sections.OBJECTIVE else ()
-        row = self._rows[field.setting.key] = Row(field, choices)
+        row = self._rows[field.setting.key] = SettingRow(field, choices)
         return row
 
 
@@ -237,7 +225,7 @@ def _is_beyond(field: Field, section: str) -> bool:
 
 
 def _presets() -> Choices:
-    """All presets of runs with what they are, and none at all."""
+    """All presets of runs with what they are, and no preset."""
     choices = [(name, presets.find(name).about.what) for name in presets.names()]
     choices.sort(key=lambda choice: choice[0] != "starter")
-    return [*choices, ("", "nothing: every setting at its default")]
+    return [*choices, ("", "every setting at its default")]

@@ -15,7 +15,7 @@ from contrastcli.tui.runs.listing import COLUMNS, Column, Entry, shortened
 
 _PADDING = 2  # of a cell
 _NARROWEST = 16  # characters of a name
-_MOVES = {  # without words: help is for the keys that nobody would guess
+_MOVES = {  # no tooltips: help is for keys that nobody would guess
     "up": "cursor_up",
     "down": "cursor_down",
     "left": "cursor_left",
@@ -61,8 +61,8 @@ class RunsTable(DataTable[Text], inherit_bindings=False):
         self.show(self._entries, self._marks)
 
     def _lay_out(self) -> bool:
-        """Choose the columns that there is room for; whether these are others than before."""
-        bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical  # which may yet come
+        """Choose the columns that there is room for; returns whether they have changed."""
+        bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical  # which may appear
         room = self.scrollable_content_region.width - bar - 1 - _PADDING
         longest = max((len(entry.name) for entry in self._entries), default=_NARROWEST)
         columns = COLUMNS
@@ -79,7 +79,7 @@ class RunsTable(DataTable[Text], inherit_bindings=False):
         return True
 
     def _fill(self, here: object) -> None:
-        """Write all rows anew; the cursor goes where its run is now, or stays at its place."""
+        """Write all rows again; the cursor follows its run, or stays at its row."""
         place = self.cursor_row
         self.clear()
         for entry in self._entries:

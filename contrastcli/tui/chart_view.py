@@ -1,0 +1,80 @@
+"""A widget that draws a picture."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.content import Content
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from contrastcli.show.chart import Cells, Chart, draw
+from contrastcli.show.pictures import Picture
+from contrastcli.show.sketch import chart
+
+INKS = 6
+"""Lines that have a colour of their own; they also differ in their dashes."""
+
+
+class ChartView(Widget):
+    """Draws the last picture it was given; `waiting` is shown while there is nothing in it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", *(f"chart--ink-{n + 1}" for n in range(INKS))}
+
+    def __init__(self, waiting: str = "", title: str = "", id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.border_title = title
+        self._title, self._waiting = title, waiting
+        self.chart = Chart()
+        """What is shown."""
+        self._rows: list[Strip] | None = None
+        self._drawn_at = Size()
+
+    def show(self, picture: Picture, waiting: str | None = None) -> None:
+        """Draw this picture from now on, under its title; nothing is done where it is the same."""
+        waiting = self._waiting if waiting is None else waiting
+        if picture.title != self._title:
+            self._title = picture.title
+            self.border_title = Content(picture.title)  # plain: a name may hold brackets
+        if (new := chart(picture)) != self.chart or waiting != self._waiting:
+            self.chart, self._waiting, self._rows = new, waiting, None
+            self.refresh()
+
+    def prepare(self) -> None:
+        """Draw now what the next frame would draw, so that neither a frame nor a drawing takes long."""
+        if self._rows is None or self._drawn_at != self.size:
+            self._drawn_at = self.size
+            self._rows = [self._strip(cells) for cells in self._draw(*self.size)]
+
+    def render_line(self, y: int) -> Strip:
+        self.prepare()
+        assert self._rows is not None
+        return self._rows[y] if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._rows = None
+
+    def _strip(self, cells: Cells) -> Strip:
+        segments = [Segment(text, self._style(ink)) for text, ink in cells]
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def _style(self, ink: int) -> Style:
+        name = f"chart--ink-{(ink - 1) % INKS + 1}" if ink else "chart--axis"
+        return self.get_component_rich_style(name)
+
+    def _draw(self, width: int, height: int) -> list[Cells]:
+        if width < 8 or height < 3:
+            return []
+        return _centred(self._waiting, width, height) if self.chart.empty else draw(self.chart, width, height)
+
+
+def _centred(text: str, width: int, height: int) -> list[Cells]:
+    """Words in the middle of a panel that has nothing to show yet."""
+    lines = wrap(text, max(1, width - 2))[:height]
+    above: list[Cells] = [[] for _ in range((height - len(lines)) // 2)]
+    return [*above, *([(line.center(width), 0)] for line in lines)]

@@ -1,0 +1,181 @@
+"""A field whose value is chosen from a list, and the list: the one way of the app to choose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from contrastcli.tui.plain_text import PlainText
+
+Choices = Sequence[tuple[str, str]]
+"""Values, each with a few words about it."""
+
+_FRAME = 8  # columns of the dialog that its lines do not have
+_WIDEST = 104  # columns of the dialog, as the style sheet has it
+
+
+class ChoiceField(Static, can_focus=True):
+    """A value and the list that it is chosen from: Enter or a click opens the list, ← and → step through a short one.
+
+    `blank` stands for the empty value. With `free`, a value that is not in the list may be typed.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "open", "choose", show=False),
+        Binding("left", "step(-1)", "previous value", show=False),
+        Binding("right", "step(1)", "next value", show=False),
+    ]
+
+    @dataclass
+    class Changed(Message):
+        """Another value was chosen."""
+
+        field: ChoiceField
+        value: str
+
+        @property
+        def control(self) -> ChoiceField:
+            """The field, for selectors."""
+            return self.field
+
+    def __init__(
+        self,
+        title: str,
+        choices: Callable[[], Choices],
+        value: str = "",
+        *,
+        blank: str = "–",
+        steps: bool = False,
+        free: bool = False,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes="value", markup=False)
+        self._title, self._choices, self._steps, self._free = title, choices, steps, free
+        self.blank = blank
+        self.show(value)
+
+    def show(self, value: str) -> None:
+        """Show a value without a message."""
+        self.value = value
+        self.update(Content.assemble(value or self.blank, ("" if self.disabled else " ▾", "$foreground-muted")))
+
+    def choose(self, value: str | None) -> None:
+        """Take a value; None leaves the present one."""
+        if value is not None and value != self.value:
+            self.show(value)
+            self.post_message(self.Changed(self, value))
+
+    async def on_click(self) -> None:
+        await self.action_open()
+
+    async def action_open(self) -> None:
+        """Read the list, which may take a disk, and open it."""
+        choices = await asyncio.to_thread(self._choices)
+        await self.app.push_screen(
+            ChoiceList(self._title, choices, self.value, blank=self.blank, free=self._free), self.choose
+        )
+
+    def action_step(self, by: int) -> None:
+        """Take the previous or the next value."""
+        if self._steps:
+            values = [value for value, _ in self._choices()]
+            self.choose(values[(values.index(self.value) + by) % len(values)])
+
+
+class ChoiceList(ModalScreen[str | None]):
+    """A list to choose from, narrowed by typing; returns the value, None for Esc."""
+
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "back"),
+        Binding("down", "move('cursor_down')", "down"),
+        Binding("up", "move('cursor_up')", "up"),
+        Binding("pagedown", "move('page_down')", "page down"),
+        Binding("pageup", "move('page_up')", "page up"),
+    ]
+
+    def __init__(self, title: str, choices: Choices, current: str, *, blank: str, free: bool) -> None:
+        super().__init__()
+        self._title, self._choices, self._current = title, choices, current
+        self._blank, self._free = blank, free
+        self._placeholder = "type to narrow the list" + (", or any other name" if free else "")
+
+    def compose(self) -> ComposeResult:
+        listed = [value for value, _ in self._choices]
+        typed = "" if self._current in listed else self._current
+        with Vertical(classes="dialog choices"):
+            yield PlainText(self._title, classes="title")
+            yield Input(typed, placeholder=self._placeholder, compact=True)
+            yield OptionList(markup=False, compact=True)
+            yield PlainText(id="about-choice")
+            yield PlainText("↑ ↓ Enter  choose     Esc  back", classes="muted")
+
+    def on_mount(self) -> None:
+        self.query_one("#about-choice").display = any(about for _, about in self._choices)
+        self._list(self.query_one(Input).value)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._list(event.value)
+
+    def on_input_submitted(self) -> None:
+        self.query_one(OptionList).action_select()
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        self.query_one("#about-choice", PlainText).update(dict(self._choices).get(event.option.id or "", ""))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id or "")
+
+    def action_move(self, how: str) -> None:
+        """Move in the list while the field has the keys."""
+        getattr(self.query_one(OptionList), f"action_{how}")()
+
+    def _list(self, typed: str) -> None:
+        """Show what has all of the typed words, and what was typed where that may be chosen."""
+        shown = narrowed(self._choices, typed, self._blank)
+        if self._free and typed.strip() and typed.strip() not in dict(shown):
+            shown.append((typed.strip(), "as typed"))
+        width = max((cell_len(value or self._blank) for value, _ in shown), default=0)
+        room = min(self.app.size.width * 9 // 10, _WIDEST) - _FRAME
+        options = self.query_one(OptionList)
+        options.clear_options()
+        for value, about in shown:
+            options.add_option(Option(_line(value or self._blank, about, width, room), id=value or None))
+        values = [value for value, _ in shown]
+        options.highlighted = values.index(self._current) if self._current in values and not typed else 0
+
+
+def narrowed(choices: Choices, typed: str, blank: str = "") -> list[tuple[str, str]]:
+    """The choices that hold all of the typed words: an exact name first, then names that begin or go on with them."""
+    text = typed.strip().lower()
+
+    def names(choice: tuple[str, str]) -> tuple[bool, bool, bool]:
+        name = (choice[0] or blank).lower()
+        return name != text, not name.startswith(text), text not in name
+
+    held = [(value, about) for value, about in choices if _holds(f"{value or blank} {about}".lower(), text)]
+    return sorted(held, key=names) if text else held
+
+
+def _holds(text: str, words: str) -> bool:
+    return all(word in text for word in words.split())
+
+
+def _line(name: str, about: str, width: int, room: int) -> Content:
+    """One choice on one line."""
+    return Content.assemble(
+        f"{name:<{width}}  ", (shorten(about, max(room - width - 2, 8), placeholder=" …"), "$foreground-muted")
+    )

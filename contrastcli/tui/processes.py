@@ -1,0 +1,80 @@
+"""`contrast …` in child processes: how the app does everything that takes longer than a frame."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from contrastcli.runs import events
+from contrastcli.runs.events import Progress
+from contrastcli.show.console import PROGRESS
+
+OnProgress = Callable[[Progress], None]
+
+COMMAND = (sys.executable, "-m", "contrastcli")
+_LONGEST = 1 << 24  # bytes of a line of output
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a process left: its exit code, its result, and its narration."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def error(self) -> str:
+        """What went wrong and the hint, as the command line prints them; empty where all went well."""
+        if self.code == 0:
+            return ""
+        lines = [line.removeprefix("contrast: error: ") for line in self.stderr.splitlines() if line.strip()]
+        return "\n".join(lines[-2:]) or f"exited with code {self.code} and printed nothing"
+
+
+async def run_command(directory: Path, *words: str, on_progress: OnProgress | None = None) -> Finished:
+    """Run `contrast` with these words on a runs directory. Cancelling this ends the process too."""
+    process = await start_process(directory, *words)
+    out, narration = b"", ""
+    try:
+        assert process.stdout and process.stderr
+        out, narration = await asyncio.gather(process.stdout.read(), read_narration(process.stderr, on_progress))
+        code = await process.wait()
+    finally:
+        await end_process(process)
+    return Finished(code, out.decode(errors="replace"), narration)
+
+
+async def read_narration(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
+    """What a process prints on stderr until its end, without its progress, which is reported as it comes."""
+    lines: list[str] = []
+    async for line in stream:
+        event = events.decode(line)
+        if not isinstance(event, Progress):
+            lines.append(line.decode(errors="replace"))
+        elif on_progress:
+            on_progress(event)
+    return "".join(lines)
+
+
+async def start_process(directory: Path, *words: str, stdin: int = DEVNULL) -> Process:
+    """Start `contrast` with these words on a runs directory; what it prints is read from its pipes."""
+    command = (*COMMAND, "--runs-dir", str(directory.resolve()), *words)
+    environment = os.environ | {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=environment, limit=_LONGEST
+    )
+
+
+async def end_process(process: Process) -> None:
+    """End a process that has not ended by itself."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()

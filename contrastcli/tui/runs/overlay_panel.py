@@ -1,0 +1,158 @@
+"""Several runs on shared axes and their differences in words; or one run and its details."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Container, ScrollableContainer
+
+from contrastcli.errors import ContrastError
+from contrastcli.evaluation.comparison import compare
+from contrastcli.evaluation.suites import headlines
+from contrastcli.runs.directory import Comparison, Run
+from contrastcli.runs.text import fixed
+from contrastcli.settings.setting import Value
+from contrastcli.show.comparison import side_by_side
+from contrastcli.show.format import table
+from contrastcli.show.pictures import Picture
+from contrastcli.show.runs import run_details
+from contrastcli.tui.chart_view import INKS, ChartView
+from contrastcli.tui.feed import Feed
+from contrastcli.tui.metric import metrics
+from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.runs.listing import shortened
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Names of the selected runs, in the order in which they were selected."""
+
+DRAW_EVERY = 0.25
+"""Seconds between two drawings of what has changed."""
+
+_NO_RUN = "the curve of a run, once one is chosen"
+_TEXT = 20  # characters of a setting
+
+
+class OverlayPanel(Container):
+    """The curves of the chosen runs, as they grow, and what sets the runs apart."""
+
+    def __init__(self) -> None:
+        super().__init__(id="overlay")
+        self._metric = next(iter(metrics().values()))
+        self._chosen: tuple[Run, ...] = ()
+        self._feeds: dict[Run, Feed] = {}
+        self._changed = False
+
+    def compose(self) -> ComposeResult:
+        yield ChartView(_NO_RUN, id="curves")
+        with ScrollableContainer(id="details"):
+            yield PlainText(id="details-text")
+
+    def on_mount(self) -> None:
+        self.set_interval(DRAW_EVERY, self._draw)
+
+    def show(self, chosen: Sequence[Run]) -> None:
+        """Show these runs, the first six of them as curves."""
+        if tuple(chosen) != self._chosen:
+            self._chosen = tuple(chosen)
+            self.follow()
+            self._describe()
+
+    def show_metric(self, metric: str) -> None:
+        """Draw something else."""
+        self._metric, self._changed = metrics()[metric], True
+
+    def pause(self) -> None:
+        """Read no more while nobody looks."""
+        self.workers.cancel_group(self, "feeds")
+
+    def follow(self) -> None:
+        """Read the events of the chosen runs from now on."""
+        self.pause()
+        self._feeds = {run: Feed(run.events_path, self._redraw) for run in self._chosen[:INKS]}
+        for feed in self._feeds.values():
+            self._follow(feed)
+        self._changed = True
+
+    @work(group="feeds")
+    async def _follow(self, feed: Feed) -> None:
+        await feed.follow()
+
+    def refresh_details(self) -> None:
+        """Describe the runs again, unless that is being done."""
+        if not any(worker.group == "details" and worker.is_running for worker in self.workers):
+            self._describe()
+
+    @work(group="details", exclusive=True)
+    async def _describe(self) -> None:
+        text = await asyncio.to_thread(details, self._chosen)
+        self.query_one("#details-text", PlainText).update(text)
+        several = len(self._chosen) > 1
+        self.query_one("#details").border_title = "Differences" if several else "Details"
+        self.query_one("#details-text").set_class(several, "-columns")
+
+    def clipboard_text(self) -> str:
+        """The details or differences."""
+        return str(self.query_one("#details-text", PlainText).content)
+
+    def _redraw(self) -> None:
+        self._changed = True
+
+    def _draw(self) -> None:
+        if self._changed and self.screen.is_current:
+            self._changed = False
+            view = self.query_one(ChartView)
+            waiting = f"no {self._metric.title} yet; m draws another curve" if self._chosen else _NO_RUN
+            view.show(self._picture(view.size.width), waiting)
+
+    def _picture(self, width: int) -> Picture:
+        metric = self._metric
+        names = labels([run.name for run in self._feeds], width)
+        series = [
+            replace(metric.series(feed.history, 2 * max(1, width))[0], name=name, ink=0)
+            for name, feed in zip(names, self._feeds.values(), strict=True)
+        ]
+        count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
+        return Picture(metric.kind, metric.title + count, "lines", "step", "", tuple(series))
+
+
+def labels(names: Sequence[str], width: int) -> list[str]:
+    """Names of curves for a legend: the letters of the runs, and their names too where there is room for all."""
+    if len(names) == 1:
+        return list(names)
+    long = [f"{letter} {name}" for letter, name in zip(LETTERS, names, strict=False)]
+    return long if sum(len(name) + 5 for name in long) <= width else list(LETTERS[: len(names)])
+
+
+def details(chosen: Sequence[Run]) -> str:
+    """The details of one run, or the differences of several: settings, results, scores."""
+    try:
+        if len(chosen) < 2:
+            return run_details(chosen[0], to_json=False) if chosen else ""
+        return _differences(compare(chosen))
+    except ContrastError as error:
+        return f"{error.what}\n{error.hint}"
+    except OSError as error:
+        return f"A run cannot be read: {error.strerror or error}"
+
+
+def _differences(compared: Comparison) -> str:
+    letters = [LETTERS[n % len(LETTERS)] for n in range(len(compared.results))]
+    names = "\n".join(f"{letter}  {result.name}" for letter, result in zip(letters, compared.results, strict=True))
+    settings = {key: tuple(map(_short, column)) for key, column in compared.settings.items()}
+    results = tuple(replace(result, name=letter) for letter, result in zip(letters, compared.results, strict=True))
+    parts = [names, side_by_side(replace(compared, settings=settings, results=results))]
+    scores = [headlines(result.scores) for result in results]
+    measured = list(dict.fromkeys(name for score in scores for name in score))
+    if measured:
+        rows = [(name, *(fixed(score.get(name), 2) for score in scores)) for name in measured]
+        parts.append(table(("scores × 100", *letters), rows))
+    return "\n\n".join(parts)
+
+
+def _short(value: Value | None) -> Value | None:
+    """The end of a long path, which tells it from others."""
+    return shortened(value, _TEXT) if isinstance(value, str) else value

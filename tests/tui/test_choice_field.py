@@ -1,0 +1,31 @@
+"""The list that every choice of the app is made from: what it shows for what is typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from contrastcli.tui.choice_field import narrowed
+
+OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
+PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("", ["pairsupcon", "simcse", "supcon"]),
+        ("supcon", ["supcon", "pairsupcon"]),
+        ("SUP", ["supcon", "pairsupcon"]),
+        ("s", ["simcse", "supcon", "pairsupcon"]),
+        ("labelled", ["pairsupcon", "supcon"]),
+        ("takes pair", ["pairsupcon"]),
+        ("nothing", []),
+    ],
+)
+def test_an_exact_name_comes_first_then_names_that_begin_so_then_the_rest(typed: str, names: list[str]) -> None:
+    assert [name for name, _ in narrowed(OBJECTIVES, typed)] == names
+
+
+def test_the_empty_value_is_found_by_the_word_that_stands_for_it() -> None:
+    assert narrowed(PRESETS, "nothing", blank="nothing") == [("", "every setting at its default")]
+    assert [name for name, _ in narrowed(PRESETS, "simace")] == ["simace", "simace-base"]
