@@ -26,25 +26,68 @@ from contrastcli.settings.setting import Setting
 if TYPE_CHECKING:
     from contrastcli.runs.sweeps import Sweep
 
+
+@dataclass(frozen=True)
+class Job:
+    """Settings from everywhere, and what is to be done with them; `typed` are flags and `--set`."""
+
+    preset: str | None
+    file: Path | None
+    typed: config.Layer
+    json: bool
+    name: str | None = None
+    resume: str | None = None
+    seeds: int | None = None
+    dry_run: bool = False
+
+
+Body = Callable[..., None]
+Decorator = Callable[[Body], Body]
+
+
+def _gathered(name: str, kind: type, *options: Decorator) -> Decorator:
+    """Options, whose values the body gets as one object under that name."""
+
+    def decorate(body: Body) -> Body:
+        @functools.wraps(body)
+        def gathered(**words: Any) -> None:
+            own = {field.name: words.pop(field.name) for field in fields(kind) if field.name in words}
+            body(**{name: kind(**own)}, **words)
+
+        command: Body = gathered
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
 of_model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
 
-Body = Callable[..., None]
-
-_SETTINGS = (
+_SOURCES: tuple[Decorator, ...] = (
     click.option("--preset", metavar="NAME", help="A published setting: see contrast presets."),
     click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."),
-    click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
+    click.option("--set", "typed", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
     as_json,
 )
-_JOB = (
-    *_SETTINGS,
+settings = _gathered("job", Job, *_SOURCES)
+"""Options that settings come from."""
+
+job = _gathered(
+    "job",
+    Job,
+    *_SOURCES,
     click.option("--name", metavar="NAME", help="Name of the run directory."),
     click.option("--resume", metavar="NAME", help="Go on with one that exists."),
     click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
     click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights."),
 )
-_MEASURING = (
+"""Options of what trains."""
+
+measuring = _gathered(
+    "asked",
+    Measuring,
     click.option(
         "--suite",
         "suites",
@@ -61,58 +104,7 @@ _MEASURING = (
     click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores and pictures there."),
     click.option("--fresh", is_flag=True, help="Measure again what the cache knows."),
 )
-
-
-@dataclass(frozen=True)
-class Job:
-    """Settings from everywhere, and what is to be done with them; `typed` are flags and `--set`."""
-
-    preset: str | None
-    file: Path | None
-    typed: config.Layer
-    json: bool
-    name: str | None = None
-    resume: str | None = None
-    seeds: int | None = None
-    dry_run: bool = False
-
-
-def settings(body: Body) -> Body:
-    """Options that settings come from; the body gets a Job."""
-    return _with(_SETTINGS, _job_of(body))
-
-
-def job(body: Body) -> Body:
-    """Options of what trains; the body gets a Job."""
-    return _with(_JOB, _job_of(body))
-
-
-def measuring(body: Body) -> Body:
-    """Options of an evaluation; the body gets a Measuring."""
-
-    @functools.wraps(body)
-    def gathered(**words: Any) -> None:
-        asked = Measuring(**{field.name: words.pop(field.name) for field in fields(Measuring)})
-        body(asked=asked, **words)
-
-    return _with(_MEASURING, gathered)
-
-
-def _job_of(body: Body) -> Body:
-    @functools.wraps(body)
-    def gathered(**words: Any) -> None:
-        flags = {name: words.pop(name) for name in list(words) if "__" in name}
-        typed = flag_layer(words.pop("assignments"), flags)
-        known = {field.name: words.pop(field.name) for field in fields(Job) if field.name in words}
-        body(job=Job(typed=typed, **known), **words)
-
-    return gathered
-
-
-def _with(options: Sequence[Callable[[Body], Body]], body: Body) -> Body:
-    for option in reversed(options):
-        body = option(body)
-    return body
+"""Options of an evaluation."""
 
 
 class Group(click.Group):
@@ -140,6 +132,12 @@ class SettingsCommand(click.Command):
             self.params += [SettingOption(setting) for setting in sections.all_settings().values() if setting.flag]
         return super().get_params(ctx)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
+        flags = {setting.key: (text, setting.flag) for setting, text in settings if text is not None}
+        ctx.params["typed"] = flag_layer(ctx.params["typed"], flags)
+        return super().invoke(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
@@ -162,11 +160,10 @@ class SettingOption(click.Option):
         self.help = f"{symbol}{setting.help}"
 
 
-def flag_layer(assignments: Sequence[str], flags: Mapping[str, str | None]) -> config.Layer:
-    """What was typed: options, and `--set key=value`."""
-    known = sections.all_settings()
-    values = {name.replace("__", "."): value for name, value in flags.items() if value is not None}
-    sources = {key: known[key].flag for key in values}
+def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]]) -> config.Layer:
+    """What was typed: the text and the flag of each setting, and `--set key=value`."""
+    values = {key: text for key, (text, _) in flags.items()}
+    sources = {key: flag for key, (_, flag) in flags.items()}
     for assignment in assignments:
         key, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:

@@ -54,6 +54,11 @@ class Config:
             named |= {f"{section}.{name}": value for name, value in values(getattr(self, section)).items()}
         return named
 
+    def unit(self, setting: Setting) -> str:
+        """The unit of a setting, which another one may decide."""
+        bounds = self.objective.bounds().get(setting.name) if setting.section == "objective" else None
+        return bounds.unit if bounds else setting.unit
+
     def to_toml(self) -> str:
         """The settings as a file that `train --config` repeats the run from."""
         return tomli_w.dumps(by_section(self.flat()))

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Annotated, Any, Literal, TypedDict, Unpack, cast, get_args, get_origin
 
 import msgspec
-from msgspec import NODEFAULT, Meta, inspect
+from msgspec import NODEFAULT, Meta, structs
 
 from contrastcli.errors import UsageError
 
@@ -28,6 +28,7 @@ Runs that differ in execution only are seeds of one method. The rows and steps o
 
 _TRUE = {"true", "on", "yes", "1"}
 _FALSE = {"false", "off", "no", "0"}
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"lambda_": "lambda"}):
@@ -82,19 +83,20 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, as users meet it. Its choices may be the names of a table that grows."""
+    """One setting, as users meet it."""
 
     section: str
     name: str
+    type: Any
+    """What the field is annotated with, its bounds included."""
     kind: type[str] | type[int] | type[float] | type[bool]
     default: Value
     help: str
     symbol: str
     choices: Collection[str]
-    low: float | None
-    high: float | None
-    low_is_allowed: bool
-    high_is_allowed: bool
+    """The values that it may have, perhaps the names of a table that grows; empty where its type is all that counts."""
+    bounds: tuple[str, ...]
+    """Its bounds in words."""
     flag: str
     """The option of `contrast train`: `--batch-size`; empty where there is only `--set`."""
     unit: str = ""
@@ -114,49 +116,30 @@ class Setting:
         """The environment variable: `CONTRAST_TRAIN_LR`."""
         return f"CONTRAST_{self.section}_{self.name}".upper()
 
-    def words(self, text: str) -> list[str]:
-        """The words of a command line that set it."""
-        return [self.flag, text] if self.flag else ["--set", f"{self.key}={text}"]
-
     @property
     def expected(self) -> str:
         """What a good value is, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        if self.kind is bool:
-            return "true or false"
-        if self.kind is str:
-            return "text"
-        noun = "a whole number" if self.kind is int else "a number"
-        bounds = []
-        if self.low is not None:
-            bounds.append(f"{'at least' if self.low_is_allowed else 'above'} {spell(self.low)}")
-        if self.high is not None:
-            bounds.append(f"{'at most' if self.high_is_allowed else 'below'} {spell(self.high)}")
-        return " ".join([noun, " and ".join(bounds)]).strip()
+        noun = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}[self.kind]
+        return " ".join([noun, " and ".join(self.bounds)]).strip()
+
+    def words(self, text: str) -> list[str]:
+        """The words of a command line that set it."""
+        return [self.flag, text] if self.flag else ["--set", f"{self.key}={text}"]
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, which names the setting and the source of the value."""
-        if self.kind is float and type(value) is int:
-            with suppress(OverflowError):
-                value = float(value)
-        if type(value) is not self.kind or not self._allowed(value):
-            hint = f"{self.key} ({self.help}) must be {self.expected}"
-            raise UsageError(f"{self.key} is {value!r}", hint, key=self.key, source=source)
-        return value
+        with suppress(msgspec.ValidationError):
+            checked = cast(Value, msgspec.convert(value, self.type))
+            if not self.choices or checked in self.choices:
+                return checked
+        hint = f"{self.key} ({self.help}) must be {self.expected}"
+        raise UsageError(f"{self.key} is {value!r}", hint, key=self.key, source=source)
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value that a flag or an environment variable spells. Raises UsageError as `check` does."""
         return self.check(_from_text(text, self.kind), source)
-
-    def _allowed(self, value: object) -> bool:
-        if self.choices:
-            return value in self.choices
-        if not isinstance(value, int | float):
-            return True
-        above = self.low is None or (value >= self.low if self.low_is_allowed else value > self.low)
-        below = self.high is None or (value <= self.high if self.high_is_allowed else value < self.high)
-        return above and below  # a NaN is neither where there is a bound
 
 
 def _from_text(text: str, kind: type) -> Value:
@@ -172,47 +155,26 @@ def _from_text(text: str, kind: type) -> Value:
 @cache
 def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
     """The settings that a struct declares, by name, in its order."""
-    info = cast(inspect.StructType, inspect.type_info(struct))
-    return MappingProxyType({field.encode_name: _setting(section, field) for field in info.fields})
+    return MappingProxyType({field.encode_name: _setting(section, field) for field in structs.fields(struct)})
 
 
-def _setting(section: str, field: inspect.Field) -> Setting:
-    kind, words, extra = field.type, dict[str, Any](), dict[str, Any]()
-    if isinstance(kind, inspect.Metadata):
-        words, extra, kind = kind.extra_json_schema or {}, kind.extra or {}, kind.type
-    choices = tuple(str(v) for v in kind.values) if isinstance(kind, inspect.LiteralType) else ()
-    low, low_ok, high, high_ok = _bounds(kind)
-    traits = {name: value for name, value in extra.items() if name in Traits.__annotations__}
+def _setting(section: str, field: structs.FieldInfo) -> Setting:
+    declared, *notes = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
+    meta = next((note for note in notes if isinstance(note, Meta)), Meta())
+    bounds = {words: getattr(meta, name) for name, words in _BOUNDS.items()}
+    choices = get_args(declared)
     return Setting(
         section=section,
         name=field.encode_name,
-        kind=_KINDS[type(kind)],
+        type=field.type,
+        kind=str if choices else declared,
         default="" if field.default is NODEFAULT else cast(Value, field.default),
-        help=words.get("description", ""),
-        symbol=words.get("title", ""),
-        low=low,
-        high=high,
-        low_is_allowed=low_ok,
-        high_is_allowed=high_ok,
-        **{"choices": choices, "flag": f"--{field.encode_name.replace('_', '-')}"} | traits,
+        help=meta.description or "",
+        symbol=meta.title or "",
+        bounds=tuple(f"{words} {spell(bound)}" for words, bound in bounds.items() if bound is not None),
+        **{"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
+        | {name: value for name, value in (meta.extra or {}).items() if name in Traits.__annotations__},
     )
-
-
-_KINDS: dict[type[inspect.Type], type[str] | type[int] | type[float] | type[bool]] = {
-    inspect.FloatType: float,
-    inspect.IntType: int,
-    inspect.BoolType: bool,
-    inspect.StrType: str,
-    inspect.LiteralType: str,
-}
-
-
-def _bounds(kind: inspect.Type) -> tuple[float | None, bool, float | None, bool]:
-    if not isinstance(kind, inspect.IntType | inspect.FloatType):
-        return None, True, None, True
-    low = kind.gt if kind.gt is not None else kind.ge
-    high = kind.lt if kind.lt is not None else kind.le
-    return low, kind.gt is None, high, kind.lt is None
 
 
 def values(section: Section) -> dict[str, Value]:

@@ -44,16 +44,10 @@ def _plan(preview: Preview) -> str:
 
 def settings(config: configs.Config) -> str:
     """Every setting, its value and where that came from, its symbol and unit."""
-    known = settings_of(config.spec)
-    units = {f"objective.{name}": bounds.unit for name, bounds in config.objective.bounds().items()}
+    flat = config.flat()
     rows = [
-        (
-            key,
-            value_text(value),
-            config.sources[key],
-            f"{known[key].symbol} {units.get(key) or known[key].unit}".strip(),
-        )
-        for key, value in config.flat().items()
+        (key, value_text(flat[key]), config.sources[key], f"{setting.symbol} {config.unit(setting)}".strip())
+        for key, setting in settings_of(config.spec).items()
     ]
     return table(("setting", "value", "from", ""), rows)
 

@@ -23,6 +23,9 @@ EXECUTION = {"train.seed", "train.device", "train.token_budget", "train.log_ever
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
 
 
+COLOURS = {"red": 1, "green": 2}
+
+
 class Example(Section, frozen=True, kw_only=True):
     """One setting that says all of itself, and one that says nothing."""
 
@@ -30,6 +33,7 @@ class Example(Section, frozen=True, kw_only=True):
         int, about("how fast", "v", gt=0, unit="km/h", role="data", essential=True, resumable=True, flag="--fast")
     ] = 3
     plain: float = 1.0
+    colour: Annotated[str, about("one of a table", choices=COLOURS.keys())] = "red"
 
 
 def other(setting: Setting) -> Value:
@@ -63,6 +67,14 @@ def test_roles_and_what_may_be_resumed() -> None:
     data = {key for key, setting in SETTINGS.items() if setting.role == "data" and setting.section != "data"}
     counts = {"train.batch_size", "train.epochs", "train.max_steps"}
     assert data == counts | {"dev.data", "model.backbone", "objective.teachers"}
+
+
+def test_choices_may_be_the_names_of_a_table_that_grows() -> None:
+    colour = describe("train", Example)["colour"]
+    with pytest.raises(UsageError, match=r"^train.colour is 'blue'"):
+        colour.check("blue")
+    COLOURS["blue"] = 3
+    assert colour.check("blue") == "blue" and colour.expected == "one of red, green, blue"
 
 
 # Spelling

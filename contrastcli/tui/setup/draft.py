@@ -163,7 +163,7 @@ class Draft:
         return Field(
             setting,
             self.typed[key] if key in self.typed else spell(flat[key]),
-            unit=fields.unit(self.config, setting),
+            unit=self.config.unit(setting),
             paper=fields.paper_value(self._paper, self.config, setting),
             instead=self._instead(key) if key in self._values else "",
             source=self.config.sources[key],

@@ -1,4 +1,4 @@
-"""A setting as a form shows it: its text, and what is to be known beside it. No widget is known here."""
+"""A setting as a form shows it: its text, and the note next to it. No widget is known here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from contrastcli.settings.setting import Setting, Value, spell
 
 @dataclass(frozen=True)
 class Field:
-    """One setting as a form shows it; all but the setting in words, empty where there is nothing to say."""
+    """One setting as a form shows it; all but the setting is text, empty where there is nothing to say."""
 
     setting: Setting
     text: str = ""
     unit: str = ""
     paper: str = ""
     instead: str = ""
-    """What would stand had nothing else been typed, and where that is from."""
+    """The value without what was typed, and where that is from."""
     source: str = ""
     off: str = ""
     """Why it cannot be set."""
@@ -30,42 +30,36 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Its name, which is that of its flag, and its symbol."""
+        """Its name, as in its flag, and its symbol."""
         name = self.setting.flag.strip("-").replace("-", " ") or self.setting.name
         return f"{name} {self.setting.symbol}".rstrip()
 
     @property
     def differs(self) -> bool:
-        """Whether it is other than what would stand had it not been typed."""
+        """Whether what was typed changes it."""
         return bool(self.wrong or self.instead)
 
     @property
     def mark(self) -> str:
-        """A character that says how it is: wrong, or other than the preset."""
+        """A character for its state: wrong, or changed."""
         return "!" if self.wrong else "●" if self.instead else " "
 
     @property
     def note(self) -> str:
-        """What stands beside it."""
-        said = (self.unit, self.paper and f"paper {self.paper}", self.instead)
-        return self.wrong or self.off or " · ".join(filter(None, said))
+        """The note next to it: what is wrong, or why it is off, or unit, the paper's value and the value before."""
+        parts = (self.unit, self.paper and f"paper {self.paper}", self.instead)
+        return self.wrong or self.off or " · ".join(filter(None, parts))
 
     @property
     def about(self) -> str:
-        """Its key, what it is, what it may be, and where its value is from."""
-        found = f"{self.setting.key}: {self.setting.help}; {self.setting.expected}"
-        return f"{found} ({self.source})" if self.source else found
+        """Its key, its meaning, what a good value is, and where its value is from."""
+        text = f"{self.setting.key}: {self.setting.help}; {self.setting.expected}"
+        return f"{text} ({self.source})" if self.source else text
 
     def matches(self, words: str) -> bool:
-        """Whether a search for these words means it."""
+        """Whether it has all of these words."""
         text = f"{self.label} {self.setting.key} {self.setting.help}".lower()
         return all(word in text for word in words.lower().split())
-
-
-def unit(config: Config, setting: Setting) -> str:
-    """The unit of a setting beside the values of the others."""
-    bounds = config.objective.bounds().get(setting.name) if setting.section == "objective" else None
-    return bounds.unit if bounds else setting.unit
 
 
 def why_off(config: Config, setting: Setting, objectives: Sequence[Spec]) -> str:
