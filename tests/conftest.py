@@ -6,13 +6,17 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # sums depend on the number of threads; processes that tests start inherit it
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.runs.directory import Run
 from support.command import Answer, Contrast
 from support.tiny import Tiny, train, write_tiny
@@ -90,3 +94,23 @@ def run(trained: Run, contrast: Contrast) -> Run:
     """A copy of it in runs/simple, which a test may resume or damage."""
     shutil.copytree(trained.path, "runs/simple")
     return Run(Path("runs/simple"))
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every text that any model embeds during the test, in order."""
+    embedded: list[str] = []
+    blocks = SentenceEncoder.blocks
+
+    def counted(
+        self: SentenceEncoder,
+        texts: Sequence[str],
+        *,
+        precision: Precision = "fp32",
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[NDArray[np.float32]]:
+        embedded.extend(texts)
+        return blocks(self, texts, precision=precision, on_progress=on_progress)
+
+    monkeypatch.setattr(SentenceEncoder, "blocks", counted)
+    return embedded

@@ -69,7 +69,7 @@ class Trainer:
                 return "finished"
             lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
             batch = self.batcher(step, rows)
-            outcome, norm = self._update(batch)
+            outcome, norm = self.update(batch)
             self.position.step = step
             clock.tick(len(batch.texts) * len(self.stepper.encoders))
             last = step == self.plan.steps
@@ -86,7 +86,7 @@ class Trainer:
                 return "stopped"
         return "finished"
 
-    def _update(self, batch: Batch) -> tuple[Outcome, Tensor]:
+    def update(self, batch: Batch) -> tuple[Outcome, Tensor]:
         """One optimiser update, with a smaller token budget where memory runs out."""
         self.optimizer.zero_grad()
         try:
@@ -97,7 +97,7 @@ class Trainer:
             outcome = None
         if outcome is None:  # outside the handler, whose traceback would keep the failed step's tensors alive
             self._shrink(batch.step)
-            return self._update(batch)
+            return self.update(batch)
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         norm = gradient_norm(parameters, self.config.train.clip)
         self._watch(batch.step, outcome.loss, norm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir
 from contrastcli.model import search
-from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.search import Index, similarities
 from support.tiny import WORDS, Tiny
@@ -32,26 +32,6 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text("".join(f"{text}\n" for text in SENTENCES))
     return path
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every text that a model is asked to embed, in order."""
-    texts_asked: list[str] = []
-    blocks = SentenceEncoder.blocks
-
-    def counted(
-        self: SentenceEncoder,
-        texts: Sequence[str],
-        *,
-        precision: Precision = "fp32",
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Floats]:
-        texts_asked.extend(texts)
-        return blocks(self, texts, precision=precision, on_progress=on_progress)
-
-    monkeypatch.setattr(SentenceEncoder, "blocks", counted)
-    return texts_asked
 
 
 def test_cosine_and_angle_are_those_of_the_vectors_in_full_precision(encoder: SentenceEncoder) -> None:
@@ -92,9 +72,9 @@ def test_identical_sentences_are_exactly_alike_and_no_cosine_is_beyond_one(encod
     assert all(s.cosine >= -1 and s.angle_deg == pytest.approx(180) for s in opposite)
 
 
-def test_each_distinct_sentence_is_encoded_once(encoder: SentenceEncoder, asked: list[str]) -> None:
+def test_each_distinct_sentence_is_encoded_once(encoder: SentenceEncoder, encoded: list[str]) -> None:
     answers = similarities(encoder, [("ba", "den"), ("den", "ba"), ("ba", "ba")])
-    assert asked == ["ba", "den"]
+    assert encoded == ["ba", "den"]
     assert answers[0].cosine == answers[1].cosine and answers[2].cosine == 1.0
 
 
@@ -134,14 +114,14 @@ def test_a_corpus_may_be_any_file_with_a_column_of_sentences(encoder: SentenceEn
         Index(encoder, tmp_path / "pairs.tsv").nearest("go", 5)
 
 
-def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, asked: list[str]) -> None:
+def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, encoded: list[str]) -> None:
     steps: list[tuple[int, int]] = []
     first = Index(encoder, corpus, lambda done, total: steps.append((done, total))).nearest("ba", 5)
-    assert sorted(asked) == sorted([*SENTENCES, "ba"]) and steps[-1] == (300, 300)
-    asked.clear()
-    assert Index(encoder, corpus).nearest("ba", 5) == first and asked == ["ba"]
+    assert sorted(encoded) == sorted([*SENTENCES, "ba"]) and steps[-1] == (300, 300)
+    encoded.clear()
+    assert Index(encoder, corpus).nearest("ba", 5) == first and encoded == ["ba"]
     corpus.rename(corpus.with_name("renamed.txt"))  # what it holds counts, not where
-    assert Index(encoder, corpus.with_name("renamed.txt")).nearest("ba", 5) == first and asked == ["ba"] * 2
+    assert Index(encoder, corpus.with_name("renamed.txt")).nearest("ba", 5) == first and encoded == ["ba"] * 2
 
 
 def changed(encoder: SentenceEncoder, what: str) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.objectives.pairsupcon import HardNegatives, heads, negative_mass, pairsupcon
 from contrastcli.objectives.rows import Rows
-from support.batches import KINDS, MARGINS, Kind, batch, check, distinct, heavy, numbers, vectors
+from support.batches import KINDS, MARGINS, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 
 WHOLE = partial(pairsupcon, similarity="cosine", margin=0.0, tau=0.2, hard_negatives="importance", classification=True)
@@ -27,7 +27,7 @@ def contrast_by_loops(
     rows: Rows,
     heads: nn.ModuleDict,
     hard_negatives: HardNegatives = "importance",
-    kind: Kind = "cosine",
+    kind: str = "cosine",
     margin: float = 0.0,
 ) -> Callable[[], float]:
     """Instance discrimination at τ = 0.2."""
@@ -40,7 +40,7 @@ def contrast_by_loops(
 @every_weighing
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
 def test_instance_discrimination_is_its_formula_in_value_and_gradient(
-    kind: Kind, margin: float, hard_negatives: HardNegatives
+    kind: str, margin: float, hard_negatives: HardNegatives
 ) -> None:
     views, layers = batch("anchor", "positive", rows=5, width=6), heavy(heads(6))
     rows = Rows(distinct(views), LABEL)
@@ -110,7 +110,7 @@ def test_an_unknown_weighing_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairsupcon_passes_gradcheck(kind: Kind) -> None:
+def test_pairsupcon_passes_gradcheck(kind: str) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     label = torch.tensor([0, 0, 2, 0, 1, 1])
     compared = partial(WHOLE, similarity=kind, margin={"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0), tau=0.3)

@@ -10,7 +10,7 @@ from torch import Tensor
 from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rankcse import Distillation, jensen_shannon, listmle, listnet, rankcse
 from contrastcli.objectives.rows import Rows
-from support.batches import KINDS, MARGINS, NO_HEADS, Kind, batch, check, distinct, numbers, vectors
+from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 
 TAU, TEACHER_TAU = 0.3, 0.1
@@ -43,7 +43,7 @@ def candidates(ids: Ids, i: int, mask: bool) -> list[int]:
     return [j for j in rest if j == i or not {ids["anchor"][j], ids["positive"][j]} & own]
 
 
-def consistency_by_loops(views: Views, ids: Ids, kind: Kind, mask: bool = False) -> float:
+def consistency_by_loops(views: Views, ids: Ids, kind: str, mask: bool = False) -> float:
     total = 0.0
     for i in range(len(views["anchor"])):
         columns = candidates(ids, i, mask)
@@ -55,7 +55,7 @@ def consistency_by_loops(views: Views, ids: Ids, kind: Kind, mask: bool = False)
     return total / len(views["anchor"])
 
 
-def distillation_by_loops(views: Views, ids: Ids, kind: Kind, how: Distillation, mask: bool = False) -> float:
+def distillation_by_loops(views: Views, ids: Ids, kind: str, how: Distillation, mask: bool = False) -> float:
     total = 0.0
     for i in range(len(views["anchor"])):
         columns = candidates(ids, i, mask)
@@ -74,7 +74,7 @@ def distillation_by_loops(views: Views, ids: Ids, kind: Kind, how: Distillation,
 
 @pytest.mark.parametrize("how", DISTANCES)
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_rankcse_is_its_formula_in_value_and_gradient(kind: Kind, margin: float, how: Distillation) -> None:
+def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, how: Distillation) -> None:
     views = taught()
     ids = distinct(views)
     loss, parts = LOSS(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, distillation=how)
@@ -109,7 +109,7 @@ def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask: bool, how: D
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rankcse_passes_gradcheck(kind: Kind) -> None:
+def test_rankcse_passes_gradcheck(kind: str) -> None:
     views = taught(width=4)
 
     def losses(anchor: Tensor, positive: Tensor) -> tuple[Tensor, ...]:
@@ -124,7 +124,7 @@ def test_rankcse_passes_gradcheck(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_without_consistency_and_distillation_it_is_simcse(kind: Kind, margin: float) -> None:
+def test_without_consistency_and_distillation_it_is_simcse(kind: str, margin: float) -> None:
     views = batch("anchor", "positive", rows=5)
     rows = Rows(distinct(views))
     loss, parts = LOSS(views, rows, NO_HEADS, similarity=kind, margin=margin, beta=0.0, gamma=0.0)
@@ -148,7 +148,7 @@ def test_a_teachers_list_is_of_cosines_whatever_the_students_is() -> None:
     own = {f"teacher{end}": views[name].detach() for name, end in (("anchor", ""), ("positive", "_positive"))}
     loss = partial(COSINE, views | own, Rows(distinct(views)), NO_HEADS, distillation="listnet", teacher_tau=0.3)
 
-    def pull(kind: Kind) -> float:
+    def pull(kind: str) -> float:
         distance = loss(similarity=kind, gamma=1.0)[0] - loss(similarity=kind, gamma=0.0)[0]
         return torch.autograd.grad(distance, views["anchor"])[0].abs().max().item()
 

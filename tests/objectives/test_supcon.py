@@ -12,7 +12,7 @@ from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.softmax import softmax
 from contrastcli.objectives.supcon import heads, supcon
-from support.batches import KINDS, MARGINS, Kind, batch, check, distinct, heavy, numbers, vectors
+from support.batches import KINDS, MARGINS, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, supervised_contrast_by_loops
 
 PREMISES = torch.tensor([0, 0, 0, 1, 1, 2])  # premise 0 entails two hypotheses, premise 2 none
@@ -27,7 +27,7 @@ def rows_of(mask: bool = False, hypotheses: tuple[int, ...] = (10, 11, 12, 13, 1
 
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize(("kind", "margin"), [(None, 0.0), *MARGINS])
-def test_supcon_is_its_formula_in_value_and_gradient(kind: Kind | None, margin: float, mask: bool) -> None:
+def test_supcon_is_its_formula_in_value_and_gradient(kind: str | None, margin: float, mask: bool) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     rows = rows_of(mask, hypotheses=(10, 11, 11, 0, 10, 15))
     loss, parts = WHOLE(views, rows, layers, normalize=kind is not None, similarity=kind or "cosine", margin=margin)
@@ -86,7 +86,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_supcon_passes_gradcheck(kind: Kind) -> None:
+def test_supcon_passes_gradcheck(kind: str) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
     compared = partial(WHOLE, similarity=kind, margin=margin, tau=0.3, normalize=True, lambda_=0.5)

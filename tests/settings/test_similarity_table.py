@@ -13,7 +13,7 @@ from contrastcli.settings.similarity import SIMILARITIES, Similarity
 from contrastcli.show.curve import curve
 from support.command import Contrast, refused
 from support.command import train as train_words
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, known, told, train
 
 CHORD = Similarity(
     name="chord",
@@ -38,7 +38,7 @@ def test_it_trains_with_its_own_margin(tiny: Tiny, place: Path) -> None:
         changes: dict[str, object] = {"objective__similarity": "chord", "objective__tau": 1.0, "train__max_steps": 2}
         run = tiny.run(place.with_name(name), "dcl", "pairs", **changes | margin)
         train(run)
-        losses[name] = [event.loss for event in told(run, Step)]
+        losses[name] = known(event.loss for event in told(run, Step))
     assert len(losses["none"]) == 2
     # a margin that is subtracted adds a constant to this loss and leaves its gradient alone
     assert losses["default"] == pytest.approx([loss + 0.25 for loss in losses["none"]], abs=1e-6)

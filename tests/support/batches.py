@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import pytest
 import torch
@@ -11,9 +10,8 @@ from torch import Tensor, nn
 
 from support.by_loops import Vector
 
-Kind = Literal["cosine", "angle", "arc", "rbf"]
-KINDS: tuple[Kind, ...] = ("cosine", "angle", "arc", "rbf")
-MARGINS: list[tuple[Kind, float]] = [
+KINDS = ("cosine", "angle", "arc", "rbf")
+MARGINS = [
     ("cosine", 0.0), ("cosine", 0.1), ("angle", 10.0), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0),
 ]  # fmt: skip
 NO_HEADS = nn.ModuleDict()

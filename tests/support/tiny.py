@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -160,6 +160,13 @@ E = TypeVar("E", bound=Event)
 
 def told(run: Run, kind: type[E]) -> list[E]:
     return [event for event in run.events() if isinstance(event, kind)]
+
+
+def known(values: Iterable[float | None]) -> list[float]:
+    """Values of which none is missing."""
+    values = list(values)
+    assert None not in values
+    return [value for value in values if value is not None]
 
 
 def train(run: Run, watch: Callable[[Event], object] = lambda event: None) -> Done:

@@ -52,7 +52,7 @@ def test_special_tokens_are_never_masked_even_if_everything_else_is() -> None:
 def test_random_tokens_stay_inside_the_vocabulary_and_vary() -> None:
     _, _, hidden, _ = masked()
     random = hidden[(hidden != 500) & (hidden != MASK)]
-    assert random.min() >= 0 and random.max() < VOCABULARY and len(random.unique()) > 50
+    assert random.min() >= 0 and random.max() < VOCABULARY and len(set(random.tolist())) > 50
 
 
 def test_the_same_generator_state_masks_the_same() -> None:
@@ -73,8 +73,8 @@ def test_losses_of_chunks_add_up_to_the_mean_of_the_batch() -> None:
 def test_a_chunk_without_masked_tokens_is_a_zero_with_a_graph() -> None:
     logits = torch.zeros(0, 11, requires_grad=True)
     loss = mlm_loss(logits, torch.zeros(0, dtype=torch.long), total=0)
-    loss.backward()
-    assert loss.item() == 0.0 and logits.grad is not None
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert loss.item() == 0.0 and gradient.shape == logits.shape
 
 
 def test_half_precision_logits_are_summed_in_float32() -> None:

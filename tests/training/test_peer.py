@@ -14,15 +14,14 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Event, Saved, Started, Step
 from contrastcli.training.auxiliary import Context
-from contrastcli.training.batch import Chunk
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
-from contrastcli.training.views import PerturbedViews, delete, repeat, reverse, shuffle
+from contrastcli.training.views import Perturbation, PerturbedViews, delete, repeat, reverse, shuffle
 from support.resuming import Killed, assert_same, story
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
 
-KINDS = ("shuffle", "reverse", "delete", "repeat")
+KINDS: tuple[Perturbation, ...] = ("shuffle", "reverse", "delete", "repeat")
 NAMES = ["anchor", "positive", *(f"{kind}_{n}" for n in (1, 2) for kind in KINDS)]
 CLS, SEP = 2, 3
 
@@ -74,13 +73,13 @@ def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews
 def test_special_tokens_stay_at_both_ends_and_no_view_is_too_long(tiny: Tiny) -> None:
     unknown = 1  # a special token of the tokenizer, but none that it puts around a text
     table = TokenTable.of([[CLS, unknown, *range(10, 24), unknown, SEP], [CLS, SEP], [CLS, 9, SEP]])
-    found = perturbed(tiny, max_length=18).perturb(table, np.array([0, 1, 2]), step=1)
-    assert len(found) == 12 and all(ids.dtype == np.int32 for ids in found)
-    assert all(ids[0] == CLS and ids[-1] == SEP and len(ids) <= 18 for ids in found)
-    assert not {CLS, SEP} & {int(token) for ids in found for token in ids[1:-1]}
-    lengths = [len(ids) for ids in found]
+    views = perturbed(tiny, max_length=18).perturb(table, np.array([0, 1, 2]), step=1)
+    assert len(views) == 12 and all(ids.dtype == np.int32 for ids in views)
+    assert all(ids[0] == CLS and ids[-1] == SEP and len(ids) <= 18 for ids in views)
+    assert not {CLS, SEP} & {int(token) for ids in views for token in ids[1:-1]}
+    lengths = [len(ids) for ids in views]
     assert lengths == [18, 2, 3, 18, 2, 3, 15, 2, 3, 18, 2, 3]  # shuffled, reversed, without three, cut at the limit
-    assert found[3].tolist() == [CLS, unknown, *range(23, 9, -1), unknown, SEP]
+    assert views[3].tolist() == [CLS, unknown, *range(23, 9, -1), unknown, SEP]
 
 
 def test_views_are_a_function_of_the_seed_and_the_step_alone(tiny: Tiny) -> None:
@@ -143,23 +142,25 @@ def test_the_peer_draws_its_own_dropout(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_the_peer_does_not_see_padding(tiny: Tiny, tmp_path: Path) -> None:
-    """A peer that is run without attention mask would embed a sentence otherwise beside a longer one."""
+    """A peer that is run without attention mask would embed a sentence otherwise next to a longer one."""
     trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
+    trainer.stepper.token_budget = 100_000  # one chunk, padded to its longest text
     peer, batch = peer_of(trainer).eval(), first_batch(trainer)
-    lengths = batch.table.lengths[batch.texts]
-    texts = batch.texts[[lengths.argmax(), lengths.argmin()]]
-    assert batch.table.lengths[texts[0]] > batch.table.lengths[texts[1]] + 3
-    together = trainer.stepper._embed(batch, Chunk(0, peer, texts, texts))
-    alone = peer.pooled(batch.table, texts[1:])
-    torch.testing.assert_close(together[1:], alone, rtol=1e-4, atol=1e-5)
+    texts = batch.view("anchor")
+    lengths = batch.table.lengths[texts]
+    assert lengths.max() > lengths.min() + 3
+    together = trainer.stepper.backward(batch).views["peer_anchor"]
+    with torch.no_grad():
+        alone = torch.cat([peer.pooled(batch.table, texts[i : i + 1]) for i in range(len(texts))])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
 def test_the_gradient_reaches_every_weight_of_both(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
     trainer.stepper.backward(first_batch(trainer))
-    found = {name: g for name, g in gradients(trainer).items() if name.startswith(("encoder.", "extras.peer."))}
-    assert len(found) == 2 * len(list(trainer.encoder.parameters()))
-    assert [name for name, g in found.items() if not g.abs().sum() > 0] == []
+    reached = {name: g for name, g in gradients(trainer).items() if name.startswith(("encoder.", "extras.peer."))}
+    assert len(reached) == 2 * len(list(trainer.encoder.parameters()))
+    assert [name for name, g in reached.items() if not g.abs().sum() > 0] == []
 
 
 def test_the_peer_learns_at_the_encoders_rate(tiny: Tiny, tmp_path: Path) -> None:

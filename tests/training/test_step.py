@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,12 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
+from contrastcli.data.batching import Indices
+from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import RunError
+from contrastcli.model.encoder import Precision
 from contrastcli.runs.events import Event, Note
-from contrastcli.settings import catalogue, sections
+from contrastcli.settings import catalogue
 from contrastcli.settings.catalogue import Spec
 from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.distributed import World
@@ -23,11 +26,18 @@ from contrastcli.training.objective import make_heads
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
 from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
 from contrastcli.training.step import Outcome
+from support.settings import config
 from support.tiny import Tiny
 from support.trainers import BUDGET, CPU, first_batch, gradients, trainer_of
 
+Changes = dict[str, object]
+"""Settings as train__lr=1e-3."""
 
-def variants(spec: Spec) -> Iterator[dict[str, object]]:
+Case = tuple[str, str, Changes]
+"""An objective, a form of rows, and settings."""
+
+
+def variants(spec: Spec) -> Iterator[Changes]:
     """The defaults, and each setting in turn at its other choices, or at 1 where it is off by default."""
     yield {}
     for setting in spec.describe().values():
@@ -39,17 +49,22 @@ def variants(spec: Spec) -> Iterator[dict[str, object]]:
         yield from ({f"objective__{setting.name}": other} for other in others)
 
 
-def cases() -> Iterator[object]:
+def cases() -> Iterator[Case]:
     """Every objective on every form of rows that it takes; of those that share a loss the first in its variants."""
     seen: set[str] = set()
     for spec in catalogue.BUILT_IN:
-        heads = [{"model__head": head} for head in ("train-only", "keep")]
+        heads: list[Changes] = [{"model__head": head} for head in ("train-only", "keep")]
         wanted = [{}] if spec.loss in seen else [*variants(spec), *heads]
         seen.add(spec.loss)
         for form in spec.needs:
             for changes in wanted:
-                words = [f"{key.split('__')[1]}={value}" for key, value in changes.items()]
-                yield pytest.param(spec.name, form, changes, id="-".join([spec.name, form, *words]))
+                yield spec.name, form, changes
+
+
+def case_id(case: Case) -> str:
+    """As simcse-pairs-mlm_weight=1."""
+    objective, form, changes = case
+    return "-".join([objective, form, *(f"{key.split('__')[1]}={value}" for key, value in changes.items())])
 
 
 def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
@@ -73,7 +88,7 @@ def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
     for auxiliary in stepper.auxiliaries:
         if isinstance(auxiliary, MaskedTokens):
             loss = loss + auxiliary.weight * masked_loss(trainer, auxiliary, auxiliary.term(batch, chunks), batch.step)
-    loss.backward()
+    torch.autograd.backward(loss)
     return loss.detach()
 
 
@@ -88,20 +103,19 @@ def masked_loss(trainer: Trainer, mlm: MaskedTokens, term: MaskedTerm, step: int
     return torch.nn.functional.cross_entropy(torch.cat(logits), torch.cat(targets))
 
 
-def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+def assert_equal(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """To 1e-5 of each gradient's norm, or of a millionth of the norm of all: key biases have none but rounding."""
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     total = torch.stack([g.norm() for g in expected.values()]).norm()
     assert total > 1e-3
     for name, gradient in expected.items():
-        error = (found[name] - gradient).norm()
+        error = (actual[name] - gradient).norm()
         assert error <= 1e-5 * max(gradient.norm(), 1e-2 * total), f"{name}: {error:.2e} of {gradient.norm():.2e}"
 
 
-@pytest.mark.parametrize(("objective", "form", "changes"), list(cases()))
-def test_cached_and_kept_gradients_are_those_of_one_graph(
-    tiny: Tiny, tmp_path: Path, objective: str, form: str, changes: dict[str, object]
-) -> None:
+@pytest.mark.parametrize("case", list(cases()), ids=case_id)
+def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: Path, case: Case) -> None:
+    objective, form, changes = case
     trainer = trainer_of(tiny, tmp_path, objective, form, **changes)
     batch = first_batch(trainer)
     chunks, _ = trainer.stepper.cut(batch)
@@ -115,8 +129,9 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(
 
 
 def test_every_objective_and_form_has_a_case() -> None:
-    names = {(case.values[0], case.values[1]) for case in cases()}
-    assert names == {(spec.name, form) for spec in catalogue.BUILT_IN for form in spec.needs}
+    assert {(objective, form) for objective, form, _ in cases()} == {
+        (spec.name, form) for spec in catalogue.BUILT_IN for form in spec.needs
+    }
 
 
 def test_dropout_differs_from_step_to_step_and_repeats_with_it(tiny: Tiny, tmp_path: Path) -> None:
@@ -160,37 +175,46 @@ def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path)
 # ---- memory that runs out -------------------------------------------------------------------------------------------
 
 
-class Small:
-    """A device that holds the graphs of so many tokens, in the place of `SentenceEncoder.pooled`."""
+Limit = Callable[[Trainer, int], None]
 
-    def __init__(self, trainer: Trainer, tokens: int) -> None:
-        self.pooled, self.tokens = trainer.encoder.pooled, tokens
-        trainer.encoder.pooled = self  # type: ignore[assignment, method-assign]
 
-    def __call__(self, table: object, texts: object, precision: str) -> Tensor:
-        if torch.is_grad_enabled() and len(texts) * int(table.lengths[texts].max()) > self.tokens:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return self.pooled(table, texts, precision)
+@pytest.fixture
+def limit_memory(monkeypatch: pytest.MonkeyPatch) -> Limit:
+    """Makes a trainer's device hold the graphs of so many tokens and no more."""
+
+    def limit(trainer: Trainer, tokens: int) -> None:
+        original = trainer.encoder.pooled
+
+        def pooled(table: TokenTable, texts: Indices, precision: Precision) -> Tensor:
+            if torch.is_grad_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+            return original(table, texts, precision)
+
+        monkeypatch.setattr(trainer.encoder, "pooled", pooled)
+
+    return limit
 
 
 def update(trainer: Trainer) -> tuple[Outcome, dict[str, Tensor]]:
     """One update; the outcome, and every parameter after it."""
     set_rate(trainer.optimizer, trainer.config.train, 1, 10)
-    outcome, _ = trainer._update(first_batch(trainer))
+    outcome, _ = trainer.update(first_batch(trainer))
     return outcome, {name: p.detach().clone() for name, p in trainer.encoder.named_parameters()}
 
 
-def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(tiny: Tiny, tmp_path: Path) -> None:
-    told: list[Event] = []
+def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(
+    tiny: Tiny, tmp_path: Path, limit_memory: Limit
+) -> None:
+    events: list[Event] = []
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
-    trainer.emit, trainer.stepper.token_budget = told.append, 800
-    Small(trainer, 50)
+    trainer.emit, trainer.stepper.token_budget = events.append, 800
+    limit_memory(trainer, 50)
     outcome, weights = update(trainer)
     smaller = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
     smaller.stepper.token_budget = 200
     expected, expected_weights = update(smaller)
     assert trainer.stepper.token_budget == 200
-    assert [event.text for event in told if isinstance(event, Note)] == [
+    assert [event.text for event in events if isinstance(event, Note)] == [
         "memory ran out: the step starts again with at most 400 tokens at once",
         "memory ran out: the step starts again with at most 200 tokens at once",
     ]
@@ -198,32 +222,36 @@ def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(tiny: 
     assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
 
 
-def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path, limit_memory: Limit) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
     trainer.stepper.token_budget = 400
-    Small(trainer, 0)
+    limit_memory(trainer, 0)
     with pytest.raises(RunError, match="memory ran out with 100 tokens") as raised:
         update(trainer)
     assert "smaller batch" in raised.value.hint
 
 
-def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(tiny: Tiny, tmp_path: Path) -> None:
+def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(
+    tiny: Tiny, tmp_path: Path, limit_memory: Limit
+) -> None:
     trainer = trainer_of(tiny, tmp_path / "one", "simcse", "pairs")
     # the other process cannot follow in mid-step
     trainer.stepper.world, trainer.stepper.token_budget = World(rank=0, size=2), 400
-    Small(trainer, 0)
+    limit_memory(trainer, 0)
     with pytest.raises(RunError, match="memory ran out with 400 tokens at once") as raised:
         update(trainer)
     assert "--resume one --token-budget 200" in raised.value.hint
 
 
-def test_other_errors_of_a_step_are_not_taken_for_a_lack_of_memory(tiny: Tiny, tmp_path: Path) -> None:
+def test_other_errors_of_a_step_are_not_taken_for_a_lack_of_memory(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
 
     def broken(*_: object) -> Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    trainer.encoder.pooled = broken  # type: ignore[assignment, method-assign]
+    monkeypatch.setattr(trainer.encoder, "pooled", broken)
     with pytest.raises(RuntimeError, match="shapes"):
         update(trainer)
 
@@ -243,9 +271,9 @@ SCHEDULES = {
 
 @pytest.mark.parametrize(("schedule", "warmup"), list(SCHEDULES))
 def test_the_rate_rises_and_falls_as_written_by_hand(schedule: str, warmup: float) -> None:
-    settings = sections.Train(schedule=schedule, warmup=warmup)  # type: ignore[arg-type]
-    found = [rate(settings, step, 10) for step in range(1, 11)]
-    assert found == pytest.approx(SCHEDULES[schedule, warmup], abs=1e-5)
+    settings = config(train__schedule=schedule, train__warmup=warmup).train
+    rates = [rate(settings, step, 10) for step in range(1, 11)]
+    assert rates == pytest.approx(SCHEDULES[schedule, warmup], abs=1e-5)
 
 
 @pytest.mark.parametrize(("head_lr", "expected"), [(0.0, 1e-3), (0.5, 0.5)])
@@ -288,15 +316,15 @@ def test_the_optimiser_is_the_one_asked_for(tiny: Tiny, tmp_path: Path, name: st
 
 
 def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:
-    found = {
+    seeds = {
         seed_of(seed, step, stream, chunk)
         for seed in (0, 1, 2**32 - 1)
         for step in range(4)
         for stream in range(5)
         for chunk in range(4)
     }
-    assert len(found) == 3 * 4 * 5 * 4
-    assert all(0 <= seed < 2**63 for seed in found)
+    assert len(seeds) == 3 * 4 * 5 * 4
+    assert all(0 <= seed < 2**63 for seed in seeds)
 
 
 def test_fresh_heads_are_the_seeds_alone(tiny: Tiny, tmp_path: Path) -> None:
@@ -312,5 +340,6 @@ def test_a_kept_head_and_the_losses_heads_are_drawn_apart(tiny: Tiny, tmp_path: 
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head="keep")
     assert trainer.encoder.dense is not None
     dense = trainer.encoder.dense.linear.weight.flatten()
-    assert not torch.equal(dense, trainer.stepper.heads["classifier"].weight.flatten()[: len(dense)])
+    (classifier,) = trainer.stepper.heads["classifier"].parameters()
+    assert not torch.equal(dense, classifier.flatten()[: len(dense)])
     assert make_heads(trainer.config.spec, 32).keys() == trainer.stepper.heads.keys()

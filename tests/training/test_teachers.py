@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -26,7 +27,7 @@ from contrastcli.training.plan import make_plan
 from contrastcli.training.setup import make_trainer
 from contrastcli.training.teachers import Teacher, Teachers
 from support import tiny as tiny_module
-from support.tiny import SPECIAL, Tiny, told, train, write_backbone
+from support.tiny import SPECIAL, Tiny, known, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
 
 
@@ -115,10 +116,11 @@ def test_a_teacher_that_does_not_exist_is_an_error_of_data(tiny: Tiny, place: Pa
 # ---- what they say --------------------------------------------------------------------------------------------------
 
 
-def cosines(encoder: SentenceEncoder, first: list[str], second: list[str]) -> np.ndarray:
-    """Of each text of one list with each of the other, by the model alone."""
+def cosines(encoder: SentenceEncoder, first: list[str], second: list[str]) -> NDArray[np.float64]:
+    """The cosine of each text of one list with each of the other, by the model alone."""
     u, v = (encoder.encode(texts).astype(np.float64) for texts in (first, second))
-    return (u / np.linalg.norm(u, axis=1)[:, None]) @ (v / np.linalg.norm(v, axis=1)[:, None]).T
+    products: NDArray[np.float64] = u @ v.T
+    return products / np.outer(np.linalg.norm(u, axis=1), np.linalg.norm(v, axis=1))
 
 
 @pytest.mark.parametrize("form", ["sentences", "pairs"])
@@ -136,8 +138,8 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     second = cosines(load_encoder(tiny.backbone, "first-last"), texts["anchor"], texts["positive"])
     assert views["teacher"].shape == (16, 16 + 32)
     torch.testing.assert_close(views["teacher"].norm(dim=1), torch.ones(16))
-    found = (views["teacher"] @ views["teacher_positive"].T).double().numpy()
-    np.testing.assert_allclose(found, 0.33 * first + 0.67 * second, atol=1e-5)
+    taught = (views["teacher"] @ views["teacher_positive"].T).double().numpy()
+    np.testing.assert_allclose(taught, 0.33 * first + 0.67 * second, atol=1e-5)
 
 
 def test_a_teacher_reads_with_its_own_tokenizer(tiny: Tiny, stranger: Path) -> None:
@@ -151,30 +153,22 @@ def test_shares_are_what_the_weights_are_of_their_sum(tiny: Tiny, tmp_path: Path
     for words in (f"{stranger}=1,{tiny.backbone}=3", f"{stranger}=0.25,{tiny.backbone}=0.75"):
         trainer = trainer_of(tiny, tmp_path, "rankcse", "sentences", objective__teachers=words)
         views.append(views_of(trainer, first_batch(trainer).rows)["teacher"])
-    assert torch.equal(*views)
+    assert torch.equal(views[0], views[1])
 
 
 # ---- what they cost -------------------------------------------------------------------------------------------------
 
 
 def test_each_distinct_sentence_is_encoded_once_for_all_runs(
-    tiny: Tiny, tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, tmp_path: Path, stranger: Path, encoded: list[str]
 ) -> None:
-    encoded: list[str] = []
-    original = SentenceEncoder.blocks
-
-    def blocks(self: SentenceEncoder, texts: list[str], **rest: object) -> object:
-        encoded.extend(texts)
-        return original(self, texts, **rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(SentenceEncoder, "blocks", blocks)
-    said: list[Event] = []
+    events: list[Event] = []
     for epochs in (1, 3):
         config = tiny.config("rankcse", "pairs", objective__teachers=str(stranger), train__epochs=epochs)
         plan = make_plan(config)
-        make_trainer(tmp_path, plan, CPU, said.append, lambda: False, World())
+        make_trainer(tmp_path, plan, CPU, events.append, lambda: False, World())
     assert sorted(encoded) == sorted(set(plan.corpus.texts))
-    progress = [(e.done, e.total) for e in said if isinstance(e, Progress) and e.what == "encoding by a teacher"]
+    progress = [(e.done, e.total) for e in events if isinstance(e, Progress) and e.what == "encoding by a teacher"]
     assert progress[-1] == (len(encoded), len(encoded))
     assert len(list((cache_dir() / "vectors").iterdir())) == 1
 
@@ -217,6 +211,6 @@ def test_a_student_comes_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, st
         changes |= {"objective__distillation": how, "train__epochs": 2, "dev__data": "none"}
         run = tiny.run(place.with_name(str(gamma)), "rankcse", "sentences", **changes)
         train(run)
-        distances[gamma] = [event.parts["distillation"] for event in told(run, Step)]
+        distances[gamma] = known(event.parts["distillation"] for event in told(run, Step))
     assert distances[100.0][0] == distances[1e-6][0]
-    assert sum(distances[100.0][-10:]) < 0.98 * sum(distances[1e-6][-10:])  # type: ignore[arg-type]
+    assert sum(distances[100.0][-10:]) < 0.98 * sum(distances[1e-6][-10:])

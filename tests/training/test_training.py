@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,14 +15,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Saved, Started, Step
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
-from support.tiny import Tiny, told, train
-
-
-def known(values: Iterable[float | None]) -> list[float]:
-    """Values of which none is missing."""
-    values = list(values)
-    assert None not in values
-    return [value for value in values if value is not None]
+from support.tiny import Tiny, known, told, train
 
 
 def files(folder: Path) -> set[str]:
