@@ -15,7 +15,7 @@ from typing import Any
 
 from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_examples
-from contrastcli.evaluation.silence import hushed
+from contrastcli.evaluation.silence import silenced
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.model.folder import load_model, save_encoder
@@ -108,7 +108,7 @@ _BEST = {"bf16": True, "train_sampling_strategy": "group_by_length"}
 class _Peer:
     """sentence-transformers on the same weights; what it prints is not the result of ours."""
 
-    @hushed()
+    @silenced()
     def __init__(self, folder: Path, texts: Sequence[str], rows: Examples) -> None:
         from datasets import Dataset
         from sentence_transformers import SentenceTransformer
@@ -118,13 +118,13 @@ class _Peer:
         self._texts = list(texts)
         self._rows = Dataset.from_dict(rows.views)
 
-    @hushed()
+    @silenced()
     def encode(self) -> float:
         start = time.perf_counter()
         self._model.encode(self._texts, show_progress_bar=False)
         return len(self._texts) / (time.perf_counter() - start)
 
-    @hushed()
+    @silenced()
     def train(self, extra: dict[str, Any]) -> float:
         """Their trainer with MultipleNegativesRankingLoss, which is the same objective."""
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments

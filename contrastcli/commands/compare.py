@@ -33,9 +33,9 @@ def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Compared
 
     Raises DataError and UsageError.
     """
-    found = comparison.compare(chosen)
-    pair = _two(chosen, found.groups) if bootstrap else None
-    return Compared(found, _welch(found.groups), _paired(*pair, dev) if pair else None)
+    sides = comparison.compare(chosen)
+    pair = _two(chosen, sides.groups) if bootstrap else None
+    return Compared(sides, _welch(sides.groups), _paired(*pair, dev) if pair else None)
 
 
 def draw(chosen: Sequence[Run]) -> list[Picture]:
@@ -69,8 +69,8 @@ def _paired(first: Run, second: Run, dev: str | None) -> Paired:
 
     data = dev or _dev_of_both(first, second)
     with console.progress() as advance:
-        found = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
-    return Paired(first.name, second.name, data, found)
+        test = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
+    return Paired(first.name, second.name, data, test)
 
 
 def _dev_of_both(first: Run, second: Run) -> str:

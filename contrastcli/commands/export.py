@@ -92,7 +92,7 @@ def _check_dest(dest: Path, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def _appearing(dest: Path) -> Iterator[Path]:
-    """A folder to write to, yet to be made, which takes the place of `dest` when the body has ended well."""
+    """The path of a new folder to write to; it replaces `dest` when the body ends without an error."""
     draft, former = (dest.with_name(f".{dest.name}.{end}") for end in ("draft", "former"))
     shutil.rmtree(draft, ignore_errors=True)
     dest.parent.mkdir(parents=True, exist_ok=True)
@@ -153,10 +153,10 @@ def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than those of the trace, with and without padding
         ids, mask = _padded(encoder, texts)
-        (found,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
-        apart = float(np.abs(encoder.encode(texts) - found).max())
-        if not apart < _CLOSE:
-            raise _differs(folder, f"numbers differ by {apart:.1e}")
+        (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
+        difference = float(np.abs(encoder.encode(texts) - vectors).max())
+        if not difference < _CLOSE:
+            raise _differs(folder, f"numbers differ by {difference:.1e}")
 
 
 def _trace(encoder: SentenceEncoder, path: Path) -> None:
@@ -234,7 +234,7 @@ def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) ->
 
 
 def _contract(encoder: SentenceEncoder) -> str:
-    """What makes a vector of a text; whoever computes the model otherwise must do the same."""
+    """How a vector is made of a text, for those who run the model with other software."""
     steps = [f"Pooling `{encoder.pooling}`: {_POOLING[encoder.pooling]}."]
     if encoder.dense is not None:
         steps.append(f"Then Linear + {type(encoder.dense.activation).__name__}.")

@@ -38,7 +38,7 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _SUFFIXES = (".tsv", ".txt", "")
 _GOLD = "_gnd"
-_HOW = "put lines of label TAB text, or X.txt with X_gnd.txt, into DIR or DIR/cluster, and give --data-dir DIR"
+_HINT = "put lines of label TAB text, or X.txt with X_gnd.txt, into DIR or DIR/cluster, and give --data-dir DIR"
 _PROTOCOL = (
     f"KMeans (k-means++, {_STARTS} starts, seeds 0-{SEEDS - 1}, k = number of classes) on unnormalised embeddings, "
     f"pooling: {{pooling}}, truncated at {LENGTH} tokens; accuracy by the best assignment of clusters to classes "
@@ -65,14 +65,14 @@ class Classed:
 
 
 def root(data_dir: Path | None) -> Path:
-    """The folder with the sets: `data_dir`, its subfolder `cluster`, or that beside it. Raises DataError."""
+    """The folder with the sets: `data_dir`, or a folder `cluster` in or next to it. Raises DataError."""
     if data_dir is None:
-        raise DataError("the clustering sets are not on the hub", _HOW)
+        raise DataError("the clustering sets are not on the hub", _HINT)
     folder = data_dir.expanduser()
     for place in (folder, folder / "cluster", folder.parent / "cluster"):
         if any(_file(place, task) for task in CLUSTERING.tasks):
             return place
-    raise DataError(f"{data_dir} holds none of the clustering sets ({', '.join(CLUSTERING.tasks)})", _HOW)
+    raise DataError(f"{data_dir} holds none of the clustering sets ({', '.join(CLUSTERING.tasks)})", _HINT)
 
 
 def _file(folder: Path, task: str) -> Path | None:
@@ -90,13 +90,13 @@ def read(folder: Path, task: str) -> Classed:
     """The texts and classes of a set. Raises DataError where it is missing or malformed."""
     path = _file(folder, task)
     if path is None:
-        raise DataError(f"{folder} has no file of {task}", _HOW)
+        raise DataError(f"{folder} has no file of {task}", _HINT)
     gold = path.with_name(f"{path.stem}{_GOLD}{path.suffix}")
     rows = _two_files(path, gold) if gold.is_file() else _one_file(path)
     labels, texts = zip(*rows, strict=True) if rows else ((), ())
     names, numbers = np.unique(np.array(labels), return_inverse=True)
     if len(names) < 2:
-        raise DataError(f"{path} has fewer than two classes", _HOW)
+        raise DataError(f"{path} has fewer than two classes", _HINT)
     return Classed(list(texts), numbers)
 
 
@@ -105,7 +105,7 @@ def _one_file(path: Path) -> list[tuple[str, str]]:
     for number, line in read_lines(path, latin=True):
         label, tab, text = line.partition("\t")
         if not tab or not text.strip():
-            raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line!r:.60}", _HOW)
+            raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line!r:.60}", _HINT)
         rows.append((label.strip(), " ".join(text.split())))
     return rows
 
@@ -114,7 +114,7 @@ def _two_files(path: Path, gold: Path) -> list[tuple[str, str]]:
     texts, labels = (dict(read_lines(file, latin=True)) for file in (path, gold))
     if texts.keys() != labels.keys():
         line = min(texts.keys() ^ labels.keys())
-        raise DataError(f"{path} and {gold.name}: only one of them has a line {line} that is not blank", _HOW)
+        raise DataError(f"{path} and {gold.name}: only one of them has a line {line} that is not blank", _HINT)
     return [(labels[line], " ".join(text.split())) for line, text in texts.items()]
 
 
@@ -144,12 +144,12 @@ def _clusters(x: Floats, count: int, seed: int) -> Ints:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of fewer distinct vectors than clusters: some stay empty
-        found: Ints = KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(x)
-    return found
+        clusters: Ints = KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(x)
+    return clusters
 
 
 def agreement(labels: Ints, clusters: Ints) -> dict[str, float]:
-    """How far clusters are classes, × 100: accuracy under the best assignment of one to the other, NMI, AMI, ARI."""
+    """Agreement of clusters with classes, × 100: accuracy under the best one-to-one assignment, NMI, AMI, ARI."""
     from scipy.optimize import linear_sum_assignment
     from sklearn import metrics
 

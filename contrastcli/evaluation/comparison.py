@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contrastcli.evaluation.suites import headlines
-from contrastcli.runs import status
 from contrastcli.runs.directory import Comparison, Result, Run
 from contrastcli.runs.methods import Member, group
+from contrastcli.runs.status import digest
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -21,11 +21,11 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 def member(run: Run) -> Member:
     """A run as one of a group: its best dev Spearman × 100 and what was measured. Raises DataError or UsageError."""
-    found = run.status()
-    dev = {} if found.best is None else {"dev": 100 * found.best}
-    return Member(run.name, run.config().flat(), found.state, dev | headlines(run.scores()))
+    status = run.status()
+    dev = {} if status.best is None else {"dev": 100 * status.best}
+    return Member(run.name, run.config().flat(), status.state, dev | headlines(run.scores()))
 
 
 def _result(run: Run) -> Result:
-    last = status.digest(run.events_path)
+    last = digest(run.events_path)
     return Result(run.name, run.status(), last.evaluated, last.angles, run.scores())

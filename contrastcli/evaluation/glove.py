@@ -80,8 +80,8 @@ class WordVectors:
     def _look_up(self, forms: set[str]) -> None:
         new = forms - self._vectors.keys()
         if new:
-            found = self._read({form.encode() for form in new})[1]
-            self._vectors |= {form: found.get(form.encode()) for form in new}
+            vectors = self._read({form.encode() for form in new})[1]
+            self._vectors |= {form: vectors.get(form.encode()) for form in new}
 
     def _read(self, wanted: set[bytes]) -> tuple[int, dict[bytes, Floats]]:
         """The width d of the vectors, and those of some words; without any, only the file's beginning is read."""
@@ -101,17 +101,17 @@ class WordVectors:
             raise DataError(f"{self.path}, line 1: not a word and its numbers", _FORMAT)
         if not wanted:
             return width, {}
-        found, last = self._find(lines if header else chain([(1, first)], lines), width, wanted)
+        vectors, last = self._find(lines if header else chain([(1, first)], lines), width, wanted)
         if header and last - 1 != header[0]:
             what = f"{self.path} has {last - 1:,} words, its first line says {header[0]:,}"
             raise DataError(what, "copy or download it again")
-        return width, found
+        return width, vectors
 
     def _find(
         self, lines: Iterable[tuple[int, bytes]], width: int, wanted: set[bytes]
     ) -> tuple[dict[bytes, Floats], int]:
         """The vectors of the words that are wanted, the first of each, and the number of the last line."""
-        found: dict[bytes, Floats] = {}
+        vectors: dict[bytes, Floats] = {}
         number = 1
         for number, raw in lines:
             line = raw.rstrip()
@@ -121,9 +121,9 @@ class WordVectors:
                 raise DataError(what, _FORMAT)
             word = line[: line.index(b" ")]
             # A word that holds spaces, as some of GloVe's do, is in no text that is split at them.
-            if spaces == width and word in wanted and word not in found:
-                found[word] = self._numbers(line, number)
-        return found, number
+            if spaces == width and word in wanted and word not in vectors:
+                vectors[word] = self._numbers(line, number)
+        return vectors, number
 
     def _numbers(self, line: bytes, number: int) -> Floats:
         cells = line.split(b" ")[1:]

@@ -19,10 +19,11 @@ from contrastcli.evaluation.suites import Suite, value_at
 
 
 class Data(Protocol):
-    """The data of a task; `fingerprint` is equal only where they are, and None where the cache must not be used."""
+    """The data of a task."""
 
     @property
-    def fingerprint(self) -> str | None: ...
+    def fingerprint(self) -> str | None:
+        """Equal only for equal data; None where the cache must not be used."""
 
 
 D = TypeVar("D", bound=Data)

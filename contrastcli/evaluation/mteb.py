@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ import torch
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.measure import Context, Procedure, Unscored, finite
 from contrastcli.evaluation.result import Floats, Subject, TaskScores
-from contrastcli.evaluation.silence import unlogged
+from contrastcli.evaluation.silence import logging_disabled
 from contrastcli.files import cache_dir
 from contrastcli.model.metrics import cosine
 from contrastcli.objectives.similarity import cosines
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from mteb import AbsTask
     from mteb.models import ModelMeta
 
-_HOW = "MTEB fetches its data from the hub: check the network"
+_HINT = "MTEB fetches its data from the hub: check the network"
 
 
 @dataclass(frozen=True)
@@ -42,38 +43,40 @@ def _find(context: Context) -> dict[str, Callable[[], _Task]]:
 
 
 def find(names: Iterable[str]) -> list[AbsTask]:
-    """The tasks of those names, and of benchmarks of those names, each once.
+    """The tasks with these names and those of benchmarks with these names, each once.
 
-    Raises UsageError for names that mean nothing, and tasks of more than texts.
+    Raises UsageError for unknown names, and for tasks of other things than texts.
     """
     try:
         import mteb
     except ImportError:
         raise UsageError("the suite mteb needs the package mteb", 'pip install "contrastcli[mteb]"') from None
-    found: dict[str, AbsTask] = {}
+    by_name: dict[str, AbsTask] = {}
     for name in names:
         try:
             tasks = mteb.get_benchmark(name).tasks if "(" in name else [mteb.get_task(name)]
-        except KeyError as error:
-            raise UsageError(f"MTEB has no task or benchmark '{name}'", _near(str(error.args[0]))) from None
-        found |= {task.metadata.name: task for task in tasks}
-    for name, task in found.items():
+        except KeyError:
+            raise UsageError(f"MTEB has no task or benchmark '{name}'", _nearest(name)) from None
+        by_name |= {task.metadata.name: task for task in tasks}
+    for name, task in by_name.items():
         if set(task.metadata.modalities) != {"text"}:
-            raise UsageError(f"the task '{name}' is not of texts alone", "leave it out")
-    return list(found.values())
+            raise UsageError(f"the task '{name}' has other data than texts", "leave it out")
+    return list(by_name.values())
 
 
-def _near(words: str) -> str:
-    """The names that the package proposes in its own words, or where all of them are listed."""
-    _, meant, close = words.rpartition("Did you mean")
-    return f"did you mean{close}" if meant else "its tasks: mteb.get_tasks(), or its documentation"
+def _nearest(name: str) -> str:
+    import mteb
+
+    known = [task.metadata.name for task in mteb.get_tasks()] + [benchmark.name for benchmark in mteb.get_benchmarks()]
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    return f"did you mean '{close[0]}'?" if close else "see MTEB's documentation for its tasks"
 
 
 def _score(context: Context, name: str, data: _Task) -> TaskScores:
     """Run a task, unless its results for the same weights are there. Raises Unscored where it fails."""
     import mteb
 
-    with unlogged():  # what fails is told by an error
+    with logging_disabled():
         result = mteb.evaluate(
             cast(Any, Encoder(context.subject)),  # known by its methods
             data.task,
@@ -84,7 +87,7 @@ def _score(context: Context, name: str, data: _Task) -> TaskScores:
             co2_tracker=False,
         )
     if result.exceptions:
-        raise Unscored(_first_line(result.exceptions[0].exception), _HOW)
+        raise Unscored(_first_line(result.exceptions[0].exception), _HINT)
     about, (scored,) = data.task.metadata, result.task_results
     score, splits = finite(100 * scored.get_score()), list(scored.scores)
     return {"score": score, "metric": about.main_score, "type": str(about.type), "splits": splits}
@@ -96,7 +99,7 @@ def _folder(context: Context) -> Path:
 
 
 def _first_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it failed without a word"])[0]
+    return (text.strip().splitlines() or ["it failed without a message"])[0]
 
 
 def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
@@ -109,14 +112,14 @@ def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
 
 
 class Encoder:
-    """A subject as MTEB 2 sees it: its `EncoderProtocol`."""
+    """A subject with the methods of MTEB 2's `EncoderProtocol`."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
-        """By its name and revision MTEB knows results again: the revision is that of the weights and their use."""
+        """Name and revision, by which MTEB finds earlier results: the revision identifies the weights and their use."""
         from mteb.models import ModelMeta
         from mteb.models.model_meta import ScoringFunction
 
@@ -125,10 +128,10 @@ class Encoder:
             {"name": name, "revision": revision, "similarity_fn_name": ScoringFunction.COSINE}
         )
 
-    def encode(self, inputs: Iterable[Mapping[str, list[str]]], **asked: object) -> Floats:
+    def encode(self, inputs: Iterable[Mapping[str, list[str]]], **context: object) -> Floats:
         """Embeddings (N, d) of the texts in batches, each distinct one encoded once.
 
-        `asked` is who asks, and for what: no model of ours needs to know.
+        `context` is the task and the role of the texts, which our models do not use.
         """
         texts = [text for batch in inputs for text in batch["text"]]
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}

@@ -37,25 +37,25 @@ SUBSETS: Mapping[str, tuple[str, ...]] = {
 
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
-_HOW = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR"
-_ABOVE = ("", "downstream", "data/downstream")  # where SentEval's own checkout keeps the sets
+_HINT = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR"
+_SUBFOLDERS = ("", "downstream", "data/downstream")  # where SentEval's own checkout keeps the sets
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
 def root(data_dir: Path | None) -> Path:
-    """The folder that holds STS/, SICK/ and so on, at or below `data_dir`; without one, that of the hub's archive.
+    """The folder with STS/, SICK/ and so on, at or below `data_dir`; without one, that of the hub's archive.
 
     The archive is downloaded and unpacked into the cache once. Raises DataError where there is no such folder.
     """
     if data_dir is None:
         return _from_hub(cache_dir() / "senteval")
-    places = [data_dir.expanduser() / above for above in _ABOVE]
+    places = [data_dir.expanduser() / subfolder for subfolder in _SUBFOLDERS]
     for place in places:
         if any((place / name).is_dir() for name in _SETS):
             return place
     if not places[0].is_dir():
-        raise DataError(f"there is no folder {data_dir}", _HOW)
-    raise DataError(f"{data_dir} holds none of SentEval's sets ({', '.join(_SETS)})", _HOW)
+        raise DataError(f"there is no folder {data_dir}", _HINT)
+    raise DataError(f"{data_dir} holds none of SentEval's sets ({', '.join(_SETS)})", _HINT)
 
 
 def _from_hub(folder: Path) -> Path:
@@ -65,8 +65,8 @@ def _from_hub(folder: Path) -> Path:
             _unpack(archive, folder)
         except (OSError, tarfile.TarError) as error:
             if folder.is_dir():
-                return folder  # another process was faster
-            raise DataError(f"{archive} cannot be unpacked to {folder}: {error}", _HOW) from None
+                return folder  # unpacked by another process
+            raise DataError(f"{archive} cannot be unpacked to {folder}: {error}", _HINT) from None
     return folder
 
 
@@ -75,11 +75,11 @@ def _download() -> Path:
         hub.require_hub(ARCHIVE)
         return hub.download(hub.parse(ARCHIVE), ARCHIVE)
     except DataError as error:
-        raise DataError(error.what, _HOW) from None
+        raise DataError(error.what, _HINT) from None
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """All or nothing: an interruption leaves no half of a folder that the next call would take for the whole."""
+    """Unpack the archive all or nothing: an interruption leaves no incomplete folder behind."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary, tarfile.open(archive) as tar:
         tar.extractall(Path(temporary) / folder.name, filter="data")
@@ -104,7 +104,7 @@ def read_sts(folder: Path, task: str) -> dict[str, ScoredPairs]:
 def _columns(path: Path, first: str, second: str, gold: str) -> ScoredPairs:
     table = _read(path)
     if not {first, second, gold} <= table.columns.keys():
-        raise DataError(f"{path} has not the columns {first}, {second} and {gold}", _HOW)
+        raise DataError(f"{path} lacks the columns {first}, {second} and {gold}", _HINT)
     return _scored(table, *(_texts(table, column) for column in (first, second, gold)))
 
 
@@ -112,17 +112,17 @@ def _subset(folder: Path, name: str) -> ScoredPairs:
     pairs, gold = (_read(folder / f"STS.{kind}.{name}.txt") for kind in ("input", "gs"))
     if len(pairs) != len(gold):
         what = f"{folder / f'STS.input.{name}.txt'} has {len(pairs)} lines, its STS.gs.{name}.txt has {len(gold)}"
-        raise DataError(what, _HOW)
+        raise DataError(what, _HINT)
     fields = [line.split("\t") for line in _texts(pairs, "sentence")]
     for row, cells in enumerate(fields):
         if len(cells) < 2:
-            raise DataError(f"{pairs.where(row)}: no tab between two sentences", _HOW)
+            raise DataError(f"{pairs.where(row)}: no tab between two sentences", _HINT)
     return _scored(gold, [cells[0] for cells in fields], [cells[1] for cells in fields], _texts(gold, "sentence"))
 
 
 def _read(path: Path) -> Table:
     if not path.is_file():
-        raise DataError(f"there is no file {path}", _HOW)
+        raise DataError(f"there is no file {path}", _HINT)
     return read_file(path, str(path))
 
 
@@ -131,10 +131,10 @@ def _texts(table: Table, column: str) -> list[str]:
 
 
 def _scored(table: Table, first: list[str], second: list[str], gold: list[str]) -> ScoredPairs:
-    """The rows with a score; `table` is where the scores stand."""
+    """The rows with a score; `table` has the scores."""
     rows = [row for row, text in enumerate(gold) if text.strip()]
     if not rows:
-        raise DataError(f"{table.parts[0].name} has no score", _HOW)
+        raise DataError(f"{table.parts[0].name} has no score", _HINT)
     return ScoredPairs(
         [" ".join(first[row].split()) for row in rows],
         [" ".join(second[row].split()) for row in rows],
@@ -149,7 +149,7 @@ def _number(text: str, where: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; mend the line")
+        raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; fix the line")
     return number
 
 
@@ -242,7 +242,7 @@ _FORMS: Mapping[str, _Form] = {
     "TREC": _Form(_TREC, _trec, ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), latin=True),
     "MRPC": _Form(_MRPC, _mrpc, tuple("01"), header=True),
 }
-_LEAST = 20  # rows of a class to train on: ten folds within ten folds, and 16 beside some to test on
+_MIN_ROWS = 20  # of a class to train on: ten folds within ten folds; 16 to train on and some to test on
 
 
 def read_transfer(folder: Path, task: str) -> Splits:
@@ -254,39 +254,39 @@ def read_transfer(folder: Path, task: str) -> Splits:
     if task in _POLARITY:
         classes = [[text for _, text in read_lines(folder / file, latin=True)] for file in _POLARITY[task]]
         texts = [" ".join(text.split()) for part in classes for text in part]
-        found = Splits(Labelled(texts, [], [label for label, part in enumerate(classes) for _ in part]))
+        splits = Splits(Labelled(texts, [], [label for label, part in enumerate(classes) for _ in part]))
     else:
         train, *dev, test = (_labelled(folder / file, _FORMS[task]) for file in _FORMS[task].files)
-        found = Splits(train, dev[0] if dev else None, test)
-    rows = Counter(found.train.labels)
-    if len(rows) < 2 or min(rows.values()) < _LEAST:
-        raise DataError(f"{task} in {folder} has fewer than {_LEAST} rows of some class to train on", _HOW)
-    return found
+        splits = Splits(train, dev[0] if dev else None, test)
+    rows = Counter(splits.train.labels)
+    if len(rows) < 2 or min(rows.values()) < _MIN_ROWS:
+        raise DataError(f"{task} in {folder} has fewer than {_MIN_ROWS} rows of some class to train on", _HINT)
+    return splits
 
 
 def _labelled(path: Path, form: _Form) -> Labelled:
     numbers = {name: number for number, name in enumerate(form.classes)}
-    found = Labelled([], [], [])
+    labelled = Labelled([], [], [])
     for number, line in read_lines(path, latin=form.latin):
         if form.header and number == 1:
             continue
         try:
             label, first, second = form.parse(line)
-            found.labels.append(numbers[label])
+            labelled.labels.append(numbers[label])
         except (ValueError, IndexError, KeyError):
-            raise DataError(f"{path}, line {number}: not a row of this set: {line!r:.60}", _HOW) from None
-        found.first.append(" ".join(first.split()))
-        found.second.extend([" ".join(second.split())] if second else [])
-    return found
+            raise DataError(f"{path}, line {number}: not a row of this set: {line!r:.60}", _HINT) from None
+        labelled.first.append(" ".join(first.split()))
+        labelled.second.extend([" ".join(second.split())] if second else [])
+    return labelled
 
 
 def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, by their number.
+    """The lines that are not blank, with their numbers; with `latin` a file that is not UTF-8 is read as Latin-1.
 
-    A file that is not UTF-8 is Latin-1 where that may be. Raises DataError where it may not, or there is no such file.
+    Raises DataError where the file is missing or not text.
     """
     if not path.is_file():
-        raise DataError(f"there is no file {path}", _HOW)
+        raise DataError(f"there is no file {path}", _HINT)
     try:
         data = path.read_bytes()
     except OSError as error:

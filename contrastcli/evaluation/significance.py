@@ -31,13 +31,13 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
         return Welch(difference, difference, difference, math.nan, math.nan, math.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns of one sample that hardly varies
-        found = ttest_ind(first, second, equal_var=False)
-    low, high = found.confidence_interval(0.95)
-    return Welch(difference, float(low), float(high), float(found.statistic), float(found.df), float(found.pvalue))
+        test = ttest_ind(first, second, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))
 
 
 def bootstrap(first: Floats, second: Floats, gold: Floats) -> Bootstrap:
-    """Draw pairs with replacement, the same for both models, and correlate anew: all three arrays are (P,)."""
+    """Draw pairs with replacement, the same for both models, and correlate each sample: all three arrays are (P,)."""
     whole = _spearman(np.stack([first, second]), np.stack([gold, gold]))  # (2,)
     draw = np.random.Generator(np.random.PCG64(_SEED))
     differences = np.concatenate(
@@ -62,9 +62,9 @@ def _spearman(cosines: Floats, gold: Floats) -> Floats:
     a, b = (rankdata(values, axis=1) for values in (cosines, gold))
     a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
     lengths = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
-    found: Floats = np.full(len(a), math.nan)
-    np.divide((a * b).sum(axis=1), lengths, out=found, where=lengths > 0)
-    return found
+    correlations: Floats = np.full(len(a), math.nan)
+    np.divide((a * b).sum(axis=1), lengths, out=correlations, where=lengths > 0)
+    return correlations
 
 
 def _p(differences: Floats) -> float:

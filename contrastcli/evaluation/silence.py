@@ -1,4 +1,4 @@
-"""What other packages tell a terminal, kept off it: stdout is our result, stderr our narration."""
+"""Other packages kept from writing to the terminal: stdout is for results, stderr for our own narration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 
 @contextmanager
-def unlogged() -> Iterator[None]:
-    """In the body nobody's log is shown: for packages that narrate on a user's terminal."""
+def logging_disabled() -> Iterator[None]:
+    """No log record is shown in the body."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -21,10 +21,10 @@ def unlogged() -> Iterator[None]:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
-    """In the body nothing is shown at all: no log, no warning, nothing printed."""
-    nowhere = io.StringIO()
-    with unlogged(), warnings.catch_warnings():
+def silenced() -> Iterator[None]:
+    """Nothing is shown in the body: no log record, no warning, nothing printed."""
+    stream = io.StringIO()
+    with logging_disabled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with redirect_stdout(nowhere), redirect_stderr(nowhere):
+        with redirect_stdout(stream), redirect_stderr(stream):
             yield

@@ -170,7 +170,7 @@ SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, GE
 
 def check_suites(words: str) -> tuple[Suite, ...]:
     """The suites of a list with commas. Raises UsageError for one that does not exist."""
-    names = _listed(words)
+    names = _names(words)
     for name in names:
         if name not in SUITES:
             raise UsageError(f"there is no suite '{name}'", nearest(name, SUITES))
@@ -179,7 +179,7 @@ def check_suites(words: str) -> tuple[Suite, ...]:
 
 def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     """The tasks of a list with commas. Raises UsageError for one that none of these suites knows."""
-    names = _listed(words)
+    names = _names(words)
     known = [task for suite in suites for task in (*suite.tasks, *suite.optional)]
     for name in names:
         if name not in known and all(suite.tasks for suite in suites):  # one without tasks of its own takes any
@@ -189,22 +189,22 @@ def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     return names
 
 
-def _listed(words: str) -> tuple[str, ...]:
+def _names(words: str) -> tuple[str, ...]:
     """The words between commas; those of `MTEB(eng, v1)` are part of its name."""
     return tuple(dict.fromkeys(word.strip() for word in re.split(r",(?![^()]*\))", words)))
 
 
 def headlines(scores: Mapping[str, Any]) -> dict[str, float]:
-    """The headline of each task and each average of a scores.json, × 100: `sts STS12`, `sts average`, …"""
-    found = {}
+    """The headline of each task and each average of a scores.json, × 100, by names such as `sts STS12`."""
+    numbers = {}
     for suite in SUITES.values():
         entries = scores.get("suites", {}).get(suite.name, {})
         averages = [average.key for average in suite.averages]
         for key, entry in entries.items():
             value = entry if key in averages else value_at(entry, suite.headline)
             if isinstance(value, int | float):
-                found[f"{suite.name} {key}"] = float(value)
-    return found
+                numbers[f"{suite.name} {key}"] = float(value)
+    return numbers
 
 
 def summary(names: Iterable[str]) -> list[str]:

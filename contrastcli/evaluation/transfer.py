@@ -25,7 +25,7 @@ Advance = Callable[[], None]
 FOLDS = 10
 GRID = tuple(2.0**power for power in range(-2, 4))
 TEST_GRID = tuple(2.0**power for power in range(-1, 6))
-"""SentEval's values of C; the second where a fixed test set stands beside folds of the training set."""
+"""SentEval's values of C; the second for tasks with a test set whose C is chosen by folds of the training set."""
 
 _SEED = 1111  # SentEval's
 _TOLERANCE = 1e-5  # of the mean gradient: accuracies then agree with those of a second-order solver
@@ -43,7 +43,9 @@ def _score(context: Context, task: str, data: Splits) -> TaskScores:
     middle = features(data.train, context.vectors).mean(axis=0)  # (d,)
 
     def read(rows: Labelled) -> Split:
-        return features(rows, context.vectors) - middle, np.array(rows.labels)  # moves the intercept only; for lbfgs
+        return features(rows, context.vectors) - middle, np.array(
+            rows.labels
+        )  # changes the intercept only; lbfgs needs it
 
     train, advance = read(data.train), _counter(f"classifying {task}", _fits(data), context)
     scores: TaskScores = {}
@@ -66,7 +68,7 @@ def counted(context: Context, task: str, data: Splits) -> TaskScores:
 
 
 def _fits(data: Splits) -> int:
-    """How many classifiers choose C."""
+    """How many classifiers are fitted to choose C."""
     if data.test is None:
         return FOLDS * FOLDS * len(GRID)
     return FOLDS * len(TEST_GRID) if data.dev is None else len(GRID)
@@ -87,8 +89,8 @@ def features(rows: Labelled, vectors: Vectors) -> Floats:
     """Embeddings (N, d) of texts; of pairs [|u−v|, u∗v], (N, 2d)."""
     if not rows.second:
         return vectors(rows.first)
-    found = vectors([*rows.first, *rows.second])  # (2N, d)
-    u, v = found[: len(rows)], found[len(rows) :]
+    both = vectors([*rows.first, *rows.second])  # (2N, d)
+    u, v = both[: len(rows)], both[len(rows) :]
     return np.hstack([np.abs(u - v), u * v])
 
 
@@ -116,7 +118,7 @@ def _best(accuracies: Floats, grid: Sequence[float]) -> float:
 
 
 def _path(train: Split, held: Split, grid: Sequence[float], advance: Advance) -> list[float]:
-    """The accuracy on held-out rows for each C, the smallest first: each fit starts where the one before has ended."""
+    """The accuracy on held-out rows for each C, the smallest first: each fit starts at the previous solution."""
     model = _regression(grid[0])
     accuracies = []
     for c in grid:
@@ -146,7 +148,7 @@ def _regression(c: float) -> LogisticRegression:
 
 def _fit(model: LogisticRegression, x: Floats, y: Ints | Sequence[int]) -> LogisticRegression:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # float32 may end short of the tolerance, at the same accuracy
+        warnings.simplefilter("ignore")  # float32 may not reach the tolerance, at the same accuracy
         return model.fit(x, y)
 
 

@@ -1,4 +1,4 @@
-"""Runs that differ only in their seed are one method: mean and standard deviation of what came of them."""
+"""Runs that differ only in their seed are one method: mean and standard deviation of their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contrastcli.settings.setting import Setting, Value
 
 @dataclass(frozen=True)
 class Spread:
-    """A number over seeds; `deviation` has n − 1 below it and is None for a single value."""
+    """A number over seeds; `deviation` is the sample standard deviation (n − 1), None for a single value."""
 
     values: tuple[float, ...]
 
@@ -34,7 +34,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Member:
-    """A run as far as groups know it; `numbers` has its dev score and scores × 100 by name."""
+    """A run of a group; `numbers` has its dev score and its scores by name, × 100."""
 
     name: str
     settings: Mapping[str, Value]
@@ -66,15 +66,15 @@ class Group:
 def group(members: Sequence[Member]) -> tuple[Group, ...]:
     """Put runs of one method together, in the order in which each method comes first."""
     known = all_settings()
-    found: dict[tuple[tuple[str, Value], ...], list[Member]] = {}
+    by_method: dict[tuple[tuple[str, Value], ...], list[Member]] = {}
     for member in members:
-        found.setdefault(_method(member.settings, known), []).append(member)
-    methods = [dict(method) for method in found]
+        by_method.setdefault(_method(member.settings, known), []).append(member)
+    methods = [dict(method) for method in by_method]
     keys = dict.fromkeys(key for method in methods for key in method)
     differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]
     return tuple(
         Group({key: same[0].settings.get(key) for key in differing}, tuple(same), spreads(same))
-        for same in found.values()
+        for same in by_method.values()
     )
 
 

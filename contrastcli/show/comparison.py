@@ -1,4 +1,4 @@
-"""Several runs as text or JSON: methods over seeds, sweeps, and what speaks for a difference."""
+"""Several runs as text or JSON: runs side by side, methods over seeds, sweeps, and tests of a difference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from contrastcli.evaluation.suites import summary
+from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Comparison
 from contrastcli.runs.methods import Group, Spread
@@ -20,24 +20,24 @@ from contrastcli.show.format import as_json, table
 from contrastcli.show.settings import value_text
 
 
-def comparison(found: Compared, to_json: bool) -> str:
-    """Runs side by side, or methods where some differ only in their seed; below, the tests."""
+def comparison(compared: Compared, to_json: bool) -> str:
+    """Runs side by side, or methods if some runs differ only in their seed; then the tests."""
     if to_json:
-        return as_json(_json(found))
-    groups = found.comparison.groups
+        return as_json(_json(compared))
+    groups = compared.comparison.groups
     grouped = any(len(group.members) > 1 for group in groups)
-    shown = _methods(groups) if grouped else side_by_side(found.comparison)
-    return "\n\n".join([shown, *_tests(found)])
+    results = _methods(groups) if grouped else side_by_side(compared.comparison)
+    return "\n\n".join([results, *_tests(compared)])
 
 
-def _json(found: Compared) -> dict[str, Any]:
-    groups = [_group(group) for group in found.comparison.groups]
-    welch = {name: _finite(asdict(test)) for name, test in found.welch.items()}
-    paired = {"bootstrap": _paired(found.paired)} if found.paired else {}
-    return {**_runs(found.comparison), "groups": groups, "welch": welch, **paired}
+def _json(compared: Compared) -> dict[str, Any]:
+    groups = [_group(group) for group in compared.comparison.groups]
+    welch = {name: _finite(asdict(test)) for name, test in compared.welch.items()}
+    paired = {"bootstrap": _paired(compared.paired)} if compared.paired else {}
+    return {**_runs(compared.comparison), "groups": groups, "welch": welch, **paired}
 
 
-def _runs(found: Comparison) -> dict[str, Any]:
+def _runs(comparison: Comparison) -> dict[str, Any]:
     results = [
         {
             "name": r.name,
@@ -48,9 +48,9 @@ def _runs(found: Comparison) -> dict[str, Any]:
             "angles": {n: getattr(r.angles, n) for n in ("positive", "negative", "hardest")} if r.angles else None,
             "scores": r.scores,
         }
-        for r in found.results
+        for r in comparison.results
     ]
-    return {"settings": found.settings, "results": results}
+    return {"settings": comparison.settings, "results": results}
 
 
 def _paired(paired: Paired) -> dict[str, Any]:
@@ -89,22 +89,25 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def side_by_side(found: Comparison) -> str:
+def side_by_side(comparison: Comparison) -> str:
     """The settings that differ, and the results, one column a run."""
-    header = ("", *(result.name for result in found.results))
-    rows: list[tuple[object, ...]] = [(key, *map(value_text, column)) for key, column in found.settings.items()]
-    rows += [
-        ("state", *(r.status.state for r in found.results)),
-        ("step", *(r.status.step for r in found.results)),
-        ("best dev", *(score(r.status.best) for r in found.results)),
-        ("last dev", *(score(r.dev.spearman) if r.dev else None for r in found.results)),
-        ("alignment", *(fixed(r.dev.alignment, 2) if r.dev else None for r in found.results)),
-        ("uniformity", *(fixed(r.dev.uniformity, 2) if r.dev else None for r in found.results)),
-        ("positive angle", *(fixed(r.angles.positive, 2) if r.angles else None for r in found.results)),
-        ("negative angle", *(fixed(r.angles.negative, 2) if r.angles else None for r in found.results)),
-        ("hardest angle", *(fixed(r.angles.hardest, 2) if r.angles else None for r in found.results)),
+    results = comparison.results
+    dev, angles, scores = [r.dev for r in results], [r.angles for r in results], [headlines(r.scores) for r in results]
+    measured = dict.fromkeys(name for one in scores for name in one)
+    rows: list[tuple[object, ...]] = [
+        *((key, *map(value_text, column)) for key, column in comparison.settings.items()),
+        ("state", *(r.status.state for r in results)),
+        ("step", *(r.status.step for r in results)),
+        ("best dev", *(score(r.status.best) for r in results)),
+        ("last dev", *(score(one.spearman) if one else None for one in dev)),
+        ("alignment", *(fixed(one.alignment, 2) if one else None for one in dev)),
+        ("uniformity", *(fixed(one.uniformity, 2) if one else None for one in dev)),
+        ("positive angle", *(fixed(one.positive, 2) if one else None for one in angles)),
+        ("negative angle", *(fixed(one.negative, 2) if one else None for one in angles)),
+        ("hardest angle", *(fixed(one.hardest, 2) if one else None for one in angles)),
+        *((name, *(fixed(one.get(name), 2) for one in scores)) for name in measured),
     ]
-    return table(header, rows)
+    return table(("", *(r.name for r in results)), rows)
 
 
 def _methods(groups: Sequence[Group]) -> str:
@@ -118,14 +121,14 @@ def _methods(groups: Sequence[Group]) -> str:
     return table(header, rows)
 
 
-def _tests(found: Compared) -> list[str]:
+def _tests(compared: Compared) -> list[str]:
     tests = [
         (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
-        for n, t in found.welch.items()
-        if n in _columns(found.comparison.groups)
+        for n, t in compared.welch.items()
+        if n in _columns(compared.comparison.groups)
     ]
     blocks = [table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests)] if tests else []
-    return [*blocks, _sentence(found.paired)] if found.paired else blocks
+    return [*blocks, _sentence(compared.paired)] if compared.paired else blocks
 
 
 def _sentence(paired: Paired) -> str:
@@ -137,28 +140,27 @@ def _sentence(paired: Paired) -> str:
     )
 
 
-def sweep(found: Sweep, groups: Sequence[Group], to_json: bool) -> str:
-    """A row a point of the grid: mean ± standard deviation over the seeds that finished, and the cells that did not."""
+def sweep(sweep: Sweep, groups: Sequence[Group], to_json: bool) -> str:
+    """A row a point of the grid: mean ± standard deviation over the finished seeds, and the other seeds."""
     if to_json:
-        kept = {key: list(values) for key, values in found.grid.items()}
         cells = [_group(group) for group in groups]
-        return as_json({"name": found.name, "grid": kept, "seeds": found.seeds, "cells": cells})
+        return as_json({"name": sweep.name, "grid": sweep.grid, "seeds": sweep.seeds, "cells": cells})
     columns = _columns(groups)
     rows = [
         (
-            *(value_text(group.settings[key]) for key in found.varied),
+            *(value_text(group.settings[key]) for key in sweep.varied),
             _seeds(group),
             *(_mean(group.spreads.get(name)) for name in columns),
             _unfinished(group),
         )
         for group in groups
     ]
-    header = (*map(sweeps.short, found.varied), "seeds", *map(_title, columns), "")
+    header = (*map(sweeps.short, sweep.varied), "seeds", *map(_title, columns), "")
     return table(header, rows)
 
 
 def cells(groups: Sequence[Group], to_json: bool) -> str:
-    """The cells of a sweep, each with the run that it is and how that stands."""
+    """The cells of a sweep: the name of each run, and its state."""
     members = [(member.name, member.state) for group in groups for member in group.members]
     if to_json:
         return as_json([{"name": name, "state": state} for name, state in members])
@@ -166,7 +168,7 @@ def cells(groups: Sequence[Group], to_json: bool) -> str:
 
 
 def _columns(groups: Sequence[Group]) -> list[str]:
-    """What is in a table: the dev score, of a suite its averages, or its tasks where it has no average."""
+    """The numbers that a table shows: the dev score, and of each suite its averages, or its tasks without any."""
     return summary(dict.fromkeys(name for group in groups for name in group.spreads))
 
 

@@ -170,8 +170,6 @@ def benchmarks(measured: Sequence[Benchmark], to_json: bool) -> str:
     return table(("sentences per second", "contrast", "sentence-transformers", "ratio"), rows)
 
 
-def facts(found: dict[str, Any], to_json: bool) -> str:
+def facts(facts: Mapping[str, object], to_json: bool) -> str:
     """Names and values."""
-    if to_json:
-        return as_json(found)
-    return names_and_values(found.items())
+    return as_json(facts) if to_json else names_and_values(facts.items())

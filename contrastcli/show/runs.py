@@ -15,12 +15,12 @@ from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
 
 
-def run_list(found: Sequence[Run], directory: Path, to_json: bool) -> str:
+def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
-    statuses = [(run, run.status()) for run in found]
+    statuses = [(run, run.status()) for run in runs]
     if to_json:
         return as_json([{"name": run.name, "path": str(run.path), **asdict(status)} for run, status in statuses])
-    if not found:
+    if not runs:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
     rows = [
         (run.name, s.state, f"{s.step:,}/{s.steps:,}", score(s.best), _ago(s.updated), size(run.size_bytes()))
@@ -38,8 +38,8 @@ def run_details(run: Run, to_json: bool) -> str:
     status, checkpoints, config = run.status(), run.checkpoints(), run.config()
     paths = {which: str(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
-        found = {"name": run.name, "path": str(run.path), **asdict(status), "checkpoints": paths}
-        return as_json(found | {"settings": config.flat(), "scores": run.scores()})
+        details = {"name": run.name, "path": str(run.path), **asdict(status), "checkpoints": paths}
+        return as_json(details | {"settings": config.flat(), "scores": run.scores()})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from contrastcli.evaluation.suites import SUITES
 from contrastcli.settings import catalogue, presets, published, sections
 from contrastcli.settings.config import Config
 from contrastcli.settings.published import Row, Score, Table, rows
 from support.settings import preset
 
-SUITES = ("sts", "transfer", "fewshot", "clustering", "mteb", "time")
 EVERY = published.every()
 AVERAGED = [
     table
@@ -22,6 +22,16 @@ AVERAGED = [
 def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]]:
     scores = [(row.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
     return [(source, score.value, score.deviation) for source, score in scores]
+
+
+@pytest.mark.parametrize("table", published.tables().tables, ids=lambda t: f"{t.paper}-{t.number}")
+def test_a_table_is_of_a_suite_and_of_its_tasks_and_averages(table: Table) -> None:
+    if table.suite == "time":
+        return
+    suite = SUITES[table.suite]
+    known = {*suite.tasks, *(average.key for average in suite.averages)}
+    assert set(table.columns) <= known or not suite.tasks
+    assert table.measure == "all" or any(path.startswith(f"{table.measure}.") for path in suite.columns.values())
 
 
 def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Row:
@@ -138,7 +148,12 @@ def test_what_does_not_compare_is_never_a_target() -> None:
     marked = [row for row in EVERY if (row.suite, row.paper) == ("transfer", "SupCon")]
     assert marked and {row.mark for row in marked} == {"not comparable"}
     for name in presets.names():
-        assert not [row for suite in SUITES for row in rows(suite, preset(name)) if row.mark == "not comparable"]
+        assert not [
+            row
+            for suite in {row.suite for row in EVERY}
+            for row in rows(suite, preset(name))
+            if row.mark == "not comparable"
+        ]
 
 
 @pytest.mark.parametrize("name", [name for name in presets.names() if name != "starter"])

@@ -12,12 +12,9 @@ from textual.containers import Container, ScrollableContainer
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.comparison import compare
-from contrastcli.evaluation.suites import headlines
 from contrastcli.runs.directory import Comparison, Run
-from contrastcli.runs.text import fixed
 from contrastcli.settings.setting import Value
 from contrastcli.show.comparison import side_by_side
-from contrastcli.show.format import table
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import run_details
 from contrastcli.tui.chart_view import INKS, ChartView
@@ -144,13 +141,7 @@ def _differences(compared: Comparison) -> str:
     names = "\n".join(f"{letter}  {result.name}" for letter, result in zip(letters, compared.results, strict=True))
     settings = {key: tuple(map(_short, column)) for key, column in compared.settings.items()}
     results = tuple(replace(result, name=letter) for letter, result in zip(letters, compared.results, strict=True))
-    parts = [names, side_by_side(replace(compared, settings=settings, results=results))]
-    scores = [headlines(result.scores) for result in results]
-    measured = list(dict.fromkeys(name for score in scores for name in score))
-    if measured:
-        rows = [(name, *(fixed(score.get(name), 2) for score in scores)) for name in measured]
-        parts.append(table(("scores × 100", *letters), rows))
-    return "\n\n".join(parts)
+    return f"{names}\n\n{side_by_side(replace(compared, settings=settings, results=results))}"
 
 
 def _short(value: Value | None) -> Value | None:
