@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -126,14 +125,8 @@ def _presets(names: Iterable[str]) -> Rows:
 
 
 def _suites() -> Rows:
-    """Every suite with what its module says of it and its tasks."""
-    return [(suite.name, f"{_summary(suite.procedure)} {', '.join(suite.tasks)}".rstrip()) for suite in SUITES.values()]
-
-
-def _summary(name: str) -> str:
-    """The first line of a module, read from its file: to import it would load torch."""
-    source = FOLDER.parents[1] / f"{name.partition(':')[0].replace('.', '/')}.py"
-    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    """Every suite with its description and its tasks."""
+    return [(suite.name, f"{suite.description} {', '.join(suite.tasks)}".rstrip()) for suite in SUITES.values()]
 
 
 def _run_directory() -> str:

@@ -16,35 +16,34 @@ from contrastcli.errors import UsageError, nearest
 
 @dataclass(frozen=True)
 class Average:
-    """A mean of the headline over tasks, all of which must be complete; over all that were asked for without `tasks`.
-
-    `key` is its name in a suite's JSON.
-    """
+    """A mean of the headline over tasks, None unless all of them are complete; `key` is its name in JSON."""
 
     key: str
     title: str
     tasks: tuple[str, ...] = ()
+    """Empty: all tasks of the suite."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A group of tasks that are measured alike.
-
-    `procedure` names a `measure.Procedure` as "module:object". `columns` are what a table shows of a task: titles, and
-    the place of each value in the task's scores, keys joined by dots. `tasks` has the published rows of each task (of
-    each split where it has several; of clusterings also the classes); empty: any task that the procedure knows.
-    `optional` are tasks that are measured only where they are asked for by name. `headline` is the place of the number
-    that papers print: averages are of it, and in sweeps and comparisons it stands for the suite; empty: none does.
-    """
+    """A group of tasks that are measured alike."""
 
     name: str
     about: str
+    """What it measures, in a few words."""
+    description: str
+    """The same in a sentence."""
     procedure: str
+    """A `measure.Procedure`, as "module:object"."""
     columns: Mapping[str, str]
+    """What a table shows of a task: titles, and the place of each value in the task's scores, keys joined by dots."""
     tasks: Mapping[str, tuple[int, ...]]
+    """The published rows of each task: of each split, or rows and classes. Empty: any task that the procedure knows."""
     headline: str = ""
+    """The place of the number that papers print, which averages are of, and which sweeps and comparisons show."""
     averages: tuple[Average, ...] = ()
     optional: tuple[str, ...] = ()
+    """Tasks that are measured only where they are named."""
 
     def asked(self, words: Sequence[str]) -> list[str]:
         """Those of its tasks that are asked for, in its own order; without any word, all but the optional ones."""
@@ -61,6 +60,7 @@ def value_at(entry: object, path: str) -> Any:
 STS = Suite(
     name="sts",
     about="7 sets of scored pairs",
+    description="Semantic textual similarity: correlation of the cosine with human scores.",
     procedure="contrastcli.evaluation.sts:PROCEDURE",
     columns={
         "Spearman": "all.spearman",
@@ -101,6 +101,7 @@ _SEVEN = {task: rows for task, rows in _TRANSFER.items() if task != "SST5"}
 TRANSFER = Suite(
     name="transfer",
     about="8 classification tasks",
+    description="SentEval's classification tasks by logistic regression on frozen embeddings (Conneau and Kiela 2018).",
     procedure="contrastcli.evaluation.transfer:PROCEDURE",
     columns={"Accuracy": "accuracy", "F1": "f1", "Rows": "rows"},
     tasks=_TRANSFER,
@@ -111,6 +112,7 @@ TRANSFER = Suite(
 FEWSHOT = Suite(
     name="fewshot",
     about="16 examples a class",
+    description="The same with 16 labelled rows a class, over five training sets (PairSupCon, Table 6).",
     procedure="contrastcli.evaluation.fewshot:PROCEDURE",
     columns={"Accuracy": "mean", "SD": "sd", "Rows": "rows"},
     tasks=_SEVEN,
@@ -121,6 +123,7 @@ FEWSHOT = Suite(
 CLUSTERING = Suite(
     name="clustering",
     about="8 sets of short texts",
+    description="KMeans against the classes of short texts (PairSupCon, Table 1).",
     procedure="contrastcli.evaluation.clustering:PROCEDURE",
     columns={"Accuracy": "accuracy", "SD": "sd", "NMI": "nmi", "AMI": "ami", "ARI": "ari", "Rows": "rows"},
     # rows and classes, in the order of PairSupCon's Table 1 (whose Table 2 says 5K of Tweet)
@@ -141,6 +144,7 @@ CLUSTERING = Suite(
 GEOMETRY = Suite(
     name="geometry",
     about="alignment, angles",
+    description="Alignment and uniformity (Wang and Isola 2020; SimACE, Eq. 11), and the angles of pairs.",
     procedure="contrastcli.evaluation.geometry:PROCEDURE",
     columns={
         "Alignment": "alignment",
@@ -157,6 +161,7 @@ GEOMETRY = Suite(
 MTEB = Suite(
     name="mteb",
     about="needs the extra mteb",
+    description="Any task or benchmark of the package mteb, with its data and metrics.",
     procedure="contrastcli.evaluation.mteb:PROCEDURE",
     columns={"Score": "score", "Metric": "metric", "Type": "type"},
     tasks={},

@@ -39,6 +39,10 @@ def test_the_help_of_eval_names_it() -> None:
     assert "What to measure: sts, transfer, fewshot, clustering, geometry, mteb, toy." in " ".join(text.split())
 
 
+def test_the_topic_on_suites_describes_it(contrast: Contrast, measured: Run) -> None:
+    assert "How long the vectors of texts are. cats, dogs" in contrast("help", "suites").out
+
+
 def test_eval_shows_its_table_and_its_protocol(contrast: Contrast, measured: Run) -> None:
     lines = contrast("eval", "simple", "--suite", "toy").out.splitlines()
     assert lines[2] == "toy" and lines[3].split() == ["Task", "Length", "Longest", "Texts"]

@@ -15,6 +15,7 @@ from contrastcli.evaluation.suites import Average, Suite
 SUITE = Suite(
     name="toy",
     about="length of vectors",
+    description="How long the vectors of texts are.",
     procedure="support.toy_suite:PROCEDURE",
     columns={"Length": "norm.mean", "Longest": "norm.max", "Texts": "texts"},
     tasks={"cats": (2,), "dogs": (3,)},
