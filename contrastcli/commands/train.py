@@ -108,11 +108,11 @@ def start(
         _narrate(f"{run.name} has finished its {run.status().steps:,} steps; to extend it: --max-steps N or --epochs N")
         return 0
     choose_device(config.train.device)
-    if processes.leads:
+    if processes.is_main:
         for model in plan.models:
             resolve(model).folder()  # before there is a run that could not begin
         run = _prepare(config, run, runs_dir, name)
-    run = Run(Path(processes.share(str(run.path) if run else "")))
+    run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
         return _train(run, plan, json)
     launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
@@ -160,7 +160,7 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
         done = train(run, plan, shown if json else _PrintPathOnce(run, shown), world())
     finally:
         shown.close()
-    if world().leads:
+    if world().is_main:
         _print_outcome(run)
     return done.code
 

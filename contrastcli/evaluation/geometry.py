@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from contrastcli.data.examples import ScoredPairs, scored_from_table
 from contrastcli.data.formats import read_file
@@ -21,8 +20,7 @@ from contrastcli.evaluation.measure import Context, Procedure, finite
 from contrastcli.evaluation.projection import pca, sample, tsne
 from contrastcli.evaluation.result import TaskScores
 from contrastcli.evaluation.suites import CLUSTERING
-from contrastcli.model.metrics import alignment, degrees, uniformity
-from contrastcli.runs.events import HISTOGRAM_BINS
+from contrastcli.model.metrics import alignment, degrees, histogram, uniformity
 from contrastcli.settings.sections import Data
 
 POSITIVE = 4.0
@@ -34,12 +32,6 @@ _TEXTS = 2000  # of a t-SNE
 _SEED = 0
 _STSB, _STARTER = "STS-B", "starter"
 _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, since there is no STS-B"}
-
-
-def histogram(angles: Tensor) -> list[int]:
-    """How many angles lie in each bin of 5°."""
-    counts: list[int] = torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180).int().tolist()
-    return counts
 
 
 def _find(context: Context) -> dict[str, Callable[[], ScoredPairs | Classed]]:
@@ -109,8 +101,8 @@ def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
         "uniformity": finite(uniformity(vectors)),
         "positive": finite(float(positives.mean())),
         "negative": finite(float(negatives.mean())),
-        "positive_histogram": histogram(positives),
-        "negative_histogram": histogram(negatives),
+        "positive_histogram": histogram(positives).int().tolist(),
+        "negative_histogram": histogram(negatives).int().tolist(),
         "pca": plane.points.round(4).tolist(),
         "explained": [round(share, 4) for share in plane.explained],
         "partial": (len(pairs),) != context.suite.tasks.get(task),

@@ -15,6 +15,7 @@ from contrastcli.data.batching import Indices, chunks
 from contrastcli.data.tokens import Tokenizer, TokenTable
 from contrastcli.model.backbone import Backbone
 from contrastcli.model.pooling import pool
+from contrastcli.objectives.functional import fresh_linear
 from contrastcli.settings.sections import Pooling
 
 Precision = Literal["fp32", "bf16"]
@@ -28,11 +29,8 @@ class Dense(nn.Module):
 
     def __init__(self, width: int, out: int, bias: bool = True, activation: nn.Module | None = None) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, out, bias=bias)
+        self.linear = fresh_linear(width, out, bias=bias)
         self.activation = activation or nn.Tanh()
-        nn.init.normal_(self.linear.weight, std=0.02)
-        if bias:
-            nn.init.zeros_(self.linear.bias)
 
     def forward(self, pooled: Tensor) -> Tensor:
         """(N, d) → (N, out)."""

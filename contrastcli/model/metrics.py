@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contrastcli.objectives.similarity import unit
+from contrastcli.runs.events import HISTOGRAM_BINS
 
 Floats = NDArray[np.floating]
 
@@ -44,6 +45,11 @@ def degrees(first: Tensor, second: Tensor) -> Tensor:
     """
     a, b = unit(first), unit(second)
     return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=-1), (a + b).norm(dim=-1)))
+
+
+def histogram(angles: Tensor) -> Tensor:
+    """How many angles in degrees lie in each bin of 5°: (36,)."""
+    return torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180)
 
 
 def spearman(first: Floats, second: Floats) -> float:

@@ -19,8 +19,8 @@ def augment(views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, n
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes; the heads are SupCon's.
     Each entailed row's premise is paired with the hypotheses that it entails in the batch and with all others;
-    `positives` and `negatives` cap either, drawn anew without replacement from torch's global CPU generator, and 0
-    takes all. Parts: classification.
+    `positives` and `negatives` cap either, drawn in each step without replacement from torch's global CPU generator;
+    0 takes all. Parts: classification.
     """
     with full_precision(views) as full:
         device = full["anchor"].device

@@ -16,7 +16,7 @@ def dcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, marg
     """mean_i ( −s'(a_i, p_i)/τ + log Σ_j e^(s(a_i, c_j)/τ) ), anchors to columns only.
 
     Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, where there is a view
-    "negative", every row's hard negative; an anchor without any counts as 0. The loss has no lower bound: it goes on
+    "negative", every row's hard negative; an anchor without any counts as 0. The loss has no lower bound: it keeps
     pulling a positive that is already the nearest. Hence a margin, s' − s, adds a constant to it under `cosine` and
     `angle`, and is felt under `arc` alone. It has no heads. Parts: contrast.
     """

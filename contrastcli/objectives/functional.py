@@ -1,6 +1,6 @@
 """What the losses share: precision, masks, means over anchors, the classifier's features."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -67,11 +67,7 @@ def mean_over(anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> 
 
 
 class HiddenInput(Exception):
-    """A result depends on a tensor that is none of its inputs, which its gradient would not reach."""
-
-    def __init__(self, shape: Sequence[int]) -> None:
-        super().__init__(f"a tensor of shape {tuple(shape)} is not among the inputs")
-        self.shape = tuple(shape)
+    """A result depends on a tensor, of this shape, that is none of its inputs and gets no gradient from it."""
 
 
 _checking = ContextVar("checking", default=False)
@@ -89,9 +85,8 @@ def checked() -> Iterator[None]:
 
 def check_inputs(result: Tensor, inputs: Iterable[Tensor]) -> None:
     """Raise HiddenInput unless the graph of a result begins with its inputs, and nothing else has a gradient."""
-    given = list(inputs)
-    leaves = {id(tensor) for tensor in given}
-    seen = {tensor.grad_fn for tensor in given}  # what the inputs are made from does not matter
+    by_id = {id(tensor): tensor for tensor in inputs}
+    seen = {tensor.grad_fn for tensor in by_id.values()}  # what the inputs are made from does not matter
     waiting = [result.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -99,8 +94,8 @@ def check_inputs(result: Tensor, inputs: Iterable[Tensor]) -> None:
             continue
         seen.add(node)
         leaf = getattr(node, "variable", None)  # of a node that accumulates the gradient of a leaf
-        if leaf is not None and id(leaf) not in leaves:
-            raise HiddenInput(leaf.shape)
+        if leaf is not None and id(leaf) not in by_id:
+            raise HiddenInput(*leaf.shape)
         waiting += [before for before, _ in node.next_functions]
 
 

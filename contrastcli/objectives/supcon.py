@@ -46,9 +46,9 @@ def supcon(
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. SCL averages over the
     entailed rows' premises x  −1/|P| Σ_p log( e^(x·p/τ) / Σ_(k in P and N) e^(x·k/τ) ):  P are the batch's hypotheses
     that this premise entails, N all others. Without an entailed row it is 0.
-    `positives` and `negatives` cap |P| and |N|, drawn anew without replacement from torch's global CPU generator; 0
-    takes all. Without `normalize` the products are plain and `similarity` and `margin` are not used; with it they
-    are similarities, every member of P with the margin, above and below the fraction line.
+    `positives` and `negatives` cap |P| and |N|, drawn in each step without replacement from torch's global CPU
+    generator; 0 takes all. Without `normalize` the products are plain and `similarity` and `margin` are not used; with
+    it they are similarities, every member of P with the margin, above and below the fraction line.
     Parts: contrast (SCL) and classification.
     """
     with full_precision(views) as full:

@@ -1,6 +1,6 @@
 """What objectives there are: one `Spec` each, which names the rows it needs, its settings, its loss and its paper.
 
-Adding an objective is one file in `objectives/` and one line in `BUILT_IN`. Another package adds its own under the
+Adding an objective is one file in `objectives/` and one `Spec` in `BUILT_IN`. Another package adds its own under the
 entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
 """
 
@@ -165,7 +165,7 @@ class PCL(Contrast, frozen=True, kw_only=True):
 
 
 class RankCSE(Contrast, frozen=True, kw_only=True):
-    """InfoNCE beside consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
+    """InfoNCE with consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
 
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
@@ -192,7 +192,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
 
 
 class PairSupCon(Contrast, frozen=True, kw_only=True):
-    """Instance discrimination with weighted hard negatives, beside classification of the pair."""
+    """Instance discrimination with weighted hard negatives, and classification of the pair."""
 
     beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
     hard_negatives: Annotated[
@@ -207,7 +207,7 @@ class PairSupCon(Contrast, frozen=True, kw_only=True):
 
 
 class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
-    """Supervised contrastive learning over the hypotheses of a premise, beside classification."""
+    """Supervised contrastive learning over the hypotheses of a premise, and classification."""
 
     lambda_: Annotated[
         float, about("weight of the contrastive term against classification", "λ", ge=0, le=1, essential=True)
@@ -396,7 +396,7 @@ def _load(entry: EntryPoint) -> Spec:
         spec = entry.load()
     except Exception as error:
         what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
-        raise UsageError(what, "mend or uninstall the package that brings it") from error
+        raise UsageError(what, "fix or uninstall the package that brings it") from error
     if not isinstance(spec, Spec):
         raise UsageError(f"the objective '{entry.name}' ({entry.value}) is no Spec", "see contrast help own-objective")
     return spec

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from contrastcli.model.metrics import degrees
+from contrastcli.model.metrics import degrees, histogram
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import cosines
@@ -25,25 +25,22 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     rows = rows.to(torch.device("cpu"))
     anchors = _anchors(rows)  # (P,)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
-    total, histogram, hardest = (
-        0.0,
-        torch.zeros(HISTOGRAM_BINS, dtype=torch.float64),
-        torch.full_like(positive, torch.inf),
-    )
+    total, counts = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64)
+    hardest = torch.full_like(positive, torch.inf)
     for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
         angle, is_negative = _negatives(views, rows, anchors[start : start + BLOCK])  # (n, M)
         hardest[start : start + BLOCK] = angle.masked_fill(~is_negative, torch.inf).amin(dim=1)
         total += float(angle[is_negative].double().sum())
-        histogram += _histogram(angle[is_negative])
-    count = float(histogram.sum())
+        counts += histogram(angle[is_negative])
+    count = float(counts.sum())
     return Angles(
         step=step,
         positive=_mean(positive),
         negative=round(total / count, 4) if count else None,
         hardest=_mean(hardest[hardest.isfinite()]),
         satisfied=_mean((positive + margin_deg < hardest).float()),
-        positive_histogram=_histogram(positive).int().tolist(),
-        negative_histogram=histogram.int().tolist(),
+        positive_histogram=histogram(positive).int().tolist(),
+        negative_histogram=counts.int().tolist(),
     )
 
 
@@ -65,7 +62,3 @@ def _negatives(views: Mapping[str, Tensor], rows: Rows, block: Tensor) -> tuple[
 
 def _mean(values: Tensor) -> float | None:
     return round(float(values.mean()), 4) if len(values) else None
-
-
-def _histogram(angles: Tensor) -> Tensor:
-    return torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180)

@@ -1,4 +1,4 @@
-"""Checkpoints: a model folder, and what it takes to go on exactly. Nothing in them is pickled.
+"""Checkpoints: a model folder, and what it takes to continue exactly. Nothing in them is pickled.
 
     checkpoints/000120/            a model folder in sentence-transformers' layout; never changed once it has its name
     checkpoints/000120/training/   heads, optimiser and position; only in the last one
@@ -83,7 +83,7 @@ def _write(
 
 
 def pointers(run: Path) -> dict[str, str]:
-    """`last` and `best`, as far as there are any. Raises DataError."""
+    """The names of `last` and `best`, where there are any. Raises DataError."""
     return read_json(run / "checkpoints.json", dict[str, str]) or {}
 
 

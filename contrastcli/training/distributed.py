@@ -25,7 +25,7 @@ class World:
     size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes events and checkpoints."""
         return self.rank == 0
 
@@ -50,8 +50,8 @@ class World:
         """Whether any process says so."""
         return bool(self.sum(torch.tensor(float(flag))).item()) if self.size > 1 else flag
 
-    def share(self, word: str) -> str:
-        """The leader's word, on every process."""
+    def broadcast(self, word: str) -> str:
+        """The main process's word, on every process."""
         words = [word]
         if self.size > 1:
             dist.broadcast_object_list(words)

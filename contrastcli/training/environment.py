@@ -1,4 +1,4 @@
-"""What a run was trained with, kept beside it so that a number can be traced back."""
+"""What a run was trained with, kept with it so that a number can be traced back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "dat
 def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
     """Versions, device, revisions and fingerprints as JSON. Raises RunError where it cannot be written."""
     config = plan.config
-    found = {
+    record = {
         "contrast": contrastcli.__version__,
         "commit": _commit(),
         "python": platform.python_version(),
@@ -52,7 +52,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "command": sys.argv,
     }
     with writing_to(path):
-        atomic_write(path, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+        atomic_write(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _model(name: str) -> dict[str, str | None]:
@@ -62,12 +62,12 @@ def _model(name: str) -> dict[str, str | None]:
 
 
 def check_data(path: Path, plan: Plan) -> None:
-    """Raises DataError where a run would go on with other rows than those that it began with."""
+    """Raises DataError where a resumed run would get other rows than those that it began with."""
     recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
     if recorded not in (None, plan.examples.fingerprint):
         raise DataError(
             f"the rows of {plan.examples.source} are not those that the run began with",
-            f"restore them, or begin anew: contrast train --config {path.with_name('config.toml')}",
+            f"restore them, or start a new run: contrast train --config {path.with_name('config.toml')}",
         )
 
 

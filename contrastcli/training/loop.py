@@ -29,7 +29,7 @@ from contrastcli.training.step import Outcome, Stepper
 
 Emit = Callable[[Event], None]
 SMALLEST_BUDGET = 64
-"""Tokens; a step that does not fit even so fails for good."""
+"""Tokens. A step that needs more memory than this many take fails."""
 
 
 @dataclass(kw_only=True)
@@ -108,7 +108,7 @@ class Trainer:
         """Halve the token budget. Raises RunError at the smallest one, and where other processes cannot follow."""
         budget = self.stepper.token_budget // 2
         if self.stepper.world.size > 1:
-            hint = f"go on with less: contrast train --resume {self.run.name} --token-budget {budget}"
+            hint = f"continue with fewer: contrast train --resume {self.run.name} --token-budget {budget}"
             raise RunError(f"memory ran out with {2 * budget} tokens at once", hint)
         if budget < SMALLEST_BUDGET:
             raise RunError(f"memory ran out with {2 * budget} tokens at once", "use a smaller batch or backbone")
@@ -130,7 +130,7 @@ class Trainer:
             return
         rows = next(rows for number, _, rows in self.plan.batches(step - 1) if number == step)
         path = self.run / "diverged.json"
-        if self.stepper.world.leads:
+        if self.stepper.world.is_main:
             atomic_write(path, (json.dumps(self._texts(step, rows), ensure_ascii=False, indent=1) + "\n").encode())
         raise DivergedError(
             f"the loss or its gradient is not a finite number at step {step}; its batch is in {path}",
@@ -159,8 +159,9 @@ class Trainer:
         self.emit(angles.measure(batch.step, outcome.views, batch.rows, self._margin_deg()))
 
     def _margin_deg(self) -> float:
-        in_degrees = self.config.objective.bounds().get("margin")
-        return getattr(self.config.objective, "margin", 0.0) if in_degrees and in_degrees.unit == "degrees" else 0.0
+        """The margin of the objective, 0 where it is no angle."""
+        bounds = self.config.objective.bounds().get("margin")
+        return float(self.config.flat()["objective.margin"]) if bounds and bounds.unit == "degrees" else 0.0
 
     def _is_due(self, step: int) -> bool:
         return step % self.config.dev.every == 0 or self._save_is_due(step)
@@ -169,7 +170,7 @@ class Trainer:
         return step % (self.config.train.save_every or self.config.dev.every) == 0
 
     def _evaluate_and_save(self, last: bool) -> None:
-        """Evaluate if it is time, save if it is time, a new best was found or training ends here."""
+        """Evaluate if it is time; save if it is time, at a new best and at the end."""
         step = self.position.step
         best = self.dev is not None and (last or step % self.config.dev.every == 0) and self._evaluate(self.dev)
         if best or last or self._save_is_due(step) or self._out_of_patience():
@@ -182,10 +183,10 @@ class Trainer:
 
     def _evaluate(self, dev: DevSet) -> bool:
         """Measure the dev set; whether it is the best so far."""
-        found = dev.evaluate(self.encoder, self.position.step)
-        before, score = self.position.best, found.spearman
+        event = dev.evaluate(self.encoder, self.position.step)
+        before, score = self.position.best, event.spearman
         best = score is not None and (before is None or score > before)
-        self.emit(replace(found, best=best))
+        self.emit(replace(event, best=best))
         if before is not None and (score is None or score < before - COLLAPSE):
             self._warn_of_collapse(score, before)
         if best:
@@ -205,7 +206,7 @@ class Trainer:
         return patience > 0 and self.position.evaluations_without_best >= patience
 
     def _save(self, *, best: bool) -> None:
-        if self.stepper.world.leads:
+        if self.stepper.world.is_main:
             extras = self.stepper.extras
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best)
             self.emit(Saved(step=self.position.step, checkpoint=name, best=best))

@@ -64,7 +64,7 @@ class MaskedTokens(Auxiliary):
 
 
 class MaskedTerm:
-    """The term of one batch: the masked chunks by number, and the loss as far as they have been worked through."""
+    """The term of one batch: the masked chunks by number, and the loss of those that `backward` was called for."""
 
     def __init__(self, owner: MaskedTokens, step: int, chunks: dict[int, Masked]) -> None:
         self.weight = owner.weight

@@ -47,7 +47,7 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
     """
     interrupts = Interrupts()
     with handle_signals(interrupts):
-        if not world.leads:
+        if not world.is_main:
             return _train(run, plan, lambda event: None, world, None, interrupts)
         with hold(run) as writer, _events(run, watch) as emit:
             return _train_and_report(run, plan, emit, world, writer, interrupts)

@@ -58,12 +58,12 @@ def make_trainer(
 
 
 def _last_checkpoint(run: Path, world: World) -> Path | None:
-    """Where to go on from; what a killed process had begun beside it is removed."""
+    """The checkpoint to continue from; unfinished ones of a killed process are removed."""
     last = checkpoint.pointers(run).get("last")
     folder = run / "checkpoints" / last if last else None
     if folder and not folder.is_dir():
         raise DataError(f"the checkpoint {folder} is missing", f"restore it: {run / 'checkpoints.json'} names it")
-    if world.leads:
+    if world.is_main:
         with writing_to(run):
             checkpoint.prune(run)
     return folder

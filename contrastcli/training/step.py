@@ -87,7 +87,7 @@ class Stepper:
         return chunks, padded <= self.token_budget
 
     def backward_in(self, batch: Batch, chunks: Sequence[Chunk], keep_graphs: bool) -> Outcome:
-        """`backward` over given chunks, with their graphs kept or computed again."""
+        """`backward` over given chunks, with their graphs kept or built twice."""
         local = [chunk for chunk in chunks if chunk.number % self.world.size == self.world.rank]
         kept: dict[int, Tensor] = {}
         size = len(self.encoders) * len(batch.texts)
