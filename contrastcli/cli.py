@@ -118,7 +118,7 @@ def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
     if job.resume is None:
         grid.save(found, directory)
     code = sweeping.start(found, directory)
-    _print(comparison.sweep(found, sweeping.results(found, directory), job.json))
+    _print(comparison.sweep(sweeping.results(found, directory), job.json))
     raise click.exceptions.Exit(code)
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import comparison
 from contrastcli.runs.directory import Run
-from contrastcli.runs.methods import Group
-from contrastcli.runs.results import Compared, Paired
+from contrastcli.runs.results import Bootstrap, Comparison, Method, Welch
 from contrastcli.show import console, pictures
 from contrastcli.show.pictures import Picture
-
-if TYPE_CHECKING:
-    from contrastcli.runs.results import Welch
 
 
 def check(named: Sequence[Run], bootstrap: bool, dev: str | None) -> list[Run]:
@@ -28,14 +25,14 @@ def check(named: Sequence[Run], bootstrap: bool, dev: str | None) -> list[Run]:
     return chosen
 
 
-def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Compared:
+def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Comparison:
     """Compare runs; with `bootstrap` also two models on the pairs of `dev`, by default those that chose both.
 
     Raises DataError and UsageError.
     """
-    sides = comparison.compare(chosen)
-    pair = _two(chosen, sides.groups) if bootstrap else None
-    return Compared(sides, _welch(sides.groups), _paired(*pair, dev) if pair else None)
+    compared = comparison.compare(chosen)
+    tested = structs.replace(compared, welch=_welch(compared.groups))
+    return structs.replace(tested, bootstrap=_bootstrap(*_two(chosen, compared.groups), dev)) if bootstrap else tested
 
 
 def draw(chosen: Sequence[Run]) -> list[Picture]:
@@ -44,33 +41,33 @@ def draw(chosen: Sequence[Run]) -> list[Picture]:
     return pictures.of_runs({labels[str(run.path)]: run.events() for run in chosen})
 
 
-def _welch(groups: Sequence[Group]) -> dict[str, Welch]:
+def _welch(methods: Sequence[Method]) -> dict[str, Welch]:
     """Welch's test of each number of two methods; of one, or of three, none."""
-    if len(groups) != 2 or any(len(group.counted) < 2 for group in groups):
+    if len(methods) != 2 or any(method.n < 2 for method in methods):
         return {}
     from contrastcli.evaluation.significance import welch
 
-    first, second = (group.spreads for group in groups)
+    first, second = (method.scores for method in methods)
     return {name: welch(first[name].values, second[name].values) for name in first if name in second}
 
 
-def _two(chosen: Sequence[Run], groups: Sequence[Group]) -> tuple[Run, Run]:
+def _two(chosen: Sequence[Run], methods: Sequence[Method]) -> tuple[Run, Run]:
     """The two runs to set against each other: those named, or the first of each method."""
     if len(chosen) == 2:
         return chosen[0], chosen[1]
-    if len(groups) != 2:
-        raise UsageError(f"--bootstrap compares two methods, and these are {len(groups)}", "name two runs")
-    first, second = (next(run for run in chosen if run.name == group.members[0].name) for group in groups)
+    if len(methods) != 2:
+        raise UsageError(f"--bootstrap compares two methods, and these are {len(methods)}", "name two runs")
+    first, second = (next(run for run in chosen if run.name == method.runs[0].name) for method in methods)
     return first, second
 
 
-def _paired(first: Run, second: Run, dev: str | None) -> Paired:
+def _bootstrap(first: Run, second: Run, dev: str | None) -> Bootstrap:
     from contrastcli.evaluation.significance import compare_models
 
     data = dev or _dev_of_both(first, second)
     with console.progress() as advance:
-        test = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
-    return Paired(first.name, second.name, data, test)
+        tested = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
+    return structs.replace(tested, runs=(first.name, second.name))
 
 
 def _dev_of_both(first: Run, second: Run) -> str:

@@ -20,7 +20,8 @@ from contrastcli.files import locked
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
-from contrastcli.runs.methods import Group, Member, spreads
+from contrastcli.runs.methods import Member, method
+from contrastcli.runs.results import Method, SweepScores
 from contrastcli.runs.sweeps import Cell, Sweep, short
 from contrastcli.settings.config import Config, conflicts
 from contrastcli.settings.setting import Value, spell
@@ -174,15 +175,15 @@ def label(cell: Cell) -> str:
     return " ".join([*(f"{short(key)}={spell(value)}" for key, value in cell.point.items()), f"seed={cell.seed}"])
 
 
-def results(sweep: Sweep, runs_dir: Path) -> tuple[Group, ...]:
+def results(sweep: Sweep, runs_dir: Path) -> SweepScores:
     """The scores of each point of the grid over its seeds, so far. Raises DataError."""
     points = groupby(sweep.cells(), key=lambda cell: cell.point)
-    return tuple(_group(list(cells), runs_dir) for _, cells in points)
+    methods = tuple(_method(list(cells), runs_dir) for _, cells in points)
+    return SweepScores(sweep.name, dict(sweep.grid), sweep.seeds, methods)
 
 
-def _group(cells: list[Cell], runs_dir: Path) -> Group:
-    members = tuple(_member(cell, Run(runs_dir / cell.name)) for cell in cells)
-    return Group(dict(cells[0].point), members, spreads(members))
+def _method(cells: list[Cell], runs_dir: Path) -> Method:
+    return method(cells[0].point, [_member(cell, Run(runs_dir / cell.name)) for cell in cells])
 
 
 def _member(cell: Cell, run: Run) -> Member:

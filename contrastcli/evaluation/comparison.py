@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from contrastcli.evaluation.suites import headlines
-from contrastcli.runs.directory import Comparison, Result, Run
+from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member, group
+from contrastcli.runs.results import Comparison, MeanAngles, Result
 from contrastcli.runs.status import digest
 
 
@@ -20,7 +23,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def member(run: Run) -> Member:
-    """A run as one of a group: its best dev Spearman × 100 and what was measured. Raises DataError or UsageError."""
+    """A run as one of a method: its best dev Spearman × 100 and what was measured. Raises DataError or UsageError."""
     status = run.status()
     dev = {} if status.best is None else {"dev": 100 * status.best}
     return Member(run.name, run.config().flat(), status.state, dev | headlines(run.scores()))
@@ -28,4 +31,12 @@ def member(run: Run) -> Member:
 
 def _result(run: Run) -> Result:
     last = digest(run.events_path)
-    return Result(run.name, run.status(), last.evaluated, last.angles, run.scores())
+    dev, angles = last.evaluated, last.angles
+    return Result(
+        **asdict(run.status(last)),
+        dev=dev.spearman if dev else None,
+        alignment=dev.alignment if dev else None,
+        uniformity=dev.uniformity if dev else None,
+        angles=MeanAngles(angles.positive, angles.negative, angles.hardest) if angles else None,
+        scores=run.scores(),
+    )

@@ -28,7 +28,7 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
 
     difference = math.fsum(first) / len(first) - math.fsum(second) / len(second)
     if len(set(first)) == 1 == len(set(second)):
-        return Welch(difference, difference, difference, math.nan, math.nan, math.nan)
+        return Welch(difference, difference, difference, None, None, None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns of one sample that hardly varies
         test = ttest_ind(first, second, equal_var=False)
@@ -36,16 +36,23 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
     return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))
 
 
-def bootstrap(first: Floats, second: Floats, gold: Floats) -> Bootstrap:
-    """Draw pairs with replacement, the same for both models, and correlate each sample: all three arrays are (P,)."""
-    whole = _spearman(np.stack([first, second]), np.stack([gold, gold]))  # (2,)
+def bootstrap(
+    first: Floats, second: Floats, gold: Floats, models: tuple[str, str] = ("", ""), data: str = ""
+) -> Bootstrap:
+    """Draw pairs with replacement, the same for both models, and correlate each sample: all three arrays are (P,).
+
+    `models` and `data` are their names in the result.
+    """
+    whole = 100 * _spearman(np.stack([first, second]), np.stack([gold, gold]))  # (2,)
     draw = np.random.Generator(np.random.PCG64(_SEED))
     differences = np.concatenate(
         [_differences(first, second, gold, draw) for _ in range(RESAMPLES // _BLOCK)]
     )  # (RESAMPLES,)
-    kept = differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
+    kept = 100 * differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
     low, high = np.quantile(kept, [0.025, 0.975]) if len(kept) else (math.nan, math.nan)
-    return Bootstrap(float(whole[0]), float(whole[1]), float(low), float(high), _p(kept), len(gold))
+    numbers = (*whole, whole[0] - whole[1], low, high, _p(kept))
+    one, other, difference, low, high, p = (float(x) if math.isfinite(x) else None for x in numbers)
+    return Bootstrap(models, data, len(gold), (one, other), difference, low, high, p)
 
 
 def _differences(first: Floats, second: Floats, gold: Floats, draw: np.random.Generator) -> Floats:
@@ -96,4 +103,4 @@ def compare_models(first: str, second: str, data: str, on_progress: OnProgress |
     if pairs is None:
         raise DataError("there are no scored pairs to compare on", "name some: --dev FILE or --dev stsb")
     a, b = (cosines(model, pairs, on_progress) for model in (first, second))
-    return bootstrap(a, b, np.asarray(pairs.scores))
+    return bootstrap(a, b, np.asarray(pairs.scores), (first, second), data)

@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,12 +29,12 @@ from typing import Any, Literal
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, locked, read_json, writing_to
 from contrastcli.runs import event_file
-from contrastcli.runs.events import Angles, Evaluated, Event
-from contrastcli.runs.methods import Group
-from contrastcli.runs.status import Digest, Status, created_at, digest, judge
+from contrastcli.runs.events import Event, decode
+from contrastcli.runs.status import Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
-from contrastcli.settings.setting import Value
+
+_FIRST = 1 << 14  # bytes, more than a first line has
 
 
 class _File:
@@ -89,11 +89,18 @@ class Run:
 
     def status(self, known: Digest | None = None) -> Status:
         """Its state and latest numbers; `known` spares reading events that have been read already."""
-        return judge(known or digest(self.events_path), self.events_path, self.alive_path, self.config_path)
+        known = known or digest(self.events_path)
+        return Status.of(self.name, known, state_of(known, self.alive_path, self.config_path), self.created())
 
     def created(self) -> float:
-        """When it was made, in seconds since the epoch."""
-        return created_at(self.events_path, self.config_path)
+        """When it was made, in seconds since the epoch.
+
+        The first event counts too: a copy has newer files, and a resume may write its settings again.
+        """
+        lines, _ = event_file.read_lines(self.events_path, 0, _FIRST)
+        first = decode(lines[0]) if lines else None
+        made = self.config_path.stat().st_mtime
+        return min(made, first.time) if first and first.time else made
 
     def checkpoints(self) -> dict[str, str]:
         """Folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
@@ -230,26 +237,3 @@ def prune(runs: Iterable[Run]) -> int:
             with writing_to(folder):
                 shutil.rmtree(folder)
     return freed
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of a run: how it is, its last dev evaluation, its last angles, and its scores."""
-
-    name: str
-    status: Status
-    dev: Evaluated | None
-    angles: Angles | None
-    scores: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Runs side by side: `settings` holds those that differ, a value per run, None where its objective has no such.
-
-    `groups` has the same runs by method: those that differ only in their seed are one.
-    """
-
-    settings: Mapping[str, tuple[Value | None, ...]]
-    results: tuple[Result, ...]
-    groups: tuple[Group, ...]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
+from typing import Any
 
 import msgspec
 
-from contrastcli.runs.directory import Comparison
+from contrastcli.runs.status import Status
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
 
@@ -70,60 +70,109 @@ class Nearest(msgspec.Struct, frozen=True):
     model: str
 
 
-@dataclass(frozen=True)
-class Welch:
+class Spread(msgspec.Struct, frozen=True):
+    """A number over seeds: its mean and its standard deviation, which has n − 1 below it and needs two values."""
+
+    mean: float
+    sd: float | None
+    n: int
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of these values."""
+        return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values), tuple(values))
+
+
+class SeedRun(msgspec.Struct, frozen=True):
+    """One run of a method."""
+
+    name: str
+    seed: Value
+    state: str
+
+
+class Method(msgspec.Struct, frozen=True):
+    """Runs that differ only in their seed; `settings` are those in which methods differ, None where one has no such.
+
+    `scores` are over the `n` runs that finished, each seed once, and hold the numbers that all of these have, × 100.
+    """
+
+    settings: dict[str, Value | None]
+    runs: tuple[SeedRun, ...]
+    n: int
+    scores: dict[str, Spread]
+
+
+class SweepScores(msgspec.Struct, frozen=True):
+    """What is known of a sweep: a method for each point of its grid."""
+
+    name: str
+    grid: dict[str, tuple[Value, ...]]
+    seeds: tuple[int, ...]
+    cells: tuple[Method, ...]
+
+
+class Welch(msgspec.Struct, frozen=True):
     """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
 
-    `t`, `df` and the two-sided `p` are NaN where neither method varies.
+    `t`, `df` and the two-sided `p` are None where neither method varies.
     """
 
     difference: float
     low: float
     high: float
-    t: float
-    df: float
-    p: float
+    t: float | None
+    df: float | None
+    p: float | None
 
 
-@dataclass(frozen=True)
-class Bootstrap:
-    """Spearman of two models on the same pairs, in −1..1: `difference` is first − second, with its 95 % interval.
+class Bootstrap(msgspec.Struct, frozen=True):
+    """Spearman × 100 of two runs on the same pairs of `data`: the difference, first − second, and its 95 % interval.
 
-    `p` is two-sided: how often resampling the pairs turns the sign. NaN where a correlation is undefined.
+    `p` is two-sided: how often resampling the pairs changes the sign. None where a correlation is undefined.
     """
 
-    first: float
-    second: float
-    low: float
-    high: float
-    p: float
-    pairs: int
-
-    @property
-    def difference(self) -> float:
-        return self.first - self.second
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Two runs on the same scored pairs; `data` is what these are called."""
-
-    first: str
-    second: str
+    runs: tuple[str, str]
     data: str
-    found: Bootstrap
+    pairs: int
+    spearman: tuple[float | None, float | None]
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A comparison with what speaks for a difference.
+class MeanAngles(msgspec.Struct, frozen=True):
+    """The last angles of a run in degrees."""
 
-    `welch` has a test for each number that both of two methods have over two seeds or more, the first minus the second.
+    positive: float | None
+    negative: float | None
+    hardest: float | None
+
+
+class Result(Status, frozen=True, kw_only=True):
+    """A run with its last evaluation on the dev set, Spearman in −1..1, its last angles and its scores.json."""
+
+    dev: float | None
+    alignment: float | None
+    uniformity: float | None
+    angles: MeanAngles | None
+    scores: dict[str, Any]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Runs side by side: `settings` holds those that differ, a value per run, None where its objective has no such.
+
+    `groups` has the same runs by method. `welch` has a test of each number that both of two methods have over two seeds
+    or more; `bootstrap` is there where it was asked for.
     """
 
-    comparison: Comparison
-    welch: Mapping[str, Welch] = field(default_factory=dict)
-    paired: Paired | None = None
+    settings: dict[str, tuple[Value | None, ...]]
+    results: tuple[Result, ...]
+    groups: tuple[Method, ...]
+    welch: dict[str, Welch] = {}
+    bootstrap: Bootstrap | msgspec.UnsetType = msgspec.UNSET
 
 
 class Benchmark(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from contrastcli.runs.event_file import read_from_end
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Started, Step, decode
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Started, Step
 
 State = Literal["starting", "running", "silent", "killed", "stopped", "finished", "failed", "diverged"]
 
@@ -55,12 +55,13 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run and its latest numbers.
+    """The state of a run, by its name, and its latest numbers.
 
     `best` is the dev Spearman in −1..1 and `best_step` its step; `code` the exit code of an end; times are seconds
     since the epoch.
     """
 
+    name: str
     state: State
     step: int
     steps: int
@@ -72,6 +73,26 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     created: float
     updated: float
+
+    @classmethod
+    def of(cls, name: str, known: Digest, state: State, created: float) -> Status:
+        """The status of a run with these events."""
+        done = known.done if state in _ENDS else None
+        message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
+        return cls(
+            name=name,
+            state=state,
+            step=known.last.step if known.last else 0,
+            steps=known.started.steps if known.started else 0,
+            loss=known.step.loss if known.step else None,
+            best=known.best.spearman if known.best else None,
+            best_step=known.best.step if known.best else None,
+            message=message,
+            hint=hint,
+            code=code,
+            created=created,
+            updated=known.last.time if known.last else created,
+        )
 
     @property
     def ended(self) -> bool:
@@ -142,38 +163,8 @@ def digest(path: Path) -> Digest:
     return known
 
 
-def judge(known: Digest, events: Path, alive: Path, config: Path) -> Status:
-    """The status of the run that has these files, and whose events are known."""
-    state = _state(known, alive, config)
-    done = known.done if state in _ENDS else None
-    message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
-    created = created_at(events, config)
-    return Status(
-        state=state,
-        step=known.last.step if known.last else 0,
-        steps=known.started.steps if known.started else 0,
-        loss=known.step.loss if known.step else None,
-        best=known.best.spearman if known.best else None,
-        best_step=known.best.step if known.best else None,
-        message=message,
-        hint=hint,
-        code=code,
-        created=created,
-        updated=known.last.time if known.last else created,
-    )
-
-
-def created_at(events: Path, config: Path) -> float:
-    """When a run was made. The first event counts too: a copy has newer files, and a resume may write its settings."""
-    made = config.stat().st_mtime
-    if not events.exists():
-        return made
-    with open(events, "rb") as file:
-        first = decode(file.readline())
-    return min(made, first.time) if first and first.time else made
-
-
-def _state(known: Digest, alive: Path, config: Path) -> State:
+def state_of(known: Digest, alive: Path, config: Path) -> State:
+    """The state of the run that has these events, this heartbeat and these settings."""
     trained = known.writer
     writer = _writer(alive) or trained
     begun = trained is not None and trained.same_as(writer)

@@ -10,7 +10,8 @@ from pathlib import Path
 from textual import work
 
 from contrastcli.errors import ContrastError
-from contrastcli.runs import directory as runs
+from contrastcli.model.locate import default_word
+from contrastcli.runs.directory import list_runs
 from contrastcli.tui.choice_field import ChoiceField, Choices
 
 NO_MODEL = (
@@ -38,12 +39,12 @@ class Models:
 
 def list_models(directory: Path) -> Models:
     """What may be named: CONTRAST_MODEL, else the newest run that has ended, is the default."""
+    runs: tuple[str, ...] = ()
     try:
-        saved = [run for run in runs.list_runs(directory) if run.checkpoints_path.is_file()]
-        ended = (run.name for run in saved if run.status().state in ("finished", "stopped"))
-        return Models(tuple(run.name for run in saved), os.environ.get("CONTRAST_MODEL") or next(ended, ""))
-    except (OSError, ContrastError):  # a run that is being deleted
-        return Models(default=os.environ.get("CONTRAST_MODEL", ""))
+        runs = tuple(run.name for run in list_runs(directory) if run.checkpoints_path.is_file())
+        return Models(runs, default_word(directory))
+    except (OSError, ContrastError):  # no run has ended, or one is being deleted
+        return Models(runs)
 
 
 class ModelField(ChoiceField):

@@ -15,7 +15,7 @@ from contrastcli.evaluation import comparison as side_by_side
 from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.methods import Spread
+from contrastcli.runs.results import Bootstrap, Spread
 from contrastcli.show import comparison
 from support.command import Contrast, refused
 from support.recorded import end
@@ -45,14 +45,14 @@ def six(tmp_path: Path) -> list[Run]:
 
 def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: list[Run]) -> None:
     groups = side_by_side.compare(six).groups
-    assert [[m.name for m in group.members] for group in groups] == [
+    assert [[run.name for run in method.runs] for method in groups] == [
         ["simcse-40", "simcse-41", "simcse-42"],
         ["simace-40", "simace-41", "simace-42"],
     ]
     assert [group.settings["objective.name"] for group in groups] == ["simcse", "simace"]
     assert "train.seed" not in groups[0].settings and "train.lr" not in groups[0].settings
-    dev = groups[0].spreads["dev"]
-    assert dev.mean == pytest.approx(72) and dev.deviation == pytest.approx(statistics.stdev([71, 73, 72]))
+    dev = groups[0].scores["dev"]
+    assert dev.mean == pytest.approx(72) and dev.sd == pytest.approx(statistics.stdev([71, 73, 72]))
 
 
 def test_how_a_run_is_carried_out_and_how_its_data_is_named_make_no_other_method(
@@ -63,7 +63,7 @@ def test_how_a_run_is_carried_out_and_how_its_data_is_named_make_no_other_method
     one = finished(tmp_path, "one", 0.7, train__seed=1, data__train="texts.txt", train__device="cpu")
     two = finished(tmp_path, "two", 0.8, train__seed=2, data__train=str(tmp_path / "texts.txt"), train__log_every=3)
     other = finished(tmp_path, "other", 0.8, train__seed=2, data__train="else.txt")
-    assert [len(group.members) for group in side_by_side.compare([one, two, other]).groups] == [2, 1]
+    assert [len(method.runs) for method in side_by_side.compare([one, two, other]).groups] == [2, 1]
 
 
 def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None:
@@ -73,14 +73,14 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
         finished(tmp_path, "two", 0.72, train__seed=2),
         finished(tmp_path, "stopped", 0.10, "stopped", train__seed=3),
     ]
-    (group,) = side_by_side.compare(chosen).groups
-    assert [m.name for m in group.counted] == ["one", "two"]
-    assert group.spreads["dev"].values == pytest.approx((70, 72))
+    (method,) = side_by_side.compare(chosen).groups
+    assert len(method.runs) == 4 and method.n == 2
+    assert method.scores["dev"].values == pytest.approx((70, 72))
     assert "2 of 4" in comparison.comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
 
 
 def test_a_single_value_has_no_deviation() -> None:
-    assert Spread((3.0,)).deviation is None and Spread((3.0,)).mean == 3.0
+    assert Spread.of([3.0]) == Spread(mean=3.0, sd=None, n=1, values=(3.0,))
 
 
 def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
@@ -132,7 +132,7 @@ def test_one_seed_of_a_method_is_not_tested(six: list[Run]) -> None:
     assert compare(six[:3], bootstrap=False, dev=None).welch == {}  # two seeds against one
     assert compare(six[:2], bootstrap=False, dev=None).welch == {}
     two_of_one = compare([six[0], six[2]], bootstrap=False, dev=None)
-    assert two_of_one.welch == {} and len(two_of_one.comparison.groups) == 1
+    assert two_of_one.welch == {} and len(two_of_one.groups) == 1
 
 
 def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
 ) -> None:
     other = shutil.copytree(trained.path, tmp_path / "other")
     compared = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
-    assert compared.paired is not None and compared.paired.data == str(tiny.dev)
-    assert (compared.paired.found.difference, compared.paired.found.p) == (0.0, 1.0)
+    assert isinstance(compared.bootstrap, Bootstrap) and compared.bootstrap.data == str(tiny.dev)
+    assert (compared.bootstrap.difference, compared.bootstrap.p) == (0.0, 1.0)
     text = comparison.comparison(compared, to_json=False)
     assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
     sides = json.loads(comparison.comparison(compared, to_json=True))["bootstrap"]

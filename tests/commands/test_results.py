@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from contrastcli.runs.results import Benchmark, Nearest, Preview, Similarity
+from contrastcli.runs.directory import Run
+from contrastcli.runs.results import Benchmark, Comparison, Nearest, Preview, Similarity
 from support.command import LABELLED, MODEL, Contrast, sentences, train
 
 
@@ -20,10 +22,13 @@ from support.command import LABELLED, MODEL, Contrast, sentences, train
         (("query", "ba den", "go", *MODEL), Similarity),
         (("query", "ba den", "--corpus", "corpus.txt", *MODEL), Nearest),
         (("bench", *MODEL, "--rounds", "1"), list[Benchmark]),
+        (("compare", "simple", "other"), Comparison),
+        (("compare", "simple", "other", "--bootstrap"), Comparison),
     ],
-    ids=["dry run", "similarity", "neighbours", "benchmark"],
+    ids=["dry run", "similarity", "neighbours", "benchmark", "comparison", "bootstrap"],
 )
-def test_the_type_holds_all_that_is_printed(contrast: Contrast, words: tuple[str, ...], kind: Any) -> None:
+def test_the_type_holds_all_that_is_printed(contrast: Contrast, run: Run, words: tuple[str, ...], kind: Any) -> None:
+    shutil.copytree(run.path, "runs/other")
     Path("corpus.txt").write_text("\n".join(sentences()))
     answer = contrast(*words, "--json")
     assert answer.code == 0, answer.err

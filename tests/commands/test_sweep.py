@@ -231,4 +231,4 @@ def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(two: Sw
     assert [event.resumed_from for event in told(first, Started)] == [None]
     assert finish(begin(tmp_path))[0] == 0
     assert [run.status().state for run in (first, second)] == ["finished", "finished"]
-    assert {m.state for group in results(two, tmp_path) for m in group.members} == {"finished"}
+    assert {run.state for method in results(two, tmp_path).cells for run in method.runs} == {"finished"}

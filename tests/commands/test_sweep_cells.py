@@ -72,11 +72,11 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     sweep = small()
     assert start(sweep, tmp_path) == 0
     assert launched[0] == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
-    groups = results(sweep, tmp_path)
-    rows = [line.split() for line in comparison.sweep(sweep, groups, to_json=False).splitlines()]
+    scores = results(sweep, tmp_path)
+    rows = [line.split() for line in comparison.sweep(scores, to_json=False).splitlines()]
     assert rows[0] == ["tau", "seeds", "best", "dev"]
     assert rows[1:] == [["0.05", "3", "30.00", "±", "10.00"], ["0.06", "3", "80.00", "±", "10.00"]]
-    spread = json.loads(comparison.sweep(sweep, groups, to_json=True))["cells"][1]["scores"]["dev"]
+    spread = json.loads(comparison.sweep(scores, to_json=True))["cells"][1]["scores"]["dev"]
     assert spread["values"] == pytest.approx([70, 80, 90]) and spread["sd"] == pytest.approx(10)
     told = capsys.readouterr().err
     assert "cell 4 of 6: tau=0.06 seed=42\n" in told
@@ -93,7 +93,7 @@ def test_scores_are_in_the_table_where_all_finished_runs_of_a_point_have_them(
         suites = {"sts": {"STS12": task, "average": None}}
         if cell.seed < 44 or cell.point["objective.tau"] == 0.05:
             (tmp_path / cell.name / "scores.json").write_text(json.dumps({"suites": suites}))
-    first, second = comparison.sweep(sweep, results(sweep, tmp_path), to_json=False).splitlines()[1:]
+    first, second = comparison.sweep(results(sweep, tmp_path), to_json=False).splitlines()[1:]
     assert first.endswith("113.00 ± 1.00") and second.endswith("–")
 
 
@@ -105,7 +105,7 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     sweep = small()
     assert start(sweep, tmp_path) == 4
     assert started == names(sweep)
-    table = comparison.sweep(sweep, results(sweep, tmp_path), to_json=False)
+    table = comparison.sweep(results(sweep, tmp_path), to_json=False)
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
     ends.clear()

@@ -14,12 +14,12 @@ from textual.widgets import Button, Input
 
 from contrastcli.files import state_dir
 from contrastcli.runs import directory as runs
+from contrastcli.runs.results import Preview
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.setup.dry_run_panel import Facts
 from contrastcli.tui.setup.form import Form, SettingRow
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
@@ -401,4 +401,5 @@ def test_what_was_ready_is_no_longer_said_while_other_data_is_read(commands: Com
 def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:
     """Here the command line itself is asked."""
     answer = contrast("train", *Draft("starter", {"train.epochs": "2"}).words, "--dry-run", "--json")
-    assert msgspec.json.decode(answer.out, type=Facts).short == "46 steps of 128 sentences"
+    preview = msgspec.json.decode(answer.out, type=Preview)
+    assert (preview.steps, preview.sentences_per_step) == (46, 128)

@@ -18,6 +18,7 @@ from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES
+from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
@@ -248,11 +249,8 @@ def _widgets(table: SuiteTable) -> list[PlainText]:
 
 def _earlier_scores(directory: Path, model: str) -> tuple[Mapping[str, Any], Config | None]:
     """What was measured of a model before, and its settings, if it is a run."""
-    places = (Run(directory / model), Run(Path(model))) if model else ()
-    run = next((run for run in places if run.config_path.is_file()), None)
-    if run is None:
-        return {}, None
     try:
-        return run.scores(), run.config()
-    except (ContrastError, OSError):
+        run = resolve(model, directory).run
+        return (run.scores(), run.config()) if run else ({}, None)
+    except (ContrastError, OSError):  # a word that means several runs, or one that cannot be read
         return {}, None

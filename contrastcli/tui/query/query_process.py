@@ -7,34 +7,9 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from contrastcli.tui.processes import Finished, OnProgress, end_process, read_narration, start_process
 
 _BREAKS = str.maketrans("\t\r\n", "   ")
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """How alike two sentences are: cosine in −1..1 and the angle in degrees."""
-
-    cosine: float
-    angle_deg: float
-
-
-class Neighbour(msgspec.Struct, frozen=True):
-    """A sentence of a corpus, its row counted from 1."""
-
-    row: int
-    text: str
-    cosine: float
-    angle_deg: float
-
-
-class Nearest(msgspec.Struct, frozen=True):
-    """The sentences nearest to a question, the nearest first."""
-
-    query: str
-    neighbours: list[Neighbour]
 
 
 def query_line(*texts: str) -> str:

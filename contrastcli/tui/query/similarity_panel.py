@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from contrastcli.runs.results import Similarity
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import NO_MODEL, ModelField
 from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.query.angle_dial import AngleDial
 from contrastcli.tui.query.query_panel import QueryPanel
-from contrastcli.tui.query.query_process import Pair
 
 BLANK = "Press s and type two sentences."
 
@@ -28,7 +28,7 @@ class SimilarityPanel(QueryPanel):
         self.field = ModelField(directory, model, id=f"{id}-model")
         self._line = ""
         self._failed = False
-        self._pair: Pair | None = None
+        self._similarity: Similarity | None = None
 
     def compose(self) -> ComposeResult:
         yield FormRow("Model", self.field)
@@ -50,7 +50,7 @@ class SimilarityPanel(QueryPanel):
 
     def close_process(self) -> None:
         super().close_process()
-        self._pair, self._failed = None, False
+        self._similarity, self._failed = None, False
 
     @on(ChoiceField.Changed)
     def _ask_other_model(self) -> None:
@@ -62,9 +62,9 @@ class SimilarityPanel(QueryPanel):
         self.show_message(f"{reason}\nEnter tries again.")
 
     def take_answer(self, line: str) -> None:
-        self._pair = pair = msgspec.json.decode(line, type=Pair)
+        self._similarity = answer = msgspec.json.decode(line, type=Similarity)
         if self._line:  # else the sentences were erased in the meantime
-            self.show_message(f"cosine {pair.cosine:9.4f}\nangle {pair.angle_deg:8.1f}°", pair.angle_deg)
+            self.show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°", answer.angle_deg)
 
     def show_message(self, text: str, angle_deg: float | None = None) -> None:
         super().show_message(text)
@@ -72,5 +72,5 @@ class SimilarityPanel(QueryPanel):
 
     def clipboard_text(self) -> str:
         """The answer as text."""
-        pair = self._pair
-        return f"{pair.cosine:.4f}  {pair.angle_deg:.1f}°  {self.field.model}" if pair else ""
+        answer = self._similarity
+        return f"{answer.cosine:.4f}  {answer.angle_deg:.1f}°  {self.field.model}" if answer else ""

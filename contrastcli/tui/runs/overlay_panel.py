@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Container, ScrollableContainer
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.comparison import compare
-from contrastcli.runs.directory import Comparison, Run
+from contrastcli.runs.directory import Run
+from contrastcli.runs.results import Comparison
 from contrastcli.settings.setting import Value
 from contrastcli.show.comparison import side_by_side
 from contrastcli.show.pictures import Picture
@@ -140,8 +142,8 @@ def _differences(compared: Comparison) -> str:
     letters = [LETTERS[n % len(LETTERS)] for n in range(len(compared.results))]
     names = "\n".join(f"{letter}  {result.name}" for letter, result in zip(letters, compared.results, strict=True))
     settings = {key: tuple(map(_short, column)) for key, column in compared.settings.items()}
-    results = tuple(replace(result, name=letter) for letter, result in zip(letters, compared.results, strict=True))
-    return f"{names}\n\n{side_by_side(replace(compared, settings=settings, results=results))}"
+    results = [structs.replace(result, name=letter) for letter, result in zip(letters, compared.results, strict=True)]
+    return f"{names}\n\n{side_by_side(structs.replace(compared, settings=settings, results=tuple(results)))}"
 
 
 def _short(value: Value | None) -> Value | None:

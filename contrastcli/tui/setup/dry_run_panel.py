@@ -4,50 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 
+from contrastcli.runs.results import Preview
 from contrastcli.show.format import size
 from contrastcli.tui.plain_text import PlainText
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """The dry run's answer; `disk` in bytes, None until the backbone is downloaded."""
-
-    rows: list[dict[str, str]]
-    notes: list[str]
-    count: int
-    steps: int
-    steps_per_epoch: int
-    sentences_per_step: int
-    negatives_per_anchor: int
-    dev_pairs: int
-    disk: int | None
-
-    @property
-    def short(self) -> str:
-        """The run in a few words."""
-        return f"{self.steps:,} steps of {self.sentences_per_step:,} sentences"
-
-    @property
-    def lines(self) -> list[tuple[str, str]]:
-        """The facts, each with its name."""
-        dev = f"{self.dev_pairs:,} scored pairs" if self.dev_pairs else "none: the last checkpoint counts as the best"
-        disk = (
-            "not known until the backbone is downloaded"
-            if self.disk is None
-            else f"about {size(self.disk)} of checkpoints"
-        )
-        return [
-            ("steps", f"{self.steps:,}, {self.steps_per_epoch:,} per epoch"),
-            ("step", f"{self.sentences_per_step:,} sentences, {self.negatives_per_anchor:,} negatives per anchor"),
-            ("rows", f"{self.count:,}"),
-            ("dev", dev),
-            ("disk", disk),
-            *(("note", note) for note in self.notes),
-        ]
+def _facts(preview: Preview) -> list[tuple[str, str]]:
+    """What the run would do, each fact with its name."""
+    p = preview
+    dev = f"{p.dev_pairs:,} scored pairs" if p.dev_pairs else "none: the last checkpoint counts as the best"
+    disk = "not known until the backbone is downloaded" if p.disk is None else f"about {size(p.disk)} of checkpoints"
+    return [
+        ("steps", f"{p.steps:,}, {p.steps_per_epoch:,} per epoch"),
+        ("step", f"{p.sentences_per_step:,} sentences, {p.negatives_per_anchor:,} negatives per anchor"),
+        ("rows", f"{p.count:,}"),
+        ("dev", dev),
+        ("disk", disk),
+        *(("note", note) for note in p.notes),
+    ]
 
 
 class DryRunPanel(Vertical):
@@ -68,11 +46,13 @@ class DryRunPanel(Vertical):
         self._text.set_class(wrong, "wrong")
         self._rows.display = False
 
-    def show(self, facts: Facts) -> None:
-        """Show what the dry run found."""
-        self._text.update(_table(facts.lines))
+    def show(self, preview: Preview) -> None:
+        """Show what the run would do."""
+        self._text.update(_table(_facts(preview)))
         self._text.remove_class("wrong")
-        self._rows.update(_table([(role, " ".join(text.split())) for row in facts.rows for role, text in row.items()]))
+        self._rows.update(
+            _table([(role, " ".join(text.split())) for row in preview.rows for role, text in row.items()])
+        )
         self._rows.display = True
 
 

@@ -16,6 +16,7 @@ from textual.widgets import Button
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
+from contrastcli.runs.results import Preview
 from contrastcli.settings import sections
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
@@ -23,7 +24,7 @@ from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.setup.dry_run_panel import DryRunPanel, Facts
+from contrastcli.tui.setup.dry_run_panel import DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
 from contrastcli.tui.setup.similarity_chart import NEXT, TITLES, View, similarity_picture
 
@@ -57,7 +58,7 @@ class SetupScreen(ModeScreen):
     ]
 
     _draft: Draft | None = None
-    _facts: Facts | None = None
+    _preview: Preview | None = None
     _asked: object = None
     """The settings that the dry run, done or under way, is for."""
     _view: View = "value"
@@ -195,7 +196,7 @@ class SetupScreen(ModeScreen):
     async def _dry_run(self) -> None:
         """Read the data in a process of its own; a later dry run ends an earlier one's process."""
         panel = self.query_one(DryRunPanel)
-        self._asked, self._facts, self._failed = self.draft.planned, None, ""
+        self._asked, self._preview, self._failed = self.draft.planned, None, ""
         panel.show_message("reading the data…")
         self._show_ready()
         await asyncio.sleep(_PAUSE)
@@ -205,8 +206,8 @@ class SetupScreen(ModeScreen):
         if done.error:
             panel.show_message(done.error, wrong=True)
         else:
-            self._facts = msgspec.json.decode(done.stdout, type=Facts)
-            panel.show(self._facts)
+            self._preview = msgspec.json.decode(done.stdout, type=Preview)
+            panel.show(self._preview)
         self._show_ready()
 
     def _advance(self, event: Progress) -> None:
@@ -234,8 +235,8 @@ class SetupScreen(ModeScreen):
         text = f"cannot start: {problem}" if problem else "reading the data…"
         if self._starting:
             text = "starting…"
-        elif self._facts and not problem:
-            text = f"ready: {self._facts.short}"
+        elif (preview := self._preview) and not problem:
+            text = f"ready: {preview.steps:,} steps of {preview.sentences_per_step:,} sentences"
         ready = self.query_one("#ready", PlainText)
         ready.update(text)
         ready.set_class(bool(problem), "wrong")
