@@ -12,6 +12,7 @@ from typing import get_args
 import click
 
 import contrastcli
+from contrastcli import api
 from contrastcli.data import convert, formats, roles
 from contrastcli.data.examples import FORMS
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
@@ -19,6 +20,7 @@ from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.setting import Setting, Value, spell
+from contrastcli.settings.similarity import SIMILARITIES, Similarity
 from contrastcli.show import settings
 
 Rows = Sequence[tuple[str, str]]
@@ -124,6 +126,16 @@ def _presets(names: Iterable[str]) -> Rows:
     return [(name, presets.find(name).about.what) for name in names]
 
 
+def _similarities() -> Rows:
+    return [(name, _similarity(similarity)) for name, similarity in SIMILARITIES.items()]
+
+
+def _similarity(similarity: Similarity) -> str:
+    unit = similarity.margin.unit
+    margin = f", m in {unit}, by default {spell(similarity.default_margin)}" if unit else ""
+    return f"{similarity.formula} ({similarity.source}){margin}"
+
+
 def _suites() -> Rows:
     """Every suite with its description and its tasks."""
     return [(suite.name, f"{suite.description} {', '.join(suite.tasks)}".rstrip()) for suite in SUITES.values()]
@@ -150,6 +162,7 @@ def _setting(setting: Setting, defaults: Collection[Value]) -> str:
 
 
 FACTS: Facts = {
+    "api": lambda: ", ".join(sorted(api.__all__, key=str.lower)),
     "columns": _columns,
     "conversions": lambda: _listed(convert.BECOMES.items()),
     "exit_codes": lambda: [(str(code), meaning) for code, meaning in EXIT_CODES.items()],
@@ -165,6 +178,7 @@ FACTS: Facts = {
     "resumable": lambda: ", ".join(sorted(key for key, s in sections.all_settings().items() if s.resumable)),
     "run_directory": _run_directory,
     "settings": _settings,
+    "similarities": _similarities,
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
     "suites": _suites,

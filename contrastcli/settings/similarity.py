@@ -26,6 +26,9 @@ class Similarity:
     """A similarity of unit vectors and the margin of its positives. Margins are in the unit of `margin`."""
 
     name: str
+    formula: str
+    """The similarity of a positive at the angle θ, with the margin m."""
+
     source: str
     """The paper and its equation."""
 
@@ -62,6 +65,7 @@ SIMILARITIES: dict[str, Similarity] = {
     for similarity in (
         Similarity(
             name="angle",
+            formula="π/2 − θ − m",
             source="SimACE, Eq. 7-9",
             from_cosine=lambda cosine, margin: math.pi / 2 - _arccos(cosine) - math.radians(margin),
             value=lambda theta, margin: math.pi / 2 - theta - math.radians(margin),
@@ -71,6 +75,7 @@ SIMILARITIES: dict[str, Similarity] = {
         ),
         Similarity(
             name="arc",
+            formula="cos(θ + m), with θ + m between 0 and π",
             source="ArcCon of ArcCSE",
             from_cosine=_arc,
             value=lambda theta, margin: math.cos(_clipped(theta, margin)),
@@ -80,6 +85,7 @@ SIMILARITIES: dict[str, Similarity] = {
         ),
         Similarity(
             name="cosine",
+            formula="cos θ − m",
             source="SimCSE, which has no margin",
             from_cosine=lambda cosine, margin: cosine - margin,
             value=lambda theta, margin: math.cos(theta) - margin,
@@ -88,7 +94,8 @@ SIMILARITIES: dict[str, Similarity] = {
         ),
         Similarity(
             name="rbf",
-            source="SimACE, Eq. 15; σ = 1, between unit vectors, for which ‖a − b‖² is 2 − 2 cos",
+            formula="exp(cos θ − 1)",
+            source="SimACE, Eq. 15; σ = 1, between unit vectors, for which ‖a − b‖² is 2 − 2 cos θ",
             from_cosine=lambda cosine, margin: (cosine - 1).exp(),
             value=lambda theta, margin: math.exp(math.cos(theta) - 1),
             slope=lambda theta, margin: math.sin(theta) * math.exp(math.cos(theta) - 1),

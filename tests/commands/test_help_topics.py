@@ -9,7 +9,7 @@ from typing import get_args
 import click
 import pytest
 
-from contrastcli import errors
+from contrastcli import api, errors
 from contrastcli.commands import help as topics
 from contrastcli.data import formats, roles
 from contrastcli.data.examples import FORMS
@@ -78,7 +78,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
         ("models", get_args(sections.Pooling)),
         ("objectives", [word for spec in catalogue.BUILT_IN for word in (spec.name, spec.paper)]),
         ("presets", [word for name in presets.names() for word in (name, presets.find(name).about.what)]),
-        ("own-objective", ["needs", "loss", "heads", "labels", "views", "rows", *FORMS.values()]),
+        ("own-objective", ["needs", "loss", "heads", "labels", "views", "rows", *FORMS.values(), *api.__all__]),
         ("python", ["contrastcli.load", "model.encode"]),
         ("runs", [*get_args(status.State), *(s.key for s in sections.all_settings().values() if s.resumable)]),
         ("settings", [f"{s.key} " for s in sections.all_settings().values()]),

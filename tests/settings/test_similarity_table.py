@@ -17,6 +17,7 @@ from support.tiny import Tiny, known, told, train
 
 CHORD = Similarity(
     name="chord",
+    formula="(1 + cos θ) / 2 − m",
     source="Someone 2030, Eq. 1",
     from_cosine=lambda cosine, margin: (1 + cosine) / 2 - margin,
     value=lambda theta, margin: (1 + math.cos(theta)) / 2 - margin,
@@ -48,6 +49,11 @@ def test_its_curve_is_drawn() -> None:
     drawn = curve("chord", 0.25, 0.5)
     assert (drawn.value[0], drawn.value[180]) == pytest.approx((1.5, -0.5))
     assert (drawn.pull[90], drawn.by_cosine[90]) == pytest.approx((1.0, 1.0))
+
+
+def test_help_shows_its_formula(contrast: Contrast) -> None:
+    shown = " ".join(contrast("help", "objectives").out.split())
+    assert "chord (1 + cos θ) / 2 − m (Someone 2030, Eq. 1), m in chords, by default 0.25" in shown
 
 
 def test_its_margin_has_its_unit_default_and_limits(contrast: Contrast) -> None:
