@@ -43,7 +43,7 @@ WRITER = """
 import sys, time, itertools
 sys.path.insert(0, sys.argv[2])
 from support.recorded import Kind, angles, stepped
-from contrastcli.events import encode
+from contrastcli.runs.events import encode
 import msgspec
 with open(sys.argv[1], "ab", buffering=0) as file:
     begin = time.monotonic()

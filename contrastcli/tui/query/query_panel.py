@@ -41,7 +41,7 @@ class QueryPanel(Vertical):
         """Ask `contrast query -` with these words: the process that is there, or a new one."""
         if self._process is None or self._process.words != words:
             self.show_message("loading the model…")
-            self._process = QueryProcess(self._directory, words, self._answer, self._advance)
+            self._process = QueryProcess(self._directory, words, self._take, self._advance)
             self._run(self._process)
         self._process.ask(line)
 
@@ -56,7 +56,7 @@ class QueryPanel(Vertical):
         """The process ended by itself."""
         self.show_message(reason)
 
-    def _answer(self, line: str) -> None:
+    def _take(self, line: str) -> None:
         try:
             self.take_answer(line)
         except msgspec.DecodeError:

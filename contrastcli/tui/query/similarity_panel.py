@@ -28,7 +28,7 @@ class SimilarityPanel(QueryPanel):
         self.field = ModelField(directory, model, id=f"{id}-model")
         self._line = ""
         self._failed = False
-        self._similarity: Similarity | None = None
+        self._answer: Similarity | None = None
 
     def compose(self) -> ComposeResult:
         yield FormRow("Model", self.field)
@@ -50,7 +50,7 @@ class SimilarityPanel(QueryPanel):
 
     def close_process(self) -> None:
         super().close_process()
-        self._similarity, self._failed = None, False
+        self._answer, self._failed = None, False
 
     @on(ChoiceField.Changed)
     def _ask_other_model(self) -> None:
@@ -62,7 +62,7 @@ class SimilarityPanel(QueryPanel):
         self.show_message(f"{reason}\nEnter tries again.")
 
     def take_answer(self, line: str) -> None:
-        self._similarity = answer = msgspec.json.decode(line, type=Similarity)
+        self._answer = answer = msgspec.json.decode(line, type=Similarity)
         if self._line:  # else the sentences were erased in the meantime
             self.show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°", answer.angle_deg)
 
@@ -72,5 +72,5 @@ class SimilarityPanel(QueryPanel):
 
     def clipboard_text(self) -> str:
         """The answer as text."""
-        answer = self._similarity
-        return f"{answer.cosine:.4f}  {answer.angle_deg:.1f}°  {self.field.model}" if answer else ""
+        answer = self._answer
+        return f"{answer.cosine:.4f}  {answer.angle_deg:.1f}°  {answer.model}" if answer else ""

@@ -1,4 +1,4 @@
-"""What a run would do, as `contrast train --dry-run --json` prints it."""
+"""What a run would do: the panel of its dry run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,6 @@ from textual.content import Content
 from contrastcli.runs.results import Preview
 from contrastcli.show.format import size
 from contrastcli.tui.plain_text import PlainText
-
-
-def _facts(preview: Preview) -> list[tuple[str, str]]:
-    """What the run would do, each fact with its name."""
-    p = preview
-    dev = f"{p.dev_pairs:,} scored pairs" if p.dev_pairs else "none: the last checkpoint counts as the best"
-    disk = "not known until the backbone is downloaded" if p.disk is None else f"about {size(p.disk)} of checkpoints"
-    return [
-        ("steps", f"{p.steps:,}, {p.steps_per_epoch:,} per epoch"),
-        ("step", f"{p.sentences_per_step:,} sentences, {p.negatives_per_anchor:,} negatives per anchor"),
-        ("rows", f"{p.count:,}"),
-        ("dev", dev),
-        ("disk", disk),
-        *(("note", note) for note in p.notes),
-    ]
 
 
 class DryRunPanel(Vertical):
@@ -41,19 +26,30 @@ class DryRunPanel(Vertical):
         yield self._rows
 
     def show_message(self, text: str, *, wrong: bool = False) -> None:
-        """Show this in place of the facts."""
+        """Show this in place of the summary."""
         self._text.update(text)
         self._text.set_class(wrong, "wrong")
         self._rows.display = False
 
     def show(self, preview: Preview) -> None:
-        """Show what the run would do."""
-        self._text.update(_table(_facts(preview)))
-        self._text.remove_class("wrong")
-        self._rows.update(
-            _table([(role, " ".join(text.split())) for row in preview.rows for role, text in row.items()])
-        )
+        """Show what the dry run found: the summary and the first rows of the data."""
+        self.show_message("")
+        self._text.update(_table(_summary(preview)))
+        rows = [(role, " ".join(text.split())) for row in preview.rows for role, text in row.items()]
+        self._rows.update(_table(rows))
         self._rows.display = True
+
+
+def _summary(preview: Preview) -> list[tuple[str, str]]:
+    pairs, disk = f"{preview.dev_pairs:,} scored pairs", f"about {size(preview.disk or 0)} of checkpoints"
+    return [
+        ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch"),
+        ("step", f"{preview.sentences_per_step:,} sentences, {preview.negatives_per_anchor:,} negatives per anchor"),
+        ("rows", f"{preview.count:,}"),
+        ("dev", pairs if preview.dev_pairs else "none: the last checkpoint counts as the best"),
+        ("disk", "known once the backbone is downloaded" if preview.disk is None else disk),
+        *(("note", note) for note in preview.notes),
+    ]
 
 
 def _table(pairs: Sequence[tuple[str, str]]) -> Content:

@@ -235,8 +235,8 @@ class SetupScreen(ModeScreen):
         text = f"cannot start: {problem}" if problem else "reading the data…"
         if self._starting:
             text = "starting…"
-        elif (preview := self._preview) and not problem:
-            text = f"ready: {preview.steps:,} steps of {preview.sentences_per_step:,} sentences"
+        elif self._preview and not problem:
+            text = f"ready: {self._preview.steps:,} steps of {self._preview.sentences_per_step:,} sentences"
         ready = self.query_one("#ready", PlainText)
         ready.update(text)
         ready.set_class(bool(problem), "wrong")
