@@ -44,7 +44,7 @@ def _make_screen(mode: str) -> Screen[None]:
 
 
 def _freeze_garbage() -> None:
-    """Let the collector ignore what is there by now: looking at it again would hold up a frame or two."""
+    """Let the collector ignore the objects that exist by now: scanning them again would delay a frame or two."""
     gc.collect()
     gc.freeze()
 
@@ -67,7 +67,7 @@ class ContrastApp(App[None]):
             Binding(f"{number},f{number}", f"mode('{mode}')", title, show=False, id=f"mode.{mode}")
             for number, (mode, title) in enumerate(SCREENS.items(), 1)
         ),
-        Binding("y", "copy", "copy", tooltip="copy what the screen holds, and write it to a file", show=False),
+        Binding("y", "copy", "copy", tooltip="copy the content of the screen, also to a file", show=False),
         Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
         Binding("ctrl+q", "leave", "leave", tooltip="leave the app; training may continue", show=False),
         Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
@@ -111,7 +111,7 @@ class ContrastApp(App[None]):
         return run.name if run.path.resolve().parent == self.directory.resolve() else str(run.path)
 
     def action_copy(self) -> None:
-        """Copy what the screen holds."""
+        """Copy the content of the screen."""
         if isinstance(self.screen, ModeScreen) and (text := self.screen.clipboard_text()):
             self.copy(text)
 
@@ -140,7 +140,7 @@ class ContrastApp(App[None]):
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
     def fail(self, error: str | ContrastError) -> None:
-        """Say what went wrong."""
+        """Show an error."""
         text = f"{error.what}\n{error.hint}" if isinstance(error, ContrastError) else error
         self.notify(text, severity="error", timeout=10, markup=False)
 

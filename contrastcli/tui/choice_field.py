@@ -1,4 +1,4 @@
-"""A field whose value is chosen from a list, and the list: the one way of the app to choose."""
+"""A field whose value is chosen from a list, and the list."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.plain_text import PlainText, has_words
 
 Choices = Sequence[tuple[str, str]]
 """Values, each with a few words about it."""
 
-_FRAME = 8  # columns of the dialog that its lines do not have
+_FRAME = 8  # columns of the dialog around its lines
 _WIDEST = 104  # columns of the dialog, as the style sheet has it
 
 
@@ -144,7 +144,7 @@ class ChoiceList(ModalScreen[str | None]):
         getattr(self.query_one(OptionList), f"action_{how}")()
 
     def _list(self, typed: str) -> None:
-        """Show what has all of the typed words, and what was typed where that may be chosen."""
+        """List what matches, and what was typed where any name may be chosen."""
         shown = narrowed(self._choices, typed, self._blank)
         if self._free and typed.strip() and typed.strip() not in dict(shown):
             shown.append((typed.strip(), "as typed"))
@@ -159,19 +159,15 @@ class ChoiceList(ModalScreen[str | None]):
 
 
 def narrowed(choices: Choices, typed: str, blank: str = "") -> list[tuple[str, str]]:
-    """The choices that hold all of the typed words: an exact name first, then names that begin or go on with them."""
+    """The choices with all of the typed words: an exact name first, then names that begin with them, then others."""
     text = typed.strip().lower()
 
     def names(choice: tuple[str, str]) -> tuple[bool, bool, bool]:
         name = (choice[0] or blank).lower()
         return name != text, not name.startswith(text), text not in name
 
-    held = [(value, about) for value, about in choices if _holds(f"{value or blank} {about}".lower(), text)]
-    return sorted(held, key=names) if text else held
-
-
-def _holds(text: str, words: str) -> bool:
-    return all(word in text for word in words.split())
+    matching = [(value, about) for value, about in choices if has_words(f"{value or blank} {about}", typed)]
+    return sorted(matching, key=names) if text else matching
 
 
 def _line(name: str, about: str, width: int, room: int) -> Content:

@@ -33,10 +33,10 @@ def _screen(screen: type[ModeScreen]) -> Rows:
 
 
 def _keys(bindings: Iterable[BindingType]) -> Rows:
-    """What is said of each key; keys that do the same are listed together."""
+    """What each key does; keys that do the same are listed together."""
     keys: dict[str, list[str]] = {}
     for binding in bindings:
         if isinstance(binding, Binding):
             names = binding.key_display or " ".join(map(format_key, binding.key.split(",")))
             keys.setdefault(binding.tooltip or binding.description, []).append(names)
-    return [(f"  {' '.join(dict.fromkeys(names))}", words) for words, names in keys.items()]
+    return [(f"  {' '.join(dict.fromkeys(names))}", does) for does, names in keys.items()]

@@ -31,9 +31,7 @@ class Models:
     @property
     def choices(self) -> Choices:
         """What a list offers."""
-        from_environment = bool(os.environ.get("CONTRAST_MODEL"))
-        about_default = "CONTRAST_MODEL" if from_environment else "the newest run that has ended"
-        default = [("", about_default)] if self.default else []
+        default = [("", "the model of CONTRAST_MODEL, else the newest run that has ended")] if self.default else []
         return [*default, *((run, "") for run in self.runs), ("starter", "comes with contrast, untrained")]
 
 
@@ -74,7 +72,7 @@ class ModelField(ChoiceField):
     async def poll(self) -> None:
         """Look which model is the default now."""
         self._default = (await asyncio.to_thread(list_models, self._directory)).default
-        self.blank = f"{Path(self._default).name} (newest)" if self._default else "none yet"
+        self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
         self.choose(self.value)
 
     def choose(self, value: str | None) -> None:

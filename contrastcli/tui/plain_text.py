@@ -1,4 +1,4 @@
-"""Text as it is: without markup, and laid out again only when it changes."""
+"""Text as it is, and what screens do with text."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def progress_bar(share: float) -> str:
     """A bar of text."""
     full = round(_BAR * min(max(share, 0.0), 1.0))
     return "━" * full + "╌" * (_BAR - full)
+
+
+def has_words(text: str, typed: str) -> bool:
+    """Whether a text has each of the typed words, in any order and case."""
+    return all(word in text.lower() for word in typed.lower().split())

@@ -38,9 +38,9 @@ class Finished:
         return "\n".join(lines[-2:]) or f"exited with code {self.code} and printed nothing"
 
 
-async def run_command(directory: Path, *words: str, on_progress: OnProgress | None = None) -> Finished:
-    """Run `contrast` with these words on a runs directory. Cancelling this ends the process too."""
-    process = await start_process(directory, *words)
+async def run_command(directory: Path, *args: str, on_progress: OnProgress | None = None) -> Finished:
+    """Run `contrast` with these arguments on a runs directory. Cancelling this ends the process too."""
+    process = await start_process(directory, *args)
     out, narration = b"", ""
     try:
         assert process.stdout and process.stderr
@@ -63,9 +63,9 @@ async def read_narration(stream: asyncio.StreamReader, on_progress: OnProgress |
     return "".join(lines)
 
 
-async def start_process(directory: Path, *words: str, stdin: int = DEVNULL) -> Process:
-    """Start `contrast` with these words on a runs directory; what it prints is read from its pipes."""
-    command = (*COMMAND, "--runs-dir", str(directory.resolve()), *words)
+async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:
+    """Start `contrast` with these arguments on a runs directory; what it prints is read from its pipes."""
+    command = (*COMMAND, "--runs-dir", str(directory.resolve()), *args)
     environment = os.environ | {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
     return await asyncio.create_subprocess_exec(
         *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=environment, limit=_LONGEST

@@ -47,7 +47,7 @@ def test_a_preset_brings_its_objective_and_keeps_what_was_typed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0.05", " 0.050 "])
-def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text) -> None:
+def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text: str) -> None:
     draft = typed("starter", objective__tau="0.07")
     assert draft.fields["objective.tau"].instead == "preset 0.05"
     draft.type("objective.tau", text)
@@ -69,7 +69,7 @@ def test_a_text_may_be_emptied() -> None:
         ("objective.margin", "200", "must be a number at least -180 and at most 180"),
     ],
 )
-def test_a_bad_value_is_said_beside_its_field_and_the_rest_goes_on(key, text, words) -> None:
+def test_a_bad_value_is_named_at_its_field_and_the_rest_is_valid(key: str, text: str, words: str) -> None:
     draft = typed("starter", train__seed="7", **{key.replace(".", "__"): text})
     assert draft.fields[key].note == words and draft.fields[key].mark == "!"
     assert draft.problem.endswith(words)
@@ -98,7 +98,7 @@ def test_the_margin_has_the_unit_of_the_similarity() -> None:
         ({"objective.name": "rankcse"}, "objective.teacher_tau", "no effect while distillation is listmle"),
     ],
 )
-def test_a_setting_without_use_says_why(settings, key, reason) -> None:
+def test_a_setting_without_use_says_why(settings: dict[str, str], key: str, reason: str) -> None:
     draft = Draft("starter", settings)
     assert draft.fields[key].off == reason and draft.fields[key].note == reason
 
@@ -144,12 +144,14 @@ def test_the_starter_shows_the_paper_of_its_objective() -> None:
         ("pairsupcon-base", {"objective.classification": "false", "objective.beta": "3", "data.train": ""}),
     ],
 )
-def test_the_command_gives_the_settings_that_are_shown(contrast: Contrast, preset, settings) -> None:
+def test_the_command_gives_the_settings_that_are_shown(
+    contrast: Contrast, preset: str, settings: dict[str, str]
+) -> None:
     draft = Draft(preset, settings)
     command = shlex.split(draft.command(runs.runs_dir(None)))
     assert command[:2] == ["contrast", "train"]
-    said = json.loads(contrast("config", "show", "--json", *command[2:]).out)["settings"]
-    assert {key: setting["value"] for key, setting in said.items()} == draft.config.flat()
+    shown = json.loads(contrast("config", "show", "--json", *command[2:]).out)["settings"]
+    assert {key: setting["value"] for key, setting in shown.items()} == draft.config.flat()
 
 
 def test_the_command_names_a_runs_directory_that_is_not_the_usual_one(tmp_path: Path) -> None:
@@ -170,7 +172,9 @@ def test_files_and_the_environment_lie_below_what_is_typed(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("text", ["[train]\nlr = 'quick'\n", "[train\n", "[train]\nspeed = 1\n"])
-def test_a_bad_file_is_named_and_the_form_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text) -> None:
+def test_a_bad_file_is_named_and_the_form_is_still_of_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("contrast.toml").write_text(text)
     draft = Draft("starter", {"train.lr": "1e-4"})

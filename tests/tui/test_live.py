@@ -462,9 +462,9 @@ def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path)
         await until(page, lambda: "s stop" in footer(page))
         await page.press("question_mark")
         await until(page, lambda: says(page, "A run as it trains"))
-        assert not says(page, "copy what the screen holds")
+        assert not says(page, "copy the content of the screen")
         await page.press("end")
-        await until(page, lambda: says(page, "copy what the screen holds", "back"))
+        await until(page, lambda: says(page, "copy the content of the screen", "back"))
 
     show(opened(recorded(tmp_path, "running")), body, NARROW)
 

@@ -186,9 +186,9 @@ class EvaluateScreen(ModeScreen):
         data = self.contrast.remembered.data_dir
         folder = ("--data-dir", str(Path(data).expanduser())) if data else ()
         other_pooling = ("--pooling", pooling) if pooling else ()
-        words = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json", *other_pooling)
+        args = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json", *other_pooling)
         try:
-            done = await processes.run_command(self.contrast.directory, *words, on_progress=self._advance)
+            done = await processes.run_command(self.contrast.directory, *args, on_progress=self._advance)
             self._tell(done.error or "Done.")
             if model == self._model.model:
                 await self._take(done, pooling)
@@ -227,7 +227,7 @@ class EvaluateScreen(ModeScreen):
             status.update(text)
 
     def _explain_nothing(self) -> None:
-        """Say why there are no results."""
+        """Explain why there are no results."""
         text = NO_MODEL if not self._model.model else _MEASURING if self._measuring else _NOTHING
         for nothing in self.query("#nothing").results(PlainText):
             nothing.update(text)

@@ -54,7 +54,7 @@ def _resume_failed(status: Status, before: Snapshot) -> bool:
 
 
 def summary(run: Run, snapshot: Snapshot) -> str:
-    """The state in the few words that the bar of screens has room for."""
+    """The state in a few words, for the bar of screens."""
     status = snapshot.status
     step = f" {status.step:,}/{status.steps:,}" if status.steps else ""
     return f"{SHAPES[status.state]} {status.state}{step}  {run.name}"
@@ -78,8 +78,8 @@ class RunHeader(Vertical):
         bad = state not in _GOOD + _WAITING
         stopping = ", stopping" if snapshot.stopping else ""
         texts = {"state": f"{SHAPES[state]} {state}{stopping}", "name": run.name, "best": _best(best), "advice": text}
-        for name, words in texts.items():
-            self.query_one(f"#{name}", PlainText).update(words)
+        for name, content in texts.items():
+            self.query_one(f"#{name}", PlainText).update(content)
         # Four times a second, and no reason to lay out the screen again:
         self.query_one("#progress", PlainText).update(progress, layout=False)
         self.query_one("#state").set_classes("good" if state in _GOOD else "waiting" if state in _WAITING else "bad")

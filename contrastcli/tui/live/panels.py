@@ -1,4 +1,4 @@
-"""The panels of Live: what each makes of a run's history. They draw when told to, and only what has changed."""
+"""The panels of Live: what each makes of a run's history. They draw only what has changed."""
 
 from __future__ import annotations
 
@@ -219,12 +219,12 @@ class LogPanel(ScrollView, can_focus=True):
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """A line of the log in rows, the later ones below its words."""
+    """A line of the log in rows, the later ones indented."""
     return [line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10)
 
 
 def all_panels() -> list[Panel | NumbersPanel | LogPanel]:
-    """The panels in their order, each with what stands there until there is something to show."""
+    """The panels in their order, each with what it shows while there is nothing to draw."""
     return [
         Panel("loss", "step", loss, "the loss and its parts, from the first logged step on"),
         Panel(

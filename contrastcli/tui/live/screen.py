@@ -34,7 +34,7 @@ NO_RUN = "No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose 
 
 
 class Panels(VerticalScroll, can_focus=False, inherit_bindings=False):
-    """Holds the panels. Arrow keys go from one to the next, so it has no keys of its own."""
+    """All panels. Arrow keys go from one to the next, so it has no keys of its own."""
 
     def on_resize(self) -> None:
         """Keep the focused panel in sight when the header grows."""
@@ -56,7 +56,7 @@ class LiveScreen(RunScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "detach", "detach", tooltip="show no run any more; training continues"),
-        Binding("p", "pause", "pause view", tooltip="hold the view still; training continues"),
+        Binding("p", "pause", "pause view", tooltip="stop redrawing, or continue; training continues"),
         Binding("z", "zoom", "zoom", tooltip="one panel on the whole screen, and back"),
         Binding("l", "log", "log scale", tooltip="logarithmic axis for the loss", show=False),
         Binding(
@@ -166,7 +166,7 @@ class LiveScreen(RunScreen):
 
     @work(group="drawing")
     async def _draw(self) -> None:
-        """Draw what has changed and can be seen, one panel at a time, so that the loop has its way in between."""
+        """Draw what has changed and can be seen, one panel at a time, so that the loop can run in between."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -206,7 +206,7 @@ class LiveScreen(RunScreen):
             self._show_no_run()
 
     def action_pause(self) -> None:
-        """Hold the view still, or let it follow the run again."""
+        """Stop redrawing the panels, or continue."""
         self._paused = not self._paused
         self._news.set()
 

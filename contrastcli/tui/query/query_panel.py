@@ -16,7 +16,7 @@ NO_NUMBERS = "This model returns no numbers: its training may have diverged."
 
 
 class QueryPanel(Vertical):
-    """Asks one process after another; a panel says with what words, and shows the answers."""
+    """Asks one process at a time. A subclass chooses its arguments and shows its answers."""
 
     def __init__(self, directory: Path, title: str, id: str) -> None:
         super().__init__(id=id, classes="query-panel")
@@ -37,11 +37,11 @@ class QueryPanel(Vertical):
         self.workers.cancel_node(self)
         self._process = None
 
-    def ask_process(self, line: str, *words: str) -> None:
-        """Ask `contrast query -` with these words: the process that is there, or a new one."""
-        if self._process is None or self._process.words != words:
+    def ask_process(self, line: str, *args: str) -> None:
+        """Ask `contrast query -` with these arguments: the present process, or a new one."""
+        if self._process is None or self._process.args != args:
             self.show_message("loading the model…")
-            self._process = QueryProcess(self._directory, words, self._take, self._advance)
+            self._process = QueryProcess(self._directory, args, self._take, self._advance)
             self._run(self._process)
         self._process.ask(line)
 

@@ -24,11 +24,11 @@ class QueryProcess:
     def __init__(
         self,
         directory: Path,
-        words: Sequence[str],
+        args: Sequence[str],
         on_answer: Callable[[str], None],
         on_progress: OnProgress | None = None,
     ) -> None:
-        self._directory, self.words = directory, words
+        self._directory, self.args = directory, args
         self._on_answer, self._on_progress = on_answer, on_progress
         self._waiting: asyncio.Queue[str] = asyncio.Queue(1)
 
@@ -40,7 +40,7 @@ class QueryProcess:
 
     async def run(self) -> str:
         """Ask and answer until the process ends; returns why it ended. Cancelling this ends the process."""
-        process = await start_process(self._directory, "query", "-", "--json", *self.words, stdin=PIPE)
+        process = await start_process(self._directory, "query", "-", "--json", *self.args, stdin=PIPE)
         assert process.stderr
         # Read all the while: a process waits as soon as the pipe of its narration is full.
         narration = asyncio.create_task(read_narration(process.stderr, self._on_progress))

@@ -14,6 +14,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, score
 from contrastcli.show.format import size
+from contrastcli.tui.plain_text import has_words
 from contrastcli.tui.run_screen import SHAPES
 
 BROKEN = "▣ broken"
@@ -24,7 +25,7 @@ _REST = 0.002  # seconds for other threads between two runs
 
 @dataclass(frozen=True)
 class Entry:
-    """A run as it was when it was read; `problem` says what keeps it from being read in full."""
+    """A run as it was when it was read; `problem` says why it could not be read in full."""
 
     run: Run
     status: Status | None = None
@@ -43,17 +44,12 @@ class Entry:
         return f"{SHAPES[self.status.state]} {self.status.state}" if self.status and not self.problem else BROKEN
 
     @property
-    def words(self) -> str:
-        """All that a filter looks at, in lower case."""
-        return f"{self.name} {self.state} {self.objective} {self.backbone}".lower()
-
-    @property
     def remark(self) -> str:
         """What is worth knowing of it, for the line below the table."""
         if self.problem or self.status is None:
             return self.problem
-        said = " · ".join(text for text in (self.status.message, self.status.hint) if text)
-        return said or f"{self.objective} on {self.backbone}"
+        end = " · ".join(text for text in (self.status.message, self.status.hint) if text)
+        return end or f"{self.objective} on {self.backbone}"
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,9 @@ def _number(value: float | None) -> float:
 def _ago(entry: Entry) -> str:
     if entry.status is None:
         return ""
-    words = duration(max(0.0, time.time() - entry.status.updated)).split()[0]
-    hours = int(words[:-1]) if words.endswith("h") else 0
-    return f"{hours // 24}d ago" if hours >= 48 else f"{words} ago"
+    age = duration(max(0.0, time.time() - entry.status.updated)).split()[0]
+    hours = int(age[:-1]) if age.endswith("h") else 0
+    return f"{hours // 24}d ago" if hours >= 48 else f"{age} ago"
 
 
 def _step(entry: Entry) -> str:
@@ -117,9 +113,9 @@ def ordered(entries: Sequence[Entry], order: str) -> list[Entry]:
     return sorted(entries, key=ranks[order]) if order in ranks else list(entries)
 
 
-def matching(entries: Sequence[Entry], words: str) -> list[Entry]:
-    """The entries that hold each of the words somewhere."""
-    return [entry for entry in entries if all(word in entry.words for word in words.lower().split())]
+def matching(entries: Sequence[Entry], typed: str) -> list[Entry]:
+    """The entries that have all of the typed words in their name, state, objective or backbone."""
+    return [e for e in entries if has_words(f"{e.name} {e.state} {e.objective} {e.backbone}", typed)]
 
 
 def shortened(text: str, width: int) -> str:
@@ -136,12 +132,13 @@ class Listing:
 
     def read(self) -> list[Entry]:
         """All runs, the newest first. Raises OSError where the directory cannot be read."""
-        found = []
+        entries = []
         for run in runs.list_runs(self._directory):
-            found.append(self._entry(run))
+            entries.append(self._entry(run))
             time.sleep(_REST)
-        self._known = {entry.run.path: self._known[entry.run.path] for entry in found if entry.run.path in self._known}
-        return found
+        paths = {entry.run.path for entry in entries}
+        self._known = {path: known for path, known in self._known.items() if path in paths}
+        return entries
 
     def _entry(self, run: Run) -> Entry:
         try:
@@ -157,10 +154,10 @@ class Listing:
 
 
 def _stamp(run: Run) -> object:
-    """Equal only while a run's files say the same."""
+    """Equal only while a run's files are the same."""
     paths = (run.config_path, run.events_path, run.alive_path)
-    found = [path.stat() if path.exists() else None for path in paths]
-    return [(stat.st_mtime_ns, stat.st_size) if stat else None for stat in found]
+    stats = [path.stat() if path.exists() else None for path in paths]
+    return [(stat.st_mtime_ns, stat.st_size) if stat else None for stat in stats]
 
 
 def _read(run: Run) -> Entry:

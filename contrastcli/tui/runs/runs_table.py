@@ -102,7 +102,7 @@ class RunsTable(DataTable[Text], inherit_bindings=False):
 
 
 def _left(room: int, columns: Sequence[Column]) -> int:
-    """What a name has of the room, beside these columns."""
+    """The room that these columns leave for a name."""
     return room - sum(column.width + _PADDING for column in columns)
 
 

@@ -44,7 +44,7 @@ class RunsScreen(RunScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
-        Binding("slash", "filter", "filter", key_display="/", tooltip="only the runs with these words"),
+        Binding("slash", "filter", "filter", key_display="/", tooltip="show only the runs that match some words"),
         Binding("m", "metric", "next curve", tooltip="draw the dev score, the loss, angles or uniformity", show=False),
         Binding("o", "order", "order", tooltip="sort by the next column", show=False),
     ]

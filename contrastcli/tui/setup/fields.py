@@ -11,6 +11,7 @@ from contrastcli.settings.catalogue import Spec
 from contrastcli.settings.config import Config
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
+from contrastcli.tui.plain_text import has_words
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,9 @@ class Field:
         text = f"{self.setting.key}: {self.setting.help}; {self.setting.expected}"
         return f"{text} ({self.source})" if self.source else text
 
-    def matches(self, words: str) -> bool:
-        """Whether it has all of these words."""
-        text = f"{self.label} {self.setting.key} {self.setting.help}".lower()
-        return all(word in text for word in words.lower().split())
+    def matches(self, typed: str) -> bool:
+        """Whether its name or its help has all of the typed words."""
+        return has_words(f"{self.label} {self.setting.key} {self.setting.help}", typed)
 
 
 def why_off(config: Config, setting: Setting, objectives: Sequence[Spec]) -> str:

@@ -172,20 +172,20 @@ class Form(VerticalScroll, can_focus=False):
     @on(Input.Submitted, "#find")
     def _go_to_first(self, event: Input.Submitted) -> None:
         event.stop()
-        words = event.value.strip().lower()
-        found = [row for row in self._rows.values() if row.display and not row.field.off]
-        if found:
-            min(found, key=lambda row: words not in row.field.label).value.focus()
+        typed = event.value.strip().lower()
+        rows = [row for row in self._rows.values() if row.display and not row.field.off]
+        if rows:
+            min(rows, key=lambda row: typed not in row.field.label).value.focus()
 
     def _sift(self) -> None:
         """Show the rows that are searched for, or else those that were asked for."""
-        words = self._find.value.strip()
+        typed = self._find.value.strip()
         for row in self._rows.values():
-            row.display = row.field.matches(words) if words else row.field.setting.essential or self._more
+            row.display = row.field.matches(typed) if typed else row.field.setting.essential or self._more
         for section in self._rest.values():
             section.display = any(row.display for row in section.query(SettingRow))
-        self.query_one("#from").display = not words
-        self._none.display = bool(words) and not any(row.display for row in self._rows.values())
+        self.query_one("#from").display = not typed
+        self._none.display = bool(typed) and not any(row.display for row in self._rows.values())
 
     def _grow(self, draft: Draft) -> None:
         """Make the rows beyond the essential ones, which cost time, when they are first asked for."""

@@ -200,8 +200,8 @@ class SetupScreen(ModeScreen):
         panel.show_message("reading the data…")
         self._show_ready()
         await asyncio.sleep(_PAUSE)
-        words = ("train", *self.draft.words, "--dry-run", "--json")
-        done = await processes.run_command(self.contrast.directory, *words, on_progress=self._advance)
+        args = ("train", *self.draft.words, "--dry-run", "--json")
+        done = await processes.run_command(self.contrast.directory, *args, on_progress=self._advance)
         self._failed = done.error
         if done.error:
             panel.show_message(done.error, wrong=True)
@@ -230,7 +230,7 @@ class SetupScreen(ModeScreen):
             await self.contrast.open_run(Run(Path(done.stdout.strip())))
 
     def _show_ready(self) -> None:
-        """Say whether training can start, or why not."""
+        """Show whether training can start, or why not."""
         problem = self.draft.problem or (self._failed and f"{self._failed} (s tries again)")
         text = f"cannot start: {problem}" if problem else "reading the data…"
         if self._starting:
