@@ -12,12 +12,12 @@ from textual.pilot import Pilot
 from contrastcli.runs.directory import list_runs
 from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Event, decode, encode
-from contrastcli.show.chart import Chart, Line
+from contrastcli.show.pictures import Picture
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history import History
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel, View, all_panels
-from contrastcli.tui.runs.overlay import metrics
+from contrastcli.tui.metric import metrics
 from support.command import Contrast
 from support.recorded import append, recorded
 from support.screens import screen_text, show, until
@@ -38,10 +38,9 @@ class Recall(Event, frozen=True, kw_only=True):
 RECALLS = [Recall(step=step, at_1=step / 1000, at_10=0.9) for step in (200, 400, 600)]
 
 
-def curve(history: History, view: View, columns: int) -> Chart:
-    """The panel's chart: recall over the steps."""
-    x, y = history.tables["recall"].line("at 1", view.steps(history), columns)
-    return Chart((Line("at 1", x, y),), x_label="step", x_range=view.steps(history))
+def curve(history: History, view: View, width: int) -> Picture:
+    """The panel's picture: recall over the steps."""
+    return view.over_steps(metrics()["at 1"], history, width)
 
 
 def test_it_is_written_and_read_like_any_other(tmp_path: Path) -> None:
@@ -66,21 +65,21 @@ def test_runs_may_be_overlaid_by_it() -> None:
     history = History()
     for recall in RECALLS:
         history.take(recall)
-    assert metric.title == "recall at 1, %"
-    steps, values = metric.points(history, 80)
-    assert steps == [200, 400, 600] and values == pytest.approx([20, 40, 60])
+    (series,) = metric.series(history, 80)
+    assert (metric.title, series.name) == ("recall at 1, %", "at 1")
+    assert list(series.x) == [200, 400, 600] and list(series.y) == pytest.approx([20, 40, 60])
 
 
 def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded(tmp_path, "finished")
     append(run, *RECALLS)
-    panel = Panel("recall", "Recall at 1, %", "at each evaluation", "recall", curve)
+    panel = Panel("recall", "recall", curve, "at each evaluation")
     monkeypatch.setattr(live, "all_panels", lambda: [panel, *all_panels()])
     app = ContrastApp(tmp_path, list_runs(tmp_path)[0])
 
     async def body(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: not panel.chart.empty and "recall    step 600" in screen_text(app))
-        assert "─ Recall at 1, % ─" in screen_text(app) and "━━ at 1" in screen_text(app)
+        assert "─ recall at 1, % ─" in screen_text(app) and "━━ at 1" in screen_text(app)
         assert [round(y) for y in panel.chart.lines[0].y] == [20, 40, 60]
 
     show(app, body)
