@@ -109,15 +109,9 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         if key in typed.values:
             what = f"{key} is in the grid and given for all cells"
             raise UsageError(what, "leave one out", key=key, source=typed.sources[key])
-        grid[key] = tuple(_parsed(key, value, f"--grid {key}") for value in values.split(","))
+        setting = sections.find(key, f"--grid {key}")
+        grid[key] = tuple(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
-
-
-def _parsed(key: str, value: str, source: str) -> Value:
-    known = sections.all_settings()
-    if key not in known:
-        raise UsageError(f"there is no setting '{key}'", nearest(key, known), key=key, source=source)
-    return known[key].parse(value.strip(), source)
 
 
 def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str | None, directory: Path) -> Sweep:
@@ -128,7 +122,8 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     if SEED in grid:
         raise UsageError("a grid has no seeds", "give their number, --seeds N, and the first one, --seed S")
     # A grid over objectives resets what their settings inherit, and keeps what was typed.
-    fixed = {key: (value,) for key, value in _typed(typed).items() if key.startswith("objective.")}
+    settings = [sections.find(key, source) for key, source in typed.sources.items()]
+    fixed = {setting.key: (typed.read(setting),) for setting in settings if setting.section == "objective"}
     rest = {key: value for key, value in typed.values.items() if key not in fixed}
     base = configs.resolve([*below, replace(typed, values=rest)])
     free = {key: values for key, values in grid.items() if key not in typed.values}
@@ -136,10 +131,6 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     sweep = Sweep(name, free | fixed, tuple(range(base.train.seed, base.train.seed + seeds)), base.flat())
     _check_distinct(sweep)
     return sweep
-
-
-def _typed(layer: Layer) -> dict[str, Value]:
-    return {key: _parsed(key, str(value), layer.sources[key]) for key, value in layer.values.items()}
 
 
 def _check_distinct(sweep: Sweep) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from contrastcli.errors import DataError, UsageError, nearest
+from contrastcli.errors import DataError, UsageError
 from contrastcli.files import user_file
 from contrastcli.settings import catalogue
 from contrastcli.settings.sections import (
@@ -27,6 +27,7 @@ from contrastcli.settings.sections import (
     Model,
     Train,
     all_settings,
+    find,
     settings_of,
 )
 from contrastcli.settings.setting import Setting, Value, spell, values
@@ -140,8 +141,7 @@ def _chosen_objective(layers: Sequence[Layer]) -> catalogue.Spec:
 def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and for keys that nothing has."""
     source = layer.sources[key]
-    if key not in (known := all_settings()):
-        raise UsageError(f"there is no setting '{key}'", nearest(key, known), key=key, source=source)
+    find(key, source)
     if layer.strict:
         what = f"the objective '{spec.name}' has no setting '{key}'"
         raise UsageError(what, f"it has {', '.join(spec.describe()) or 'none'}", key=key, source=source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
+from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import catalogue
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
@@ -112,3 +113,11 @@ def settings_of(*specs: catalogue.Spec) -> dict[str, Setting]:
 def all_settings() -> dict[str, Setting]:
     """Every setting of every objective, by key."""
     return settings_of(*catalogue.every())
+
+
+def find(key: str, source: str = "") -> Setting:
+    """The setting of that key, whichever objective has it. Raises UsageError, which names the source of the key."""
+    known = all_settings()
+    if key not in known:
+        raise UsageError(f"there is no setting '{key}'", nearest(key, known), key=key, source=source)
+    return known[key]
