@@ -349,13 +349,7 @@ BUILT_IN: tuple[Spec, ...] = (
         negatives=_none,
         measured=(56.13, 55.24),
     ),
-    Spec(
-        "pcl",
-        PCL,
-        ("sentences",),
-        "contrastcli.objectives.pcl:pcl",
-        "Wu et al. 2022 (PCL), SimACE Eq. 12",
-    ),
+    Spec("pcl", PCL, ("sentences",), "contrastcli.objectives.pcl:pcl", "Wu et al. 2022 (PCL), SimACE Eq. 12"),
     Spec(
         "rankcse",
         RankCSE,

@@ -63,7 +63,7 @@ class Auxiliary:
     """What it trains, chunk by chunk: its encoders, or what its term needs. None before it is loaded, or at all."""
 
     def load(self, context: Context) -> None:
-        """Get weights and vectors. Draws no random numbers. Raises DataError."""
+        """Get weights and vectors; the heads of the loss are made before. Raises DataError."""
 
     def with_models(self, path: Callable[[str], str]) -> Mapping[str, object]:
         """The settings of the objective that name its models, with what a function makes of each name."""

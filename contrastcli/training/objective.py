@@ -37,8 +37,8 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
                 value, parts = bound(views, rows, heads)
             check_inputs(value, (*views.values(), *heads.parameters()))
         except HiddenInput as hidden:
-            what = f"the loss of '{spec.name}' uses a tensor of shape {hidden.args} that its gradient does not reach"
-            hint = "make a weight in the objective's heads(width); give mean_over all that its term uses as an input"
+            what = f"the loss of '{spec.name}' depends on a tensor of shape {hidden.args} that it would not train"
+            hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
             raise UsageError(what, hint) from None
         is_checked = True
         return value, parts

@@ -100,7 +100,7 @@ def take(loss: Loss) -> None:
 @pytest.mark.parametrize("function", HIDDEN)
 def test_what_its_gradient_does_not_reach_is_an_error(outside: Callable[[Function], None], function: Function) -> None:
     outside(function)
-    with pytest.raises(UsageError, match="the loss of 'outside' uses a tensor of shape") as raised:
+    with pytest.raises(UsageError, match="the loss of 'outside' depends on a tensor of shape") as raised:
         take(make_loss(SPEC, ObjectiveSettings()))
     assert "heads(width)" in raised.value.hint and "mean_over" in raised.value.hint
 
@@ -121,6 +121,11 @@ def test_a_run_ends_before_its_first_step_with_two_lines(
     words = train("--objective", "outside", "--data", "tiny/pairs.jsonl", "--dev", "none", "--no-ui")
     outside(over_a_weight)
     answer = contrast(*words)
-    failed(answer, 2, "the loss of 'outside' uses a tensor of shape (32, 32)", "make a weight in the objective's heads")
+    failed(
+        answer,
+        2,
+        "the loss of 'outside' depends on a tensor of shape (32, 32)",
+        "make weights in the objective's heads",
+    )
     outside(in_heads)
     assert contrast(*words).code == 0
