@@ -22,7 +22,7 @@ from pathlib import Path
 
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.formats import Table, decode, read_file
+from contrastcli.data.formats import decode, read_file
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir
 
@@ -94,53 +94,49 @@ def read_sts(folder: Path, task: str) -> dict[str, ScoredPairs]:
     """
     if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / "sts-test.csv"
-        return {"test": _columns(path, "sentence1", "sentence2", "score")}
+        return {"test": _scored(path, _columns(path, "sentence1", "sentence2", "score"))}
     if task == "SICK-R":
         path = folder / "SICK" / "SICK_test_annotated.txt"
-        return {"test": _columns(path, "sentence_A", "sentence_B", "relatedness_score")}
+        return {"test": _scored(path, _columns(path, "sentence_A", "sentence_B", "relatedness_score"))}
     return {subset: _subset(folder / "STS" / f"{task}-en-test", subset) for subset in SUBSETS[task]}
 
 
-def _columns(path: Path, first: str, second: str, gold: str) -> ScoredPairs:
-    table = _read(path)
-    if not {first, second, gold} <= table.columns.keys():
-        raise DataError(f"{path} lacks the columns {first}, {second} and {gold}", _HINT)
-    return _scored(table, *(_texts(table, column) for column in (first, second, gold)))
+def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
+    """Where each row of a file stands, in words, and its cells in some columns."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", _HINT)
+    table = read_file(path, str(path))
+    if not table.columns.keys() >= set(names):
+        raise DataError(f"{path} lacks the columns {', '.join(names)}", _HINT)
+    for row, cells in enumerate(zip(*(table.columns[name] for name in names), strict=True)):
+        yield table.where(row), *map(str, cells)
 
 
 def _subset(folder: Path, name: str) -> ScoredPairs:
-    pairs, gold = (_read(folder / f"STS.{kind}.{name}.txt") for kind in ("input", "gs"))
-    if len(pairs) != len(gold):
-        what = f"{folder / f'STS.input.{name}.txt'} has {len(pairs)} lines, its STS.gs.{name}.txt has {len(gold)}"
-        raise DataError(what, _HINT)
-    fields = [line.split("\t") for line in _texts(pairs, "sentence")]
-    for row, cells in enumerate(fields):
+    paths = [folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs")]
+    pairs, scores = (list(_columns(path, "sentence")) for path in paths)
+    if len(pairs) != len(scores):
+        raise DataError(f"{paths[0]} has {len(pairs)} lines, its {paths[1].name} has {len(scores)}", _HINT)
+    rows = []
+    for (place, line), (where, score) in zip(pairs, scores, strict=True):
+        cells = line.split("\t")
         if len(cells) < 2:
-            raise DataError(f"{pairs.where(row)}: no tab between two sentences", _HINT)
-    return _scored(gold, [cells[0] for cells in fields], [cells[1] for cells in fields], _texts(gold, "sentence"))
+            raise DataError(f"{place}: no tab between two sentences", _HINT)
+        rows.append((where, cells[0], cells[1], score))
+    return _scored(paths[1], rows)
 
 
-def _read(path: Path) -> Table:
-    if not path.is_file():
-        raise DataError(f"there is no file {path}", _HINT)
-    return read_file(path, str(path))
-
-
-def _texts(table: Table, column: str) -> list[str]:
-    return [str(cell) for cell in table.columns[column]]
-
-
-def _scored(table: Table, first: list[str], second: list[str], gold: list[str]) -> ScoredPairs:
-    """The rows with a score; `table` has the scores."""
-    rows = [row for row, text in enumerate(gold) if text.strip()]
-    if not rows:
-        raise DataError(f"{table.parts[0].name} has no score", _HINT)
-    return ScoredPairs(
-        [" ".join(first[row].split()) for row in rows],
-        [" ".join(second[row].split()) for row in rows],
-        [_number(gold[row], table.where(row)) for row in rows],
-        table.parts[0].name,
-    )
+def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
+    """The rows with a score, each of its place, both sentences and the score."""
+    kept = [
+        (" ".join(a.split()), " ".join(b.split()), _number(score, where))
+        for where, a, b, score in rows
+        if score.strip()
+    ]
+    if not kept:
+        raise DataError(f"{path} has no score", _HINT)
+    first, second, scores = zip(*kept, strict=True)
+    return ScoredPairs(list(first), list(second), list(scores), str(path))
 
 
 def _number(text: str, where: str) -> float:
@@ -289,17 +285,11 @@ def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
         raise DataError(f"there is no file {path}", _HINT)
     try:
         data = path.read_bytes()
+        data.decode()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
-    if latin and not _is_utf8(data):
-        data = data.decode("latin-1").encode()
+    except UnicodeDecodeError:
+        if latin:
+            data = data.decode("latin-1").encode()
     lines = decode(io.BytesIO(data), str(path))
     return ((number, text.strip()) for number, text in lines if text.strip())
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-        return True
-    except UnicodeDecodeError:
-        return False

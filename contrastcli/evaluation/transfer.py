@@ -119,10 +119,9 @@ def _best(accuracies: Floats, grid: Sequence[float]) -> float:
 
 def _path(train: Split, held: Split, grid: Sequence[float], advance: Advance) -> list[float]:
     """The accuracy on held-out rows for each C, the smallest first: each fit starts at the previous solution."""
-    model = _regression(grid[0])
-    accuracies = []
+    model, accuracies = None, []
     for c in grid:
-        _fit(model.set_params(C=c, warm_start=True), *train)
+        model = fit(*train, c, model)
         accuracies.append(float(model.score(*held)))
         advance()
     return accuracies
@@ -135,21 +134,14 @@ def _folds(y: Ints) -> Iterator[tuple[Ints, Ints]]:
     yield from StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED).split(y, y)
 
 
-def fit(x: Floats, y: Ints | Sequence[int], c: float) -> LogisticRegression:
-    """Logistic regression of (N, d) and N classes with inverse regularisation `c`."""
-    return _fit(_regression(c), x, y)
-
-
-def _regression(c: float) -> LogisticRegression:
+def fit(x: Floats, y: Ints | Sequence[int], c: float, start: LogisticRegression | None = None) -> LogisticRegression:
+    """Logistic regression of (N, d) and N classes with inverse regularisation `c`; `start` is a fit to continue."""
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=c, tol=_TOLERANCE, max_iter=_STEPS)
-
-
-def _fit(model: LogisticRegression, x: Floats, y: Ints | Sequence[int]) -> LogisticRegression:
+    model = start or LogisticRegression(tol=_TOLERANCE, max_iter=_STEPS, warm_start=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # float32 may not reach the tolerance, at the same accuracy
-        return model.fit(x, y)
+        return model.set_params(C=c).fit(x, y)
 
 
 def _f1(predicted: Ints, labels: Ints) -> float:
