@@ -16,6 +16,7 @@ import click
 
 from contrastcli import __version__, options
 from contrastcli.commands.evaluate import Measuring, check_measured, measure
+from contrastcli.errors import UsageError, nearest
 from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets
@@ -512,8 +513,10 @@ def help_(ctx: click.Context, words: Sequence[str]) -> None:
         _print(topics.overview(width))
     elif len(words) == 1 and words[0] in topics.topics():
         _print(topics.topic(words[0], width, {"screens": _screens}))
+    elif words[0] in cli.commands:
+        cli.main([*words, "--help"], prog_name="contrast", standalone_mode=False)
     else:
-        _print(topics.command(words, ctx.find_root()))
+        raise UsageError(f"there is no help on '{words[0]}'", nearest(words[0], [*topics.topics(), *cli.commands]))
 
 
 def _screens() -> Sequence[tuple[str, str]]:

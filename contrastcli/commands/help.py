@@ -6,34 +6,26 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import get_args
-
-import click
 
 import contrastcli
 from contrastcli import api
 from contrastcli.data import convert, formats, roles
 from contrastcli.data.examples import FORMS
-from contrastcli.errors import EXIT_CODES, UsageError, nearest
+from contrastcli.errors import EXIT_CODES
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.setting import Setting, Value, spell
 from contrastcli.settings.similarity import SIMILARITIES, Similarity
 from contrastcli.show import settings
-
-Rows = Sequence[tuple[str, str]]
-"""A term and what is said of it, a row each."""
+from contrastcli.show.prose import Rows, columns, laid_out
 
 Facts = Mapping[str, Callable[[], str | Rows]]
 """What stands in a text as {name}: words, or a table where it is a paragraph of its own."""
 
 FOLDER = Path(__file__).parents[1] / "help"
 """One text file a topic; its first line says what it is about."""
-
-_ROW = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")
-"""A line of two columns, with two spaces or more between them."""
 
 
 def topics() -> dict[str, str]:
@@ -44,7 +36,7 @@ def topics() -> dict[str, str]:
 def overview(width: int) -> str:
     """Every topic with its line."""
     last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
-    return f"{_table(list(topics().items()), width)}\n\n{_wrapped(last, width)}"
+    return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
 
 
 def topic(name: str, width: int, more: Facts) -> str:
@@ -54,52 +46,13 @@ def topic(name: str, width: int, more: Facts) -> str:
     return "\n\n".join(_shown(paragraph, facts, width) for paragraph in paragraphs)
 
 
-def command(words: Sequence[str], ctx: click.Context) -> str:
-    """The options of a command, or what a group has. Raises UsageError where there is none of that name."""
-    for word in words:
-        known = ctx.command.commands if isinstance(ctx.command, click.Group) else {}
-        if word not in known:
-            names = [*known, *topics()] if ctx.parent is None else known
-            raise UsageError(f"there is no help on '{' '.join(words)}'", nearest(word, names))
-        ctx = click.Context(known[word], parent=ctx, info_name=word)
-    return ctx.get_help()
-
-
 def _shown(paragraph: str, facts: Facts, width: int) -> str:
-    """A paragraph or table with the facts in it."""
+    """A paragraph with the facts in it."""
     alone = re.fullmatch(r"\{(\w+)\}", paragraph)
     fact = facts[alone[1]]() if alone else re.sub(r"\{(\w+)\}", lambda match: str(facts[match[1]]()), paragraph)
-    if isinstance(fact, str):
-        return "\n\n".join(_laid_out(part, width) for part in fact.split("\n\n"))
-    return _table(fact, width)
-
-
-def _laid_out(paragraph: str, width: int) -> str:
-    """Lines with two spaces in them as a table, other lines wrapped unless they are indented."""
-    rows = [(match[1], match[2] or "") for match in map(_ROW.fullmatch, paragraph.splitlines()) if match]
-    if any(text for _, text in rows):
-        return _table(rows, width)
-    return paragraph if paragraph.startswith(" ") else _wrapped(paragraph, width)
-
-
-def _table(rows: Rows, width: int) -> str:
-    """Two columns, the second wrapped; terms longer than half a line have a line of their own."""
-    short = [len(term) for term, _ in rows if len(term) <= width // 2]
-    column = max(short, default=2) + 2
-    return "\n".join(_row(term, text, column, width) for term, text in rows)
-
-
-def _row(term: str, text: str, column: int, width: int) -> str:
-    if text and len(term) < column:
-        return _wrapped(text, width, term.ljust(column), " " * column)
-    return "\n".join(filter(None, [term, _wrapped(text, width, " " * column, " " * column)]))
-
-
-def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:
-    """Lines between words; names with hyphens stay whole."""
-    return fill(
-        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
-    )
+    if not isinstance(fact, str):
+        return columns(fact, width)
+    return "\n\n".join(laid_out(part, width) for part in fact.split("\n\n"))
 
 
 def _columns() -> Rows:
@@ -134,11 +87,6 @@ def _similarity(similarity: Similarity) -> str:
     unit = similarity.margin.unit
     margin = f", m in {unit}, by default {spell(similarity.default_margin)}" if unit else ""
     return f"{similarity.formula} ({similarity.source}){margin}"
-
-
-def _suites() -> Rows:
-    """Every suite with its description and its tasks."""
-    return [(suite.name, f"{suite.description} {', '.join(suite.tasks)}".rstrip()) for suite in SUITES.values()]
 
 
 def _run_directory() -> str:
@@ -181,6 +129,6 @@ FACTS: Facts = {
     "similarities": _similarities,
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
-    "suites": _suites,
+    "suites": lambda: [(s.name, f"{s.description} {', '.join(s.tasks)}".rstrip()) for s in SUITES.values()],
     "sweep_presets": lambda: _presets(presets.sweep_names()),
 }
