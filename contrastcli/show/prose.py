@@ -34,5 +34,6 @@ def columns(rows: Rows, width: int) -> str:
 
 def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:
     """Lines between words; names with hyphens stay whole."""
-    whole = {"break_on_hyphens": False, "break_long_words": False}
-    return fill(text, width, initial_indent=first, subsequent_indent=rest, **whole)
+    return fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,9 @@ class Models:
     @property
     def choices(self) -> Choices:
         """What a list offers."""
-        default = [("", "the model of CONTRAST_MODEL, else the newest run that has ended")] if self.default else []
+        from_environment = bool(os.environ.get("CONTRAST_MODEL"))
+        about_default = "CONTRAST_MODEL" if from_environment else "the newest run that has ended"
+        default = [("", about_default)] if self.default else []
         return [*default, *((run, "") for run in self.runs), ("starter", "comes with contrast, untrained")]
 
 

@@ -135,7 +135,10 @@ def test_paraphrases_have_accuracy_and_f1_of_the_test_set(tmp_path: Path, monkey
         def predict(self, x: Floats) -> Floats:
             return np.array([1] * 10 + [0] * 6)
 
-    monkeypatch.setattr(transfer, "fit", lambda x, y, c: Guess())
+        def score(self, x: Floats, y: object) -> float:
+            return 0.5
+
+    monkeypatch.setattr(transfer, "fit", lambda x, y, c, start=None: Guess())
     found = measured(TRANSFER, HalfKnowing(), tmp_path, "MRPC").tasks["MRPC"]
     assert found["accuracy"] == pytest.approx(100 * 2 / 16)
     assert found["f1"] == pytest.approx(100 * 2 * 2 / (2 * 2 + 8 + 6))  # 2 hits, 8 false alarms, 6 misses
