@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import work
 from textual.app import App, SystemCommand
@@ -23,6 +23,9 @@ from contrastcli.runs.directory import Run
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.screen import SCREENS, ModeScreen
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _NOT_IN_HELP = ("screen.copy_text", "help_quit", "page_left", "page_right")  # Textual's own, and no help here
 _TOOLTIPS = {  # for Textual's own actions
@@ -143,6 +146,11 @@ class ContrastApp(App[None]):
         """Show an error."""
         text = f"{error.what}\n{error.hint}" if isinstance(error, ContrastError) else error
         self.notify(text, severity="error", timeout=10, markup=False)
+
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """End the workers, then close the screens that they draw on."""
+        self.workers.cancel_all()
+        super().exit(result, return_code, message)
 
     @work
     async def action_leave(self) -> None:

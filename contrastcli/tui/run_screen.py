@@ -63,6 +63,8 @@ class RunScreen(ModeScreen):
         ),
     ]
 
+    _deleted: Run | None = None  # by this app
+
     @property
     def chosen_run(self) -> Run | None:
         """The run that keys act on."""
@@ -139,6 +141,7 @@ class RunScreen(ModeScreen):
             return
         answers = {"d": f"delete it and its models, {size(await asyncio.to_thread(run.size_bytes))}", "k": "keep it"}
         if await self._confirmed(f"Delete {run.name}?", answers):
+            self._deleted = run
             try:
                 await asyncio.to_thread(runs.remove, run)
                 self.run_deleted()

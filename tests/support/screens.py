@@ -25,6 +25,7 @@ def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: t
     async def shown() -> None:
         async with app.run_test(size=size, notifications=True) as pilot:
             await body(pilot)
+            app.exit()  # what leaving does before it closes the screens
 
     asyncio.run(shown())
 

@@ -155,7 +155,8 @@ class LiveScreen(RunScreen):
             before = self._snapshot
             self._snapshot = snapshot = await asyncio.to_thread(poll, run, feed.history, before)
             if snapshot is None:
-                self.contrast.fail(f"{run.path} no longer exists")
+                if run != self._deleted:
+                    self.contrast.fail(f"{run.path} no longer exists")
                 self._show_no_run()
                 return
             self.contrast.watched = summary(run, snapshot)
