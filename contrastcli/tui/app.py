@@ -67,7 +67,7 @@ class ContrastApp(App[None]):
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(f"{number},f{number}", f"mode('{mode}')", title, show=False, id=f"mode.{mode}")
+            Binding(f"{number},f{number}", f"mode('{mode}')", f"{title} screen", show=False, id=f"mode.{mode}")
             for number, (mode, title) in enumerate(SCREENS.items(), 1)
         ),
         Binding("y", "copy", "copy", tooltip="copy the content of the screen, also to a file", show=False),

@@ -473,9 +473,9 @@ def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
     app = opened(recorded(tmp_path, "running"))
 
     async def body(page: Page) -> None:
-        await until(page, lambda: "s stop" in footer(page))
+        await until(page, lambda: "e evaluate" in footer(page))
         titles = [command.title for command in app.get_system_commands(app.screen)]
-        assert {"Stop", "Evaluate", "Theme"} <= set(titles)
+        assert {"Stop", "Evaluate", "Evaluate screen", "Theme"} <= set(titles)
         assert len(titles) == len(set(titles))
 
     show(app, body)
