@@ -1,4 +1,4 @@
-"""Charts as rows of text: lines, points and areas in braille, with ticks and a legend.
+"""Charts as rows of text: lines and points in braille, with ticks and a legend.
 
 A screen colours the rows, a terminal prints them; lines differ in their dashes too, so that they can be told apart
 without colour.
@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from contrastcli.show.pictures import Range, Series
+
 Cells = list[tuple[str, int]]
 """One row: pieces of text, each with its ink. Ink 0 is for ticks and labels, 1 and up for lines."""
 
@@ -17,18 +19,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a braille
 _DASHES = ("1", "111100", "100", "1111001100", "11110000", "100000")  # which dots of a line are drawn, by its number
 _SAMPLES = ("━━", "╍╍", "┄┄", "━·", "━ ", "· ")  # the same, as a legend shows it
 _TICK_ROWS, _TICK_COLUMNS = 3, 10  # cells from one tick to the next, at least
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve through points in their order; values that are not finite leave a gap. `ink` 0: by its number."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    ink: int = 0
-    joined: bool = True
-    filled: bool = False
+_MARGIN = 0.04  # of a range that is taken from the data, free at either end
 
 
 @dataclass(frozen=True)
@@ -43,13 +34,19 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn. Ranges that are not given are those of the data; `log` is for the y axis."""
+    """Series and marks to draw. A range that is None is taken from the series, or without any from the marks.
 
-    lines: tuple[Line, ...] = ()
+    Values that are not finite leave a gap in a line. `joined`: whether lines connect the points of a series.
+    `x_margin` is the free part of the x range at either end; `log` is for the y axis.
+    """
+
+    lines: tuple[Series, ...] = ()
     marks: tuple[Mark, ...] = ()
     x_label: str = ""
-    x_range: tuple[float, float] | None = None
-    y_range: tuple[float, float] | None = None
+    x_range: Range | None = None
+    y_range: Range | None = None
+    x_margin: float = 0.0
+    joined: bool = True
     log: bool = False
 
     @property
@@ -60,18 +57,25 @@ class Chart:
 
 def draw(chart: Chart, width: int, height: int) -> list[Cells]:
     """The chart in `height` rows of `width` characters: a legend, the picture with its y ticks, and the x ticks."""
-    lines = [_scaled(line, chart.log) for line in chart.lines]
-    x_low, x_high = _range([x for line in lines for x in line.x], chart.x_range, 0.0)
-    y_low, y_high = _range([y for line in lines for y in line.y], _logged(chart.y_range, chart.log), 0.04)
-    legend = _legend(chart.lines, width)[: max(1, height // 5)]
+    lines = [(line.x, list(map(_log10, line.y)) if chart.log else line.y) for line in chart.lines]
+    marks = [(mark, _log10(mark.y) if chart.log else mark.y) for mark in chart.marks]
+    y_range = (_log10(chart.y_range[0]), _log10(chart.y_range[1])) if chart.y_range and chart.log else chart.y_range
+    x_low, x_high = _range(
+        [v for x, _ in lines for v in x] or [mark.x for mark, _ in marks], chart.x_range, chart.x_margin
+    )
+    y_low, y_high = _range([v for _, y in lines for v in y] or [y for _, y in marks], y_range, _MARGIN)
+    legend = _legend(chart, width)[: max(1, height // 5)]
     rows = max(1, height - 1 - len(legend))
-    labels = {row: text for row, text in _y_ticks(y_low, y_high, rows, chart.log)}
+    labels = {
+        round((rows * 4 - 1) * (y_high - tick) / (y_high - y_low)) // 4: number(10**tick if chart.log else tick)
+        for tick in ticks(y_low, y_high, max(2, rows // _TICK_ROWS))
+    }
     gutter = max(map(len, labels.values()), default=0)
     canvas = Canvas(max(1, width - gutter - 1), rows, (x_low, x_high), (y_low, y_high))
-    for number, line in enumerate(lines):
-        canvas.line(line, line.ink or number + 1, _DASHES[number % len(_DASHES)])
-    for mark in chart.marks:
-        canvas.mark(mark, _log(mark.y) if chart.log else mark.y)
+    for n, (x, y) in enumerate(lines):
+        canvas.line(x, y, chart.lines[n].ink or n + 1, _DASHES[n % len(_DASHES)], chart.joined)
+    for mark, height_of_mark in marks:
+        canvas.mark(mark.x, height_of_mark, mark.glyph, mark.ink)
     picture = [[(labels.get(n, "").rjust(gutter) + "│", 0), *cells] for n, cells in enumerate(canvas.rows())]
     return [*legend, *picture, _x_ticks(x_low, x_high, gutter, width, chart.x_label)]
 
@@ -86,26 +90,26 @@ class Canvas:
         self._inks = [0] * (width * height)
         self._glyphs: dict[int, str] = {}
 
-    def line(self, line: Line, ink: int, dash: str) -> None:
-        """Draw the points of a line, and what joins them or lies below them."""
+    def line(self, xs: Sequence[float], ys: Sequence[float], ink: int, dash: str = "1", joined: bool = True) -> None:
+        """Draw points, connected by straight lines if `joined`; `dash` tells which dots of these are drawn."""
         before: tuple[int, int] | None = None
-        drawn = 0
-        for x, y in zip(line.x, line.y, strict=True):
-            here = self._place(x, y) if math.isfinite(x) and math.isfinite(y) else None
-            if here is not None and line.filled:
-                self._segment(here, (here[0], 4 * self._height - 1), ink)
-            if here is not None and before is not None and line.joined:
-                drawn = self._segment(before, here, ink, dash, drawn)
-            elif here is not None:
-                self._dot(*here, ink)
+        drawn = 0  # dots of the line so far, drawn or not, so that its dashes continue
+        for x, y in zip(xs, ys, strict=True):
+            here = self._dot_at(x, y) if math.isfinite(x) and math.isfinite(y) else None
+            if here and before and joined:
+                steps = max(abs(here[0] - before[0]), abs(here[1] - before[1]), 1)
+                across, down = here[0] - before[0], here[1] - before[1]
+                for n in range(1, steps + 1):
+                    if dash[(drawn + n) % len(dash)] == "1":
+                        self._set(before[0] + round(across * n / steps), before[1] + round(down * n / steps), ink)
+                drawn += steps
+            elif here:
+                self._set(*here, ink)
             before = here
 
-    def mark(self, mark: Mark, y: float) -> None:
+    def mark(self, x: float, y: float, glyph: str, ink: int) -> None:
         """Put a character at a point."""
-        column, row = self._place(mark.x, y)
-        if 0 <= column < 2 * self._width and 0 <= row < 4 * self._height:
-            cell = row // 4 * self._width + column // 2
-            self._glyphs[cell], self._inks[cell] = mark.glyph, mark.ink
+        self._set(*self._dot_at(x, y), ink, glyph)
 
     def rows(self) -> Iterator[Cells]:
         """The characters, neighbours of one ink together."""
@@ -120,26 +124,21 @@ class Canvas:
                     cells.append((text, ink))
             yield cells
 
-    def _place(self, x: float, y: float) -> tuple[int, int]:
-        """Column and row of the dot at a point, counted from the top left; beyond the grid where the point is."""
+    def _dot_at(self, x: float, y: float) -> tuple[int, int]:
+        """Column and row of the dot at a point, counted from the top left; outside the grid where the point is."""
         across = (x - self._x[0]) / (self._x[1] - self._x[0])
         up = (y - self._y[0]) / (self._y[1] - self._y[0])
         columns, rows = 2 * self._width - 1, 4 * self._height - 1
         return round(columns * min(max(across, -1.0), 2.0)), round(rows * (1 - min(max(up, -1.0), 2.0)))
 
-    def _segment(self, a: tuple[int, int], b: tuple[int, int], ink: int, dash: str = "1", drawn: int = 0) -> int:
-        """A straight run of dots; returns how many dots of the line there are by now, for its dashes to go on."""
-        steps = max(abs(b[0] - a[0]), abs(b[1] - a[1]), 1)
-        for n in range(1, steps + 1):
-            if dash[(drawn + n) % len(dash)] == "1":
-                self._dot(a[0] + round((b[0] - a[0]) * n / steps), a[1] + round((b[1] - a[1]) * n / steps), ink)
-        return drawn + steps
-
-    def _dot(self, column: int, row: int, ink: int) -> None:
+    def _set(self, column: int, row: int, ink: int, glyph: str = "") -> None:
         if 0 <= column < 2 * self._width and 0 <= row < 4 * self._height:
             cell = row // 4 * self._width + column // 2
-            self._dots[cell] |= _DOTS[row % 4][column % 2]
             self._inks[cell] = ink
+            if glyph:
+                self._glyphs[cell] = glyph
+            else:
+                self._dots[cell] |= _DOTS[row % 4][column % 2]
 
 
 def number(value: float) -> str:
@@ -160,21 +159,13 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     return [n * step for n in range(first, last + 1)]
 
 
-def _scaled(line: Line, log: bool) -> Line:
-    return Line(line.name, line.x, [_log(y) for y in line.y], line.ink, line.joined, line.filled) if log else line
-
-
-def _log(value: float) -> float:
+def _log10(value: float) -> float:
     return math.log10(value) if value > 0 else math.nan
 
 
-def _logged(limits: tuple[float, float] | None, log: bool) -> tuple[float, float] | None:
-    return (_log(limits[0]), _log(limits[1])) if limits and log else limits
-
-
-def _range(values: Sequence[float], given: tuple[float, float] | None, margin: float) -> tuple[float, float]:
-    if given and given[0] < given[1]:
-        return given
+def _range(values: Sequence[float], limits: Range | None, margin: float) -> Range:
+    if limits and limits[0] < limits[1]:
+        return limits
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if high - low <= 1e-9 * max(abs(low), abs(high)):
@@ -183,12 +174,12 @@ def _range(values: Sequence[float], given: tuple[float, float] | None, margin: f
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _legend(lines: Sequence[Line], width: int) -> list[Cells]:
-    """The names of the lines in as many rows as it takes."""
+def _legend(chart: Chart, width: int) -> list[Cells]:
+    """The names of the lines in as many rows as they need."""
     rows: list[Cells] = []
     room = 0
-    for n, line in enumerate(lines):
-        text = f"{_SAMPLES[n % len(_SAMPLES)] if line.joined else '∙'} {line.name}  "
+    for n, line in enumerate(chart.lines):
+        text = f"{_SAMPLES[n % len(_SAMPLES)] if chart.joined else '∙'} {line.name}  "
         if line.name and len(text) > room + 2:  # the two spaces at the end need no room
             rows.append([])
             room = width
@@ -196,12 +187,6 @@ def _legend(lines: Sequence[Line], width: int) -> list[Cells]:
             rows[-1].append((text, line.ink or n + 1))
             room -= len(text)
     return rows
-
-
-def _y_ticks(low: float, high: float, rows: int, log: bool) -> Iterator[tuple[int, str]]:
-    for tick in ticks(low, high, max(2, rows // _TICK_ROWS)):
-        row = round((rows * 4 - 1) * (high - tick) / (high - low)) // 4
-        yield row, number(10**tick if log else tick)
 
 
 def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Cells:

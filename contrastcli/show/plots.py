@@ -20,10 +20,10 @@ WIDTH = 3.3
 
 _HEIGHT = 2.3  # inches, without the legend
 _LINE = 0.14  # inches, of a row of the legend
-_BAR = 0.28  # inches, of a bar and the space beside it
+_BAR = 0.28  # inches, of a bar and the space next to it
 _LETTERS = 60  # of 7 points that fit into the width
 _MARKED = 8  # markers along a curve
-# Okabe and Ito's colours: they differ for every eye, and with the dashes and markers also in grey
+# Okabe and Ito's colours: they differ for every eye, and also in grey, by the dashes and markers
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = "os^Dv*PX"
@@ -46,40 +46,30 @@ _STYLE: Any = {
 
 def check(folder: Path) -> None:
     """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot."""
-    _require()
-    make_folder(folder)
-
-
-def _require() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"') from None
+    make_folder(folder)
 
 
 def save(picture: Picture, folder: Path) -> list[Path]:
-    """Write a picture as PNG and SVG into a folder, which is made where it is missing; returns their paths.
+    """Write a picture as PNG and SVG into a folder, which is made if it is missing; returns their paths.
 
     Raises UsageError without matplotlib, RunError where the folder cannot be written.
     """
-    _require()
+    check(folder)
     import matplotlib
 
+    paths = []
     with matplotlib.rc_context(_STYLE), writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         figure = _figure(picture)
-        # Neither the date nor the version goes into the file.
-        return [_write(figure, folder / f"{picture.name}.{kind}", {part: None}) for kind, part in _VARYING.items()]
-
-
-_VARYING = {"png": "Software", "svg": "Date"}
-
-
-def _write(figure: Figure, path: Path, metadata: dict[str, None]) -> Path:
-    stream = io.BytesIO()
-    figure.savefig(stream, format=path.suffix[1:], metadata=metadata)
-    atomic_write(path, stream.getvalue())
-    return path
+        for kind, varying in (("png", "Software"), ("svg", "Date")):  # which would make equal pictures unequal files
+            stream = io.BytesIO()
+            figure.savefig(stream, format=kind, metadata={varying: None})
+            paths.append(folder / f"{picture.name}.{kind}")
+            atomic_write(paths[-1], stream.getvalue())
+    return paths
 
 
 def _figure(picture: Picture) -> Figure:
@@ -91,16 +81,19 @@ def _figure(picture: Picture) -> Figure:
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot(xlabel=picture.x_label, ylabel=picture.y_label)
     if picture.form == "bars":
-        _bars(axes, picture.series)
+        names, values = [s.name for s in picture.series], [s.y[0] for s in picture.series]
+        axes.bar_label(axes.barh(names, values, color=_COLOURS[0], height=0.6), fmt="%.3g", padding=2)
+        axes.invert_yaxis()
+        axes.margins(x=0.12)
     elif picture.colours:
-        _coloured(axes, picture)
+        _draw_values(axes, picture)
     else:
         for number, series in enumerate(picture.series):
-            _series(axes, picture, series, number)
+            _draw_series(axes, picture, series, number)
     if _is_cloud(picture):
         axes.set_aspect("equal", "datalim")
         axes.locator_params(nbins=5)
-    if not picture.x_label:  # places that mean nothing but by their neighbours
+    if not picture.x_label:  # coordinates have no meaning of their own
         axes.set_axis_off()
     if rows:
         larger = 2.5 if _is_cloud(picture) else 1.0
@@ -109,37 +102,33 @@ def _figure(picture: Picture) -> Figure:
     return figure
 
 
-def _series(axes: Axes, picture: Picture, series: Series, number: int) -> None:
-    """One series in the ink that its number gives: no two of 35 lines are alike, and none of 56 clouds."""
+def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> None:
+    """One series in the ink of its number: no two of 35 lines are alike, and none of 56 clouds."""
+    marker, name = _MARKERS[number % len(_MARKERS)], series.name
     colour = _COLOURS[number % len(_COLOURS)]
     dashes = _DASHES[number % len(_DASHES)]
-    marker = _MARKERS[number % len(_MARKERS)]
     if picture.form == "histogram":
-        axes.stairs(series.y, series.x, color=colour, linestyle=dashes, linewidth=1.1, label=series.name)
-        axes.set_xlim(*picture.extent()[0])
+        axes.stairs(series.y, series.x, color=colour, linestyle=dashes, linewidth=1.1, label=name)
+        axes.set_xlim(*picture.occupied())
     elif picture.form == "points":
         size = 1.6 if _is_cloud(picture) else 5.0
-        axes.plot(series.x, series.y, marker, color=colour, markersize=size, markeredgewidth=0, label=series.name)
+        axes.plot(series.x, series.y, marker, color=colour, markersize=size, markeredgewidth=0, label=name)
     elif picture.form == "path":
-        axes.plot(series.x, series.y, color=colour, linestyle=dashes, marker=marker, markersize=2, label=series.name)
-        axes.plot(*_end(series, 0), color=colour, marker=marker, markersize=5, markerfacecolor="white")
-        axes.plot(*_end(series, -1), color=colour, marker=marker, markersize=5)
+        axes.plot(series.x, series.y, color=colour, linestyle=dashes, marker=marker, markersize=2, label=name)
+        axes.plot(series.x[:1], series.y[:1], color=colour, marker=marker, markersize=5, markerfacecolor="white")
+        axes.plot(series.x[-1:], series.y[-1:], color=colour, marker=marker, markersize=5)
     else:
         every = max(1, len(series.x) // _MARKED)
-        marked = (number * every // len(picture.series), every)  # markers of curves that run together stand apart
+        marked = (number * every // len(picture.series), every)  # so that curves that coincide show all their markers
         axes.plot(series.x, series.y, color=colour, linestyle=dashes, marker=marker, markersize=3, markevery=marked)
-        axes.lines[-1].set_label(series.name)
+        axes.lines[-1].set_label(name)
 
 
 def _is_cloud(picture: Picture) -> bool:
     return picture.form == "points" and any(len(series.x) > 1 for series in picture.series)
 
 
-def _end(series: Series, place: int) -> tuple[list[float], list[float]]:
-    return [series.x[place]], [series.y[place]]
-
-
-def _coloured(axes: Axes, picture: Picture) -> None:
+def _draw_values(axes: Axes, picture: Picture) -> None:
     """Points whose colour is the value of their series; grey where it has none."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -152,10 +141,3 @@ def _coloured(axes: Axes, picture: Picture) -> None:
         inside = "lightgrey" if series.value is None else colours(scale(series.value))
         axes.plot(series.x, series.y, marker, color="black", markerfacecolor=inside, label=series.name)
     axes.figure.colorbar(ScalarMappable(scale, colours), ax=axes, label=picture.colours)
-
-
-def _bars(axes: Axes, bars: tuple[Series, ...]) -> None:
-    drawn = axes.barh([series.name for series in bars], [series.y[0] for series in bars], color=_COLOURS[0], height=0.6)
-    axes.bar_label(drawn, fmt="%.3g", padding=2)
-    axes.invert_yaxis()
-    axes.margins(x=0.12)

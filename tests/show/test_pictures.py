@@ -168,12 +168,11 @@ def test_training_sentences_are_shown_under_models_of_any_width() -> None:
     assert sum(picture.series[0].x) == pytest.approx(0, abs=1e-9)
 
 
-def test_the_extent_holds_all_points_and_of_histograms_what_is_occupied() -> None:
+def test_the_occupied_bins_of_a_histogram_are_those_of_all_its_series() -> None:
     pictures = {
         picture.name: picture for picture in of_models({"a": {"geometry": model(0)}, "b": {"geometry": model(1)}})
     }
-    assert pictures["pca-sts-b"].extent() == ((0, 2), (-1, 1))
-    assert pictures["histogram-positive-sts-b"].extent() == ((20, 30), (0, 75))
+    assert pictures["histogram-positive-sts-b"].occupied() == (20, 30)
 
 
 def test_the_geometry_of_one_model_is_its_angles_over_each_other_and_its_sentences() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from contrastcli.show.chart import Canvas, Line
+from contrastcli.show.chart import Canvas
 from contrastcli.tui.plain_text import PlainText
 
 _WIDTH, _HEIGHT = 28, 7  # characters; a character has twice as many dots down as across
@@ -14,23 +14,19 @@ _ARC = 0.35  # radius of the arc between the vectors; they are 1 long
 def draw_dial(angle_deg: float) -> str:
     """The rows of the picture: 0° lies to the right, 180° to the left."""
     canvas = Canvas(_WIDTH, _HEIGHT, (-1.0, 1.0), (0.0, 1.0))
-    canvas.line(_arc(1.0, 180.0), 1, "100")
-    canvas.line(_arc(_ARC, angle_deg), 1, "1")
+    canvas.line(*_arc(1.0, 180.0), 1, "100")
+    canvas.line(*_arc(_ARC, angle_deg), 1)
     for angle in (0.0, angle_deg):
-        canvas.line(_ray(angle), 1, "1")
+        canvas.line((0.0, math.cos(math.radians(angle))), (0.0, math.sin(math.radians(angle))), 1)
     rows = ["".join(text for text, _ in cells).ljust(_WIDTH) for cells in canvas.rows()]
     scale = "180°" + f"{angle_deg:.1f}°".center(_WIDTH - 6) + "0°"
     return "\n".join([*rows, scale])
 
 
-def _arc(radius: float, angle_deg: float) -> Line:
+def _arc(radius: float, angle_deg: float) -> tuple[list[float], list[float]]:
+    """x and y of the points of an arc from 0° on."""
     angles = [math.radians(angle_deg) * n / 60 for n in range(61)]
-    return Line("", [radius * math.cos(angle) for angle in angles], [radius * math.sin(angle) for angle in angles])
-
-
-def _ray(angle_deg: float) -> Line:
-    angle = math.radians(angle_deg)
-    return Line("", [0.0, math.cos(angle)], [0.0, math.sin(angle)])
+    return [radius * math.cos(angle) for angle in angles], [radius * math.sin(angle) for angle in angles]
 
 
 class AngleDial(PlainText):
