@@ -19,7 +19,7 @@ from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.setting import Setting, Value, spell
 from contrastcli.settings.similarity import SIMILARITIES, Similarity
 from contrastcli.show import settings
-from contrastcli.show.prose import Rows, columns, laid_out
+from contrastcli.show.format import Rows, columns, laid_out
 
 Facts = Mapping[str, Callable[[], str | Rows]]
 """What stands in a text as {name}: words, or a table where it is a paragraph of its own."""

@@ -143,7 +143,7 @@ def _follow(run: Run, began: float, signals: Signals) -> bool:
 
     The first signal is passed on to it.
     """
-    shown = console.Forgiving(console.console())
+    shown = console.IgnoreClosedStream(console.console())
     reported = stopping = False
     for event in run.follow():
         if event is not None and event.time >= began:

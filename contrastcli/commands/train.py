@@ -155,7 +155,7 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
     from contrastcli.training.distributed import world
     from contrastcli.training.process import train
 
-    shown = console.Forgiving(console.console(json))
+    shown = console.IgnoreClosedStream(console.console(json))
     try:
         done = train(run, plan, shown if json else _PrintPathOnce(run, shown), world())
     finally:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
-from contrastcli.runs.results import Bootstrap, Comparison, Method, Spread, SweepScores
+from contrastcli.runs.results import Comparison, Method, SweepScores
 from contrastcli.runs.text import MISSING, fixed, score
 from contrastcli.show.format import as_json, table
 from contrastcli.show.settings import value_text
@@ -16,13 +16,33 @@ def comparison(compared: Comparison, to_json: bool) -> str:
     """Runs side by side, or methods if some runs differ only in their seed; then the tests."""
     if to_json:
         return as_json(compared)
-    grouped = any(len(method.runs) > 1 for method in compared.groups)
-    results = _methods(compared.groups) if grouped else side_by_side(compared)
-    return "\n\n".join([results, *_tests(compared)])
+    methods = compared.groups
+    names = _score_names(methods)
+    blocks = [side_by_side(compared)]
+    if any(len(method.runs) > 1 for method in methods):
+        keys = methods[0].settings
+        titles = [*keys, "seeds finished", *map(_title, names)]
+        rows = zip(titles, *(_cells(method, keys, names) for method in methods), strict=True)
+        blocks = [table(("", *(method.runs[0].name for method in methods)), rows)]
+    tests = [
+        (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
+        for n, t in compared.welch.items()
+        if n in names
+    ]
+    if tests:
+        blocks.append(table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests))
+    if b := compared.bootstrap:
+        first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.spearman, strict=True))
+        difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
+        blocks.append(
+            f"paired bootstrap over the {b.pairs:,} pairs of {b.data}: {first}, {second}; "
+            f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
+        )
+    return "\n\n".join(blocks)
 
 
 def side_by_side(compared: Comparison) -> str:
-    """The settings that differ, and the results, one column a run."""
+    """The settings that differ, and the results, a column for each run."""
     results = compared.results
     angles, scores = [r.angles for r in results], [headlines(r.scores) for r in results]
     measured = dict.fromkeys(name for one in scores for name in one)
@@ -42,52 +62,17 @@ def side_by_side(compared: Comparison) -> str:
     return table(("", *(r.name for r in results)), rows)
 
 
-def _methods(methods: Sequence[Method]) -> str:
-    """A column a method, headed by its first run."""
-    header = ("", *(method.runs[0].name for method in methods))
-    rows: list[tuple[object, ...]] = [
-        (key, *(value_text(method.settings[key]) for method in methods)) for key in methods[0].settings
-    ]
-    rows.append(("seeds finished", *(_seeds(method) for method in methods)))
-    rows += [(_title(name), *(_mean(method.scores.get(name)) for method in methods)) for name in _columns(methods)]
-    return table(header, rows)
-
-
-def _tests(compared: Comparison) -> list[str]:
-    tests = [
-        (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
-        for n, t in compared.welch.items()
-        if n in _columns(compared.groups)
-    ]
-    blocks = [table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests)] if tests else []
-    return [*blocks, _sentence(compared.bootstrap)] if compared.bootstrap else blocks
-
-
-def _sentence(b: Bootstrap) -> str:
-    first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.spearman, strict=True))
-    return (
-        f"paired bootstrap over the {b.pairs:,} pairs of {b.data}: {first}, {second}; "
-        f"difference {_signed(b.difference)}, 95 % {_signed(b.low)} … {_signed(b.high)}, p {_p(b.p)}"
-    )
-
-
 def sweep(scores: SweepScores, to_json: bool) -> str:
-    """A row a point of the grid: mean ± standard deviation over the finished seeds, and the other seeds."""
+    """A row for each point of the grid: mean ± standard deviation over the finished seeds, and the other seeds."""
     if to_json:
         return as_json(scores)
-    columns = _columns(scores.cells)
+    names = _score_names(scores.cells)
     varied = [key for key, values in scores.grid.items() if len(values) > 1]
-    rows = [
-        (
-            *(value_text(method.settings[key]) for key in varied),
-            _seeds(method),
-            *(_mean(method.scores.get(name)) for name in columns),
-            _unfinished(method),
-        )
-        for method in scores.cells
-    ]
-    header = (*map(sweeps.short, varied), "seeds", *map(_title, columns), "")
-    return table(header, rows)
+    rows = []
+    for method in scores.cells:
+        unfinished = ", ".join(f"seed {run.seed} {run.state}" for run in method.runs if run.state != "finished")
+        rows.append([*_cells(method, varied, names), unfinished])
+    return table((*map(sweeps.short, varied), "seeds", *map(_title, names), ""), rows)
 
 
 def cells(scores: SweepScores, to_json: bool) -> str:
@@ -98,8 +83,8 @@ def cells(scores: SweepScores, to_json: bool) -> str:
     return table(("cell", "state"), named)
 
 
-def _columns(methods: Sequence[Method]) -> list[str]:
-    """The numbers that a table shows: the dev score, and of each suite its averages, or its tasks without any."""
+def _score_names(methods: Sequence[Method]) -> list[str]:
+    """The scores that a table shows: that of the dev set, and of each suite its averages, or its tasks without any."""
     return summary(dict.fromkeys(name for method in methods for name in method.scores))
 
 
@@ -107,23 +92,16 @@ def _title(name: str) -> str:
     return "best dev" if name == "dev" else name
 
 
-def _seeds(method: Method) -> str:
+def _cells(method: Method, keys: Iterable[str], names: Sequence[str]) -> list[str]:
+    """The values of some settings, the number of seeds, and the mean ± standard deviation of some scores."""
     total = len(method.runs)
-    return str(total) if method.n == total else f"{method.n} of {total}"
-
-
-def _mean(spread: Spread | None) -> str:
-    if spread is None:
-        return MISSING
-    return f"{spread.mean:.2f}" + ("" if spread.sd is None else f" ± {spread.sd:.2f}")
-
-
-def _unfinished(method: Method) -> str:
-    return ", ".join(f"seed {run.seed} {run.state}" for run in method.runs if run.state != "finished")
-
-
-def _signed(value: float | None) -> str:
-    return MISSING if value is None else f"{value:+.2f}"
+    cells = [*(value_text(method.settings[key]) for key in keys), f"{method.n} of {total}"]
+    if method.n == total:
+        cells[-1] = str(total)
+    for spread in map(method.scores.get, names):
+        deviation = f" ± {spread.sd:.2f}" if spread and spread.sd is not None else ""
+        cells.append(f"{spread.mean:.2f}{deviation}" if spread else MISSING)
+    return cells
 
 
 def _p(value: float | None) -> str:

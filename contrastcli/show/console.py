@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from contrastcli.runs.events import Done, Evaluated, Event, Progress, Started, Step, encode
 from contrastcli.runs.text import fixed, score
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PROGRESS = "CONTRAST_PROGRESS"
-"""Set to `json`, the progress of work that is no training is a JSON event a line on stderr, for another program."""
+"""If it is `json`, the progress of other work than training is written to stderr as a JSON event a line."""
 
 EVERY = 3.0
 """Seconds at least between two plain lines of one kind."""
@@ -28,23 +28,21 @@ _ASCII = str.maketrans(
 )
 
 
-class Console(Protocol):
-    """Something that shows events."""
+class Console:
+    """Shows events."""
 
     def __call__(self, event: Event, line: bytes) -> None:
         """Show an event; `line` is how it stands in `events.jsonl`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Leave the terminal as it was."""
 
 
 def console(json: bool = False, stream: TextIO | None = None) -> Console:
-    """JSON lines to stdout; or narration to stderr, as bars on a terminal and else as plain lines.
-
-    `stream` stands in for either.
-    """
+    """JSON lines to stdout; or narration to stderr or another `stream`: bars on a terminal, else plain lines."""
     if json:
-        return Json((stream or sys.stdout).buffer)
+        return Json(sys.stdout.buffer)
     stream = stream or sys.stderr
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return Lines(stream) if plain else Bars(stream)
@@ -52,8 +50,8 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show long work that is no training on stderr: call what is yielded with its name, what is done and the total."""
-    shown = Forgiving(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console())
+    """Show other long work than training on stderr: call what is yielded with its name, what is done and the total."""
+    shown = IgnoreClosedStream(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console())
 
     def show(what: str, done: int, total: int) -> None:
         event = Progress(step=0, what=what, done=done, total=total)
@@ -65,28 +63,27 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         shown.close()
 
 
-class Forgiving:
-    """Falls silent where its terminal or pipe has gone, so that training goes on."""
+class IgnoreClosedStream(Console):
+    """Shows nothing more once its terminal or pipe is closed, so that training continues."""
 
     def __init__(self, console: Console) -> None:
         self._console: Console | None = console
 
     def __call__(self, event: Event, line: bytes) -> None:
+        self._do(lambda console: console(event, line))
+
+    def close(self) -> None:
+        self._do(lambda console: console.close())
+
+    def _do(self, action: Callable[[Console], None]) -> None:
         try:
             if self._console:
-                self._console(event, line)
+                action(self._console)
         except (OSError, ValueError):  # ValueError: the stream was closed on this side
             self._console = None
 
-    def close(self) -> None:
-        try:
-            if self._console:
-                self._console.close()
-        except (OSError, ValueError):
-            self._console = None
 
-
-class Json:
+class Json(Console):
     """The bytes of the events and nothing else."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -96,12 +93,9 @@ class Json:
         self._stream.write(line)
         self._stream.flush()
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class Lines:
-    """One line an event; steps, angles and progress no more often than every few seconds."""
+class Lines(Console):
+    """A line for each event; of steps, angles and progress one every few seconds."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -111,25 +105,18 @@ class Lines:
     def __call__(self, event: Event, line: bytes) -> None:
         if isinstance(event, Started):
             self._steps = event.steps
-        if self._due(event) and (text := _line(event, self._steps)):
+        if event.routine:
+            now = time.monotonic()
+            if now - self._shown.get(event.topic, -EVERY) < EVERY and not event.completes(self._steps):
+                return
+            self._shown[event.topic] = now
+        if text := _line(event, self._steps):
             self._stream.write(fitting(text, self._stream.encoding or "utf-8") + "\n")
             self._stream.flush()
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-    def _due(self, event: Event) -> bool:
-        if not event.routine:
-            return True
-        now = time.monotonic()
-        if now - self._shown.get(event.topic, -EVERY) < EVERY and not event.completes(self._steps):
-            return False
-        self._shown[event.topic] = now
-        return True
-
-
-class Bars:
-    """A bar for training and one for each other long work, below the lines of what happens once in a while."""
+class Bars(Console):
+    """A bar for training and one for each other long task, below the lines of the other events."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console as Terminal
@@ -146,13 +133,14 @@ class Bars:
             TextColumn("{task.fields[words]}", table_column=cut, markup=False),
             console=self._terminal,
             expand=True,
-            auto_refresh=False,  # no thread of its own: a terminal that has gone must not end in its traceback
+            auto_refresh=False,  # no thread of its own, which would print a traceback where the terminal is closed
             redirect_stdout=False,  # stdout is the result
             redirect_stderr=False,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._loss: Step | None = None
-        self._dev: Evaluated | None = None
+        self._loss: list[str] = []
+        self._dev: list[str] = []
+        self._pace: list[str] = []
         self._drawn = -_REDRAW
 
     def __call__(self, event: Event, line: bytes) -> None:
@@ -161,10 +149,11 @@ class Bars:
             case Started():
                 self._train(event.step, event.steps)
             case Step():
-                self._loss = event
+                self._loss = [f"loss {fixed(event.loss, 3)}"]
+                self._pace = event.pace()[::-1]  # a narrow terminal cuts the rate first
                 self._train(event.step, None)
             case Evaluated():
-                self._dev = event
+                self._dev = [f"dev {score(event.spearman)}"]
                 self._train(event.step, None)
             case Progress():
                 self._advance(event.what, event.done, event.total)
@@ -173,37 +162,28 @@ class Bars:
         if not event.routine and (text := _line(event)):
             text = fitting(text, self._terminal.encoding)
             self._terminal.print(text, markup=False, highlight=False, soft_wrap=True)
-        self._draw()
+        if time.monotonic() - self._drawn >= _REDRAW:
+            self._display.refresh()
+            self._drawn = time.monotonic()
         if isinstance(event, Done):
             self.close()
 
     def close(self) -> None:
-        """Draw the last state and give the cursor back."""
+        """Draw the last state and show the cursor again."""
         self._display.refresh()
         self._display.stop()
 
     def _train(self, step: int, steps: int | None) -> None:
-        """Training has come to that step, so no other work goes on."""
+        """Show that training is at this step, so that all other work is over."""
         for what in [what for what in self._tasks if what != _TRAIN]:
             self._display.remove_task(self._tasks.pop(what))
-        self._advance(_TRAIN, step, steps)
+        words = fitting("  ".join([*self._loss, *self._dev, *self._pace]), self._terminal.encoding)
+        self._advance(_TRAIN, step, steps, words)
 
-    def _advance(self, what: str, done: int, total: int | None) -> None:
+    def _advance(self, what: str, done: int, total: int | None, words: str = "") -> None:
         if what not in self._tasks:
             self._tasks[what] = self._display.add_task(what, total=total, words="")
-        words = fitting(self._words(), self._terminal.encoding) if what == _TRAIN else ""
         self._display.update(self._tasks[what], completed=done, total=total, words=words)
-
-    def _words(self) -> str:
-        loss = [f"loss {fixed(self._loss.loss, 3)}"] if self._loss else []
-        dev = [f"dev {score(self._dev.spearman)}"] if self._dev else []
-        pace = reversed(self._loss.pace()) if self._loss else ()  # a narrow terminal cuts the rate first
-        return "  ".join([*loss, *dev, *pace])
-
-    def _draw(self) -> None:
-        if time.monotonic() - self._drawn >= _REDRAW:
-            self._display.refresh()
-            self._drawn = time.monotonic()
 
 
 def _line(event: Event, steps: int = 0) -> str:
@@ -212,7 +192,7 @@ def _line(event: Event, steps: int = 0) -> str:
 
 
 def fitting(text: str, encoding: str) -> str:
-    """The text as far as a stream of that encoding can show it."""
+    """The text in characters that a stream of that encoding can show."""
     try:
         text.encode(encoding)
         return text

@@ -1,17 +1,21 @@
-"""How values, tables and JSON read, wherever they are shown."""
+"""Values, tables, JSON and paragraphs as text for a terminal."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterable, Sequence
+from textwrap import TextWrapper
 
 import msgspec
 
 from contrastcli.runs.text import MISSING
 
-_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?")
+Rows = Sequence[tuple[str, str]]
+"""A term and its explanation, a row each."""
+
+_NUMBER = re.compile(rf"|{MISSING}|[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?")
+_TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")  # with two spaces or more between them
 
 
 def as_json(value: object) -> str:
@@ -28,7 +32,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Columns padded to their widest cell; numbers to the right."""
     cells = [list(header), *([cell(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    right = [all(_is_number(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))]
+    right = [all(_NUMBER.fullmatch(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))]
     lines = [
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
         for row in cells
@@ -37,13 +41,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The same in Markdown."""
+    """A table in Markdown."""
     lines = [header, ["---"] * len(header), *([cell(value).replace("|", r"\|") for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
-    """A line a fact, the values below each other."""
+    """A line for each name and value, the values aligned."""
     lines = [(name, cell(value)) for name, value in facts]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
@@ -54,20 +58,31 @@ def cell(value: object) -> str:
     return MISSING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _is_number(text: str) -> bool:
-    return text in ("", MISSING) or _NUMBER.fullmatch(text) is not None
-
-
 def size(count: int) -> str:
-    """Bytes in the unit that suits them."""
-    number = float(count)
-    units = ["B", "KB", "MB", "GB", "TB"]
-    while number >= 1000 and len(units) > 1:
-        number /= 1000
-        units.pop(0)
-    return f"{number:.0f} B" if units[0] == "B" else f"{number:.1f} {units[0]}"
+    """Bytes in a suitable unit: `12 B`, `3.4 MB`."""
+    power = min((len(str(count)) - 1) // 3, 4)
+    return f"{count / 1000**power:.1f} {'KMGT'[power - 1]}B" if power else f"{count} B"
 
 
-def terminal_width() -> int:
-    """Columns of the terminal."""
-    return shutil.get_terminal_size().columns
+def laid_out(paragraph: str, width: int) -> str:
+    """Lines with two spaces in them as a table, other lines wrapped unless they are indented."""
+    rows = [(match[1], match[2] or "") for match in map(_TWO_COLUMNS.fullmatch, paragraph.splitlines()) if match]
+    if any(text for _, text in rows):
+        return columns(rows, width)
+    return paragraph if paragraph.startswith(" ") else _wrapped(paragraph, width)
+
+
+def columns(rows: Rows, width: int) -> str:
+    """Two columns, the second wrapped; terms longer than half a line have a line of their own."""
+    indent = " " * (max((len(term) for term, _ in rows if len(term) <= width // 2), default=2) + 2)
+    lines = []
+    for term, text in rows:
+        alone = not text or len(term) >= len(indent)
+        lines += [term] if alone else []
+        lines += [_wrapped(text, width, indent if alone else term.ljust(len(indent)), indent)] if text else []
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:
+    wrapper = TextWrapper(width, first, rest, break_on_hyphens=False, break_long_words=False)  # names stay whole
+    return wrapper.fill(text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shutil import get_terminal_size
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
-from contrastcli.show.format import as_json, as_json_line, cell, markdown_table, names_and_values, table, terminal_width
+from contrastcli.show import sketch
+from contrastcli.show.format import as_json, as_json_line, cell, markdown_table, names_and_values, table
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.result import Scores
@@ -68,75 +70,55 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
     averages = {average.key: average.title for average in suite.averages if average.key in entries}
     columns = {"Task": [*names, *averages.values()]}
     for title, path in suite.columns.items():
-        cells = [_number(value_at(tasks.get(name), path)) for name in names]
-        columns[title] = [*cells, *(_number(entries[key]) if path == suite.headline else "" for key in averages)]
+        values = [value_at(tasks.get(name), path) for name in names]
+        values += [entries[key] if path == suite.headline else "" for key in averages]
+        columns[title] = [
+            fixed(v, 2) if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else cell(v) for v in values
+        ]
         for n, row in enumerate(papers, 1):
-            if path == _compared(suite, row):
-                columns[f"[{n}]"] = [_published(row, name) for name in (*names, *averages)]
+            compared = [path for path in suite.columns.values() if path.startswith(f"{row.measure}.")]
+            if path == (compared or [suite.headline])[0]:
+                columns[f"[{n}]"] = [str(row.values.get(name) or MISSING) for name in (*names, *averages)]
     marks = [_mark(tasks.get(name)) for name in names]
     marks += ["partial" if entries[key] is None and entries.get("partial") else "" for key in averages]
     if any(marks):
         columns[""] = marks
-    sources = [f"[{n}] {row.words}" for n, row in enumerate(papers, 1)]
-    protocol = [str(entries["protocol"])] if entries.get("protocol") else []
+    notes = [f"[{n}] {row.words}" for n, row in enumerate(papers, 1)]
+    if entries.get("protocol"):
+        notes.append(str(entries["protocol"]))
+    by_hint: dict[str, list[str]] = {}
+    for task, skipped in missing.items():
+        by_hint.setdefault(skipped.get("hint", ""), []).append(task)
+    remedies = [f"Not measured: {', '.join(t)}. To get what is missing: {hint}" for hint, t in by_hint.items()]
     rows = tuple(zip(*columns.values(), strict=True))
-    return SuiteTable(suite.name, tuple(columns), rows, (*sources, *protocol), tuple(_remedies(missing)))
-
-
-def _number(value: object) -> str:
-    return fixed(value, 2) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else cell(value)
+    return SuiteTable(suite.name, tuple(columns), rows, tuple(notes), tuple(remedies))
 
 
 def _mark(task: Mapping[str, Any] | None) -> str:
-    """What keeps a task's scores from comparing with published ones."""
+    """What makes a task's scores differ from published ones."""
     if task is None:
         return "missing"
     of = f", of {task['expected']:,}" if "expected" in task else ""
     return f"partial{of}" if task.get("partial") else ""
 
 
-def _compared(suite: Suite, row: published.Row) -> str:
-    """The path of the column that a row of a paper compares with."""
-    return next((path for path in suite.columns.values() if path.startswith(f"{row.measure}.")), suite.headline)
-
-
-def _published(row: published.Row, name: str) -> str:
-    score = row.values.get(name)
-    return str(score) if score else MISSING
-
-
-def _remedies(missing: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    by_hint: dict[str, list[str]] = {}
-    for task, skipped in missing.items():
-        by_hint.setdefault(skipped.get("hint", ""), []).append(task)
-    for hint, tasks in by_hint.items():
-        yield f"Not measured: {', '.join(tasks)}. To get what is missing: {hint}"
-
-
 def scores(models: Sequence[Scores], to_json: bool) -> str:
-    """What evaluation measured of each model: a document, of several models a list; else a table a suite."""
-    measured = [one for one in models if any(result.tasks for result in one.results)]
-    if not to_json:
-        return "\n\n".join(map(_model_scores, measured))
-    documents = [one.to_json() for one in measured]
-    return as_json(documents if len(models) > 1 else documents[0]) if documents else ""
-
-
-def _model_scores(scores: Scores) -> str:
-    run = resolve(scores.model).run
-    tables = suite_tables(scores.to_json(), run.config() if run else None)
-    blocks = ["\n".join([one.suite, one.text, *one.notes]) for one in tables]
-    return "\n\n".join([scores.model, *blocks])
-
-
-_HEIGHT = 18  # rows of a picture
+    """What evaluation measured of each model: a document, of several models a list; else a table for each suite."""
+    measured = [(one, one.to_json()) for one in models if any(result.tasks for result in one.results)]
+    if to_json:
+        documents = [document for _, document in measured]
+        return as_json(documents if len(models) > 1 else documents[0]) if documents else ""
+    blocks = []
+    for one, document in measured:
+        run = resolve(one.model).run
+        tables = suite_tables(document, run.config() if run else None)
+        blocks += [one.model, *("\n".join([t.suite, t.text, *t.notes]) for t in tables)]
+    return "\n\n".join(blocks)
 
 
 def drawings(drawn: Sequence[Picture]) -> str:
-    """Pictures as wide as the terminal, below what was printed before."""
-    from contrastcli.show import sketch
-
-    return "\n\n".join(["", *(sketch.text(picture, terminal_width(), _HEIGHT) for picture in drawn)]) if drawn else ""
+    """Pictures as wide as the terminal, each in 18 rows, below what was printed before."""
+    return "".join(f"\n\n{sketch.text(picture, get_terminal_size().columns, 18)}" for picture in drawn)
 
 
 def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
@@ -150,13 +132,11 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
     """Queries with what is nearest to each: one object a query as JSON, else a line a neighbour."""
     if to_json:
         return "\n".join(map(as_json_line, answers))
-    blocks = [
-        "\n".join(f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in answer.neighbours)
-        for answer in answers
-    ]
-    if len(answers) == 1:
-        return blocks[0]
-    return "\n\n".join(f"{answer.query}\n{block}" for answer, block in zip(answers, blocks, strict=True))
+    blocks = []
+    for answer in answers:
+        lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in answer.neighbours]
+        blocks.append("\n".join([answer.query, *lines] if len(answers) > 1 else lines))
+    return "\n\n".join(blocks)
 
 
 def benchmarks(measured: Sequence[Benchmark], to_json: bool) -> str:

@@ -22,15 +22,11 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
         return as_json([{"name": run.name, "path": str(run.path), **asdict(status)} for run, status in statuses])
     if not runs:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
-    rows = [
-        (run.name, s.state, f"{s.step:,}/{s.steps:,}", score(s.best), _ago(s.updated), size(run.size_bytes()))
-        for run, s in statuses
-    ]
+    rows = []
+    for run, s in statuses:
+        ago = f"{duration(max(0.0, time.time() - s.updated))} ago"
+        rows.append((run.name, s.state, f"{s.step:,}/{s.steps:,}", score(s.best), ago, size(run.size_bytes())))
     return table(("run", "state", "step", "best dev", "updated", "size"), rows)
-
-
-def _ago(moment: float) -> str:
-    return f"{duration(max(0.0, time.time() - moment))} ago"
 
 
 def run_details(run: Run, to_json: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from shutil import get_terminal_size
 from textwrap import shorten
 
 from contrastcli.runs.results import Preview, sourced
@@ -13,24 +13,19 @@ from contrastcli.settings.memory import estimate
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
-from contrastcli.show.format import as_json, names_and_values, size, table, terminal_width
+from contrastcli.show.format import as_json, names_and_values, size, table
 
 _SMALL_BUDGET = 8192  # tokens, suggested where memory is short
 
 
 def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
-    """Every setting with its source, the first rows, and what the run would take."""
+    """Every setting with its source, the first rows, and the size of the run."""
     if to_json:
         return as_json(preview)
     rows = "\n".join(f"  {role:<9} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")])
     notes = "".join(f"note: {note}\n" for note in preview.notes)
-    return f"{settings(config)}\n\n{rows.rstrip()}\n\n{notes}{_plan(preview)}"
-
-
-def _plan(preview: Preview) -> str:
-    """What the run would take."""
     disk = size(preview.disk) if preview.disk is not None else "known once the backbone is here"
-    return names_and_values(
+    plan = names_and_values(
         [
             ("rows", f"{preview.count:,}"),
             ("steps", f"{preview.steps:,} ({preview.steps_per_epoch:,} an epoch)"),
@@ -40,6 +35,7 @@ def _plan(preview: Preview) -> str:
             ("disk for checkpoints", f"about {disk}"),
         ]
     )
+    return f"{settings(config)}\n\n{rows.rstrip()}\n\n{notes}{plan}"
 
 
 def settings(config: configs.Config) -> str:
@@ -63,66 +59,46 @@ def settings_json(config: configs.Config) -> str:
 
 
 def preset_list(to_json: bool) -> str:
-    """All presets, those of sweeps last, with what they are, cut to the terminal's width."""
+    """All presets, those of sweeps last, with a description that is cut to the terminal's width."""
     what = {name: presets.find(name).about.what for name in (*presets.names(), *presets.sweep_names())}
     if to_json:
         return as_json(what)
-    room = terminal_width() - max(map(len, what)) - 2
+    room = get_terminal_size().columns - max(map(len, what)) - 2
     return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in what.items()])
 
 
 def preset_details(preset: Preset) -> str:
     """A file for `--config`, under comments with what follows from its settings: published results and memory."""
-    comments = "\n".join(f"# {line}" for line in (*_published_rows(preset), *_memory(preset)))
-    return "\n\n".join(filter(None, [comments, preset.to_toml().rstrip()]))
-
-
-def _published_rows(preset: Preset) -> Iterator[str]:
-    """A line for each average that a paper reports of these settings."""
+    comments = []
     rows = {row.words: row for config in preset.points() for row in published.exact(config) if row.average}
     for words, row in rows.items():
         reason = f": {row.note}" if row.mark == "not comparable" else ""
-        yield f"published: {row.suite} {row.average} ({words}){reason}"
-
-
-def _memory(preset: Preset) -> Iterator[str]:
-    """What a GPU must have, and what is enough with a smaller token budget."""
+        comments.append(f"# published: {row.suite} {row.average} ({words}){reason}")
     full, small = (estimate(preset.config, preset.about.texts, *budget) for budget in ((), (_SMALL_BUDGET,)))
     if full and small:
-        yield (
-            f"GPU memory, estimated: {full.total} GB, of which {full.weights:.1f} GB for weights, gradients and Adam, "
-            f"and at most {full.activations:.1f} GB for the activations of {full.tokens:,} tokens"
+        comments.append(
+            f"# GPU memory, estimated: {full.total} GB, of which {full.weights:.1f} GB for weights, gradients and Adam,"
+            f" and at most {full.activations:.1f} GB for the activations of {full.tokens:,} tokens"
         )
         if small.total < full.total:
-            yield f"with train.token_budget = {_SMALL_BUDGET} and one more forward pass: {small.total} GB"
+            comments.append(f"# with train.token_budget = {_SMALL_BUDGET} and one more forward pass: {small.total} GB")
+    return "\n\n".join(filter(None, ["\n".join(comments), preset.to_toml().rstrip()]))
 
 
 def objectives() -> list[tuple[str, str]]:
-    """Every objective by name: its paper, the rows that it needs, its settings, and its scores."""
-    return [(spec.name, ". ".join(_objective(spec))) for spec in catalogue.every()]
-
-
-def _objective(spec: catalogue.Spec) -> Iterator[str]:
-    yield spec.paper
-    yield f"Rows: {_needs(spec)}"
-    yield f"Settings: {_defaults(spec)}"
-    yield f"Published: {_published_score(spec)}"
-    if spec.measured:
-        yield "Measured: {:.1f} → {:.1f}".format(*spec.measured)
-
-
-def _needs(spec: catalogue.Spec) -> str:
-    *others, last = ["labelled pairs" if form == "labelled" else form for form in spec.needs]
-    neutral = " with neutral" if 1 in spec.labels else ""
-    return (f"{', '.join(others)} or {last}" if others else last) + neutral
-
-
-def _defaults(spec: catalogue.Spec) -> str:
-    """Its settings, each with its default and unit."""
-    units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
-    defaults = spec.settings.defaults({})
-    words = (f"{name} {value_text(defaults[name])}{units.get(name, '')}" for name in spec.describe())
-    return ", ".join(words) or "none"
+    """Every objective by name: its paper, the rows that it needs, its settings with default and unit, its scores."""
+    described = []
+    for spec in catalogue.every():
+        *others, last = ["labelled pairs" if form == "labelled" else form for form in spec.needs]
+        needs = (f"{', '.join(others)} or {last}" if others else last) + (" with neutral" if 1 in spec.labels else "")
+        units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
+        defaults = spec.settings.defaults({})
+        words = ", ".join(f"{name} {value_text(defaults[name])}{units.get(name, '')}" for name in spec.describe())
+        parts = [spec.paper, f"Rows: {needs}", f"Settings: {words or 'none'}", f"Published: {_published_score(spec)}"]
+        if spec.measured:
+            parts.append("Measured: {:.1f} → {:.1f}".format(*spec.measured))
+        described.append((spec.name, ". ".join(parts)))
+    return described
 
 
 def _published_score(spec: catalogue.Spec) -> str:

@@ -15,7 +15,7 @@ from contrastcli.runs.event_file import EventWriter, follow
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, encode
 from contrastcli.runs.text import duration
 from contrastcli.show import console as consoles
-from contrastcli.show.console import Bars, Console, Forgiving, Json, Lines, console
+from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console
 
 STARTED = Started(
     step=0,
@@ -256,7 +256,7 @@ class Hangup(io.StringIO):
 
 
 def test_training_outlives_its_terminal() -> None:
-    shown = Forgiving(Lines(Hangup()))
+    shown = IgnoreClosedStream(Lines(Hangup()))
     show(RUN, shown)
     shown.close()
     with pytest.raises(OSError, match="Input/output error"):
@@ -266,7 +266,7 @@ def test_training_outlives_its_terminal() -> None:
 def test_bars_outlive_their_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     terminal = Tty()
-    shown = Forgiving(Bars(terminal))
+    shown = IgnoreClosedStream(Bars(terminal))
     show(RUN[:4], shown)
     terminal.close()
     show(RUN[4:], shown)
