@@ -42,7 +42,7 @@ def preview(config: Config) -> Preview:
         notes=(*config.notes, *plan.examples.notes),
         count=len(plan.examples),
         steps=plan.steps,
-        steps_per_epoch=plan.steps_per_epoch,
+        steps_per_epoch=len(plan.order),
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,

@@ -1,8 +1,9 @@
-"""What a batch looks like in degrees: the angles between anchors, their positives and their negatives."""
+"""A batch in degrees: the angles between anchors, their positives and their negatives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -19,16 +20,24 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     """Angles of a batch, as SimACE's Figures 4, 5, 7 and 8 draw them.
 
     Of labelled pairs, entailed ones are positives. An anchor's negatives are the second sentences of the other rows,
-    but for those that it entails, and the hard negatives; texts equal to the anchor or to its positive are none,
-    whatever the loss does with them. `hardest` is the mean over anchors of the smallest negative angle.
+    except those that it entails, and the hard negatives; texts equal to the anchor or to its positive are never
+    negatives, whatever the loss does with them. `hardest` is the mean over anchors of the smallest negative angle.
     """
-    rows = rows.to(torch.device("cpu"))
-    anchors = _anchors(rows)  # (P,)
+    rows = replace(rows.to(torch.device("cpu")), mask_duplicates=True)
+    ids, label = rows.ids["anchor"], rows.label
+    anchors = torch.arange(len(ids)) if label is None else rows.entailed()  # (P,)
+    columns = [name for name in ("positive", "negative") if name in views]
+    others = torch.cat([views[name] for name in columns])  # (M, d)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
     total, counts = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64)
     hardest = torch.full_like(positive, torch.inf)
     for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
-        angle, is_negative = _negatives(views, rows, anchors[start : start + BLOCK])  # (n, M)
+        block = anchors[start : start + BLOCK]  # (n,)
+        is_negative = rows.negatives(block, columns)  # (n, M)
+        if label is not None:  # then there is one column
+            is_negative &= ~((ids[block, None] == ids) & (label == ENTAILMENT))
+        cosine = cosines(views["anchor"][block], others)
+        angle = torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu()
         hardest[start : start + BLOCK] = angle.masked_fill(~is_negative, torch.inf).amin(dim=1)
         total += float(angle[is_negative].double().sum())
         counts += histogram(angle[is_negative])
@@ -42,22 +51,6 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
         positive_histogram=histogram(positive).int().tolist(),
         negative_histogram=counts.int().tolist(),
     )
-
-
-def _anchors(rows: Rows) -> Tensor:
-    return torch.arange(len(rows.ids["anchor"])) if rows.label is None else rows.entailed()
-
-
-def _negatives(views: Mapping[str, Tensor], rows: Rows, block: Tensor) -> tuple[Tensor, Tensor]:
-    """Angles (n, M) of some anchors to every sentence of the other columns, and whether it is a negative."""
-    columns = [name for name in ("positive", "negative") if name in views]
-    others = torch.cat([rows.ids[name] for name in columns])  # (M,)
-    anchors = rows.ids["anchor"][block, None]
-    allowed = (others != anchors) & (others != rows.ids["positive"][block, None])  # (n, M)
-    if rows.label is not None:  # then there is one column
-        allowed &= ~((anchors == rows.ids["anchor"]) & (rows.label == ENTAILMENT))
-    cosine = cosines(views["anchor"][block], torch.cat([views[name] for name in columns]))
-    return torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu(), allowed
 
 
 def _mean(values: Tensor) -> float | None:

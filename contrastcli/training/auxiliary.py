@@ -1,52 +1,50 @@
 """What is trained or computed next to the encoder: further encoders, views and terms of the loss.
 
 An objective's settings declare its auxiliaries (`ObjectiveSettings.auxiliaries`). The plan, the batches, the step, the
-optimiser and the checkpoints know no more of them than this interface.
+optimiser and the checkpoints use them through this interface alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.objectives.rows import Rows
+from contrastcli.runs.events import Event, Progress
 from contrastcli.settings.catalogue import ObjectiveSettings
 from contrastcli.settings.config import Config
 from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.objective import import_named
 
-OnProgress = Callable[[int, int], None]
+Emit = Callable[[Event], None]
+
+Term = Callable[[Chunk], Tensor]
+"""A term of a batch's loss, chunk by chunk: adds a chunk's weighted gradient and returns its unweighted value."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an auxiliary is loaded with. `texts` are the corpus'; `progress` shows the progress of some work."""
+    """What an auxiliary is loaded with. `texts` are those of the corpus."""
 
     config: Config
     encoder: SentenceEncoder
     precision: Precision
     texts: Sequence[str]
-    progress: Callable[[str], OnProgress]
+    emit: Emit
 
     @property
     def max_length(self) -> int:
         """Tokens that training reads of a text."""
         return min(self.config.model.max_length, self.encoder.backbone.max_length)
 
-
-class Term(Protocol):
-    """A term of the loss with a backward pass of its own, chunk by chunk. `loss` is what its chunks add up to."""
-
-    weight: float
-    loss: Tensor
-
-    def backward(self, chunk: Chunk) -> None:
-        """Add a chunk's part of the term to `loss` and to the gradients."""
+    def progress(self, what: str) -> Callable[[int, int], None]:
+        """A function that reports how many texts are done, and of how many."""
+        return lambda done, total: self.emit(Progress(step=0, what=what, done=done, total=total))
 
 
 class Auxiliary:
@@ -61,6 +59,8 @@ class Auxiliary:
     """Models that it reads, by name."""
     module: nn.Module | None = None
     """What it trains, chunk by chunk: its encoders, or what its term needs. None before it is loaded, or at all."""
+    weight: float = 0.0
+    """The weight of its term in the loss."""
 
     def load(self, context: Context) -> None:
         """Get weights and vectors; the heads of the loss are made before. Raises DataError."""
@@ -74,7 +74,7 @@ class Auxiliary:
         return batch
 
     def encoders(self) -> Mapping[str, SentenceEncoder]:
-        """Further encoders, by what the names of their views begin with."""
+        """Further encoders, by the prefix of their views' names."""
         return {}
 
     def views(self, rows: Rows, device: torch.device) -> Mapping[str, Tensor]:

@@ -16,7 +16,6 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -24,16 +23,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, flush_tree, fsync_dir, read_json, writing_to
+from contrastcli.files import atomic_write, flush_tree, fsync_dir, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
+from contrastcli.runs.directory import Run
 
 TRAINING = "training"
 
 
 @dataclass
 class Position:
-    """Where a run is: the steps done, and what the dev set has said so far."""
+    """Where a run is: the steps done, and its dev scores so far."""
 
     step: int = 0
     best: float | None = None
@@ -42,72 +42,52 @@ class Position:
 
 
 def save(
-    run: Path,
+    run: Run,
     encoder: SentenceEncoder,
-    heads: nn.Module,
+    extras: nn.Module,
     optimizer: torch.optim.Optimizer,
     position: Position,
     *,
     best: bool,
 ) -> str:
-    """Write a full checkpoint, point `last` (and `best`) at it, and remove what no longer is either."""
+    """Write a full checkpoint, point `last` (and `best`) at it, and remove those that are neither. Raises RunError."""
     name = f"{position.step:06d}"
-    target = run / "checkpoints" / name
+    target, draft = run.checkpoints_dir / name, run.checkpoints_dir / f".{name}.tmp"
+    state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
+    moments = {f"{n}.{key}": torch.as_tensor(v) for n, values in state.items() for key, v in values.items()}
     with writing_to(target):
-        if not target.exists():
-            _write(target, encoder, heads, optimizer, position)
-        named = pointers(run) | {"last": name} | ({"best": name} if best else {})
-        atomic_write(run / "checkpoints.json", (json.dumps(named) + "\n").encode())
-        prune(run)
+        try:
+            if not target.exists():
+                save_encoder(encoder, draft)
+                (draft / TRAINING).mkdir()
+                for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
+                    path = draft / TRAINING / f"{file}.safetensors"
+                    save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, path)
+                (draft / TRAINING / "position.json").write_text(json.dumps(asdict(position)) + "\n")
+                flush_tree(draft)
+                os.rename(draft, target)
+                fsync_dir(target.parent)
+            names = run.checkpoints() | {"last": name} | ({"best": name} if best else {})
+            atomic_write(run.checkpoints_path, (json.dumps(names) + "\n").encode())
+        finally:
+            prune(run)
     return name
 
 
-def _write(
-    target: Path, encoder: SentenceEncoder, heads: nn.Module, optimizer: torch.optim.Optimizer, position: Position
-) -> None:
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        save_encoder(encoder, temporary)
-        training = temporary / TRAINING
-        training.mkdir()
-        save_file(_tensors(heads), training / "heads.safetensors")
-        save_file(_optimizer_tensors(optimizer), training / "optimizer.safetensors")
-        (training / "position.json").write_text(json.dumps(asdict(position)) + "\n")
-        flush_tree(temporary)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    os.rename(temporary, target)
-    fsync_dir(target.parent)
-
-
-def pointers(run: Path) -> dict[str, str]:
-    """The names of `last` and `best`, where there are any. Raises DataError."""
-    return read_json(run / "checkpoints.json", dict[str, str]) or {}
-
-
-def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1) -> int:
-    """What a run's checkpoints take: weights and two moments of all encoders in `last`, one's weights in `best`."""
-    with safe_open(backbone / "model.safetensors", framework="pt") as file:
-        shapes: list[list[int]] = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
-    return 4 * sum(math.prod(shape) for shape in shapes) * (3 * encoders + with_best)
-
-
-def prune(run: Path) -> None:
-    """Remove what checkpoints.json does not name, such as what a killed process had begun."""
-    named = pointers(run)
-    for folder in (run / "checkpoints").glob("*"):
-        if folder.name not in named.values():
+def prune(run: Run) -> None:
+    """Remove what checkpoints.json does not name, such as a checkpoint that was never completed."""
+    names = run.checkpoints()
+    for folder in run.checkpoints_dir.glob("*"):
+        if folder.name not in names.values():
             shutil.rmtree(folder)
-        elif folder.name != named.get("last"):
-            shutil.rmtree(folder / TRAINING, ignore_errors=True)  # best keeps the model only
+        elif folder.name != names.get("last"):
+            shutil.rmtree(folder / TRAINING, ignore_errors=True)  # the best keeps its model only
 
 
-def restore(folder: Path, heads: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
+def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
     """Load heads and optimiser in place and return the position. The encoder is loaded from the folder itself.
 
-    Raises DataError where something is missing, torn or of another run.
+    Raises DataError where a file is missing, torn or of another run.
     """
     training = folder / TRAINING
     for name in ("position.json", "heads.safetensors", "optimizer.safetensors"):
@@ -115,27 +95,20 @@ def restore(folder: Path, heads: nn.Module, optimizer: torch.optim.Optimizer) ->
             raise DataError(f"{training / name} is missing", "this checkpoint keeps the model only; start a new run")
     try:
         position = Position(**json.loads((training / "position.json").read_text()))
-        heads.load_state_dict(load_file(training / "heads.safetensors"))
-        _load_optimizer(optimizer, load_file(training / "optimizer.safetensors"))
+        extras.load_state_dict(load_file(training / "heads.safetensors"))
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in load_file(training / "optimizer.safetensors").items():
+            number, _, key = name.partition(".")
+            state.setdefault(int(number), {})[key] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     except Exception as error:  # safetensors, JSON and torch each have their own
         reason = str(error).splitlines()[0]
         raise DataError(f"{training} cannot be read: {reason}", "start a new run from this model folder") from None
     return position
 
 
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-
-
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Its state as tensors named `<parameter number>.<name>`."""
-    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
-    return {f"{n}.{key}": torch.as_tensor(v).cpu().contiguous() for n, s in state.items() for key, v in s.items()}
-
-
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        number, _, key = name.partition(".")
-        state.setdefault(int(number), {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1) -> int:
+    """The size of a run's checkpoints: weights and two moments of all encoders in `last`, one's weights in `best`."""
+    with safe_open(backbone / "model.safetensors", framework="pt") as file:
+        shapes: list[list[int]] = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
+    return 4 * sum(math.prod(shape) for shape in shapes) * (3 * encoders + with_best)

@@ -1,4 +1,4 @@
-"""How fast training goes."""
+"""The speed of training."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import time
 
 
 class Clock:
-    """Counts sentences and steps over time; evaluation and saving are left out by `restart`."""
+    """Counts the seconds and sentences of steps; `restart` leaves out evaluation and saving."""
 
     def __init__(self) -> None:
-        self._seconds = 0.0
-        self._steps = 0
-        self._sentences = 0
-        self._since = (0.0, 0)  # seconds and sentences at the last reading
+        self._seconds, self._steps, self._sentences = 0.0, 0, 0
+        self._at_last_rate = (0.0, 0)  # seconds and sentences
         self.restart()
 
     def restart(self) -> None:
@@ -28,12 +26,12 @@ class Clock:
         self._sentences += sentences
 
     def rate(self) -> float | None:
-        """Sentences a second since the reading before."""
-        seconds, sentences = self._since
-        self._since = (self._seconds, self._sentences)
+        """Sentences a second since the last call."""
+        seconds, sentences = self._at_last_rate
+        self._at_last_rate = (self._seconds, self._sentences)
         passed = self._seconds - seconds
         return round((self._sentences - sentences) / passed, 1) if passed > 0 else None
 
     def seconds_left(self, steps: int) -> float | None:
-        """Time that this many more steps take at the mean rate so far."""
+        """The time that so many more steps take at the mean speed so far."""
         return round(steps * self._seconds / self._steps, 1) if self._steps else None

@@ -16,9 +16,6 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
 from contrastcli.runs.events import Evaluated
 
-COLLAPSE = 0.10
-"""A dev Spearman this far below its best is said as it happens."""
-
 
 @dataclass(frozen=True)
 class DevSet:
@@ -31,20 +28,17 @@ class DevSet:
 
     @classmethod
     def of(cls, pairs: ScoredPairs, encoder: SentenceEncoder) -> DevSet:
-        """Tokenise without truncating below the encoder's own limit, as evaluation does."""
-        texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
-        number = {text: n for n, text in enumerate(texts)}
-        table = TokenTable.of(encoder.tokenizer.encode(texts, encoder.max_length))
-        first = np.array([number[text] for text in pairs.first])
-        second = np.array([number[text] for text in pairs.second])
+        """Tokenise up to the encoder's own limit, as evaluation does."""
+        numbers = {text: n for n, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}
+        table = TokenTable.of(encoder.tokenizer.encode(list(numbers), encoder.max_length))
+        first, second = (np.array([numbers[text] for text in column]) for column in (pairs.first, pairs.second))
         return cls(table, first, second, np.asarray(pairs.scores, dtype=np.float64))
 
     def evaluate(self, encoder: SentenceEncoder, step: int) -> Evaluated:
         """Measure in float32, as `contrast eval` does. Positives of the alignment are pairs above 4/5 of the scale."""
         vectors = encoder.encode_table(self.table)  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]  # (P, d)
-        scale = 5.0 if self.scores.max() > 1 else 1.0
-        positive = torch.from_numpy(self.scores > 0.8 * scale)
+        positive = torch.from_numpy(self.scores > (4.0 if self.scores.max() > 1 else 0.8))
         return Evaluated(
             step=step,
             spearman=_finite(spearman(cosine(first.numpy(), second.numpy()), self.scores)),

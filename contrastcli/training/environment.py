@@ -1,4 +1,4 @@
-"""What a run was trained with, kept with it so that a number can be traced back."""
+"""The record of what a run was trained with, so that a number can be traced back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import socket
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,12 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "dat
 
 
 def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
-    """Versions, device, revisions and fingerprints as JSON. Raises RunError where it cannot be written."""
-    config = plan.config
+    """Write versions, device, revisions and fingerprints as JSON. Raises DataError, and RunError on a full disk."""
     record = {
         "contrast": contrastcli.__version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: version(name) for name in _PACKAGES},
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "device": str(device),
@@ -40,14 +39,14 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "threads": torch.get_num_threads(),
         "processes": processes,
         "precision": precision,
-        "backbone": _model(config.model.backbone),
+        "backbone": _model(plan.config.model.backbone),
         **{one.name: [_model(name) for name in one.models] for one in plan.auxiliaries if one.models},
         "data": {
             "train": plan.examples.source,
             "rows": len(plan.examples),
             "fingerprint": plan.examples.fingerprint,
             "dev": plan.dev.source if plan.dev else None,
-            "dev_pairs": len(plan.dev.scores) if plan.dev else 0,
+            "dev_pairs": len(plan.dev) if plan.dev else 0,
         },
         "command": sys.argv,
     }
@@ -55,14 +54,8 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         atomic_write(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def _model(name: str) -> dict[str, str | None]:
-    """A model by its name, and which one that was. Raises DataError."""
-    folder = resolve(name).folder()
-    return {"name": name, "folder": str(folder), "revision": revision(folder)}
-
-
 def check_data(path: Path, plan: Plan) -> None:
-    """Raises DataError where a resumed run would get other rows than those that it began with."""
+    """Raise DataError where a resumed run would get other rows than those that it began with."""
     recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
     if recorded not in (None, plan.examples.fingerprint):
         raise DataError(
@@ -71,20 +64,18 @@ def check_data(path: Path, plan: Plan) -> None:
         )
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def _model(name: str) -> dict[str, str | None]:
+    folder = resolve(name).folder()
+    return {"name": name, "folder": str(folder), "revision": revision(folder)}
 
 
 def _commit() -> str | None:
-    """The commit of a checkout that the package is imported from; None for an installed one."""
+    """The commit of the checkout that the package is imported from; None for an installed one."""
     folder = Path(contrastcli.__file__).parent.parent
     if not (folder / ".git").exists():
         return None
     try:
-        asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5)
+        git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return asked.stdout.strip() or None
+    return git.stdout.strip() or None

@@ -16,7 +16,7 @@ from contrastcli.model.backbone import load_language_model_head
 from contrastcli.model.encoder import autocast, pad
 from contrastcli.model.locate import resolve
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
-from contrastcli.training.auxiliary import Auxiliary, Context
+from contrastcli.training.auxiliary import Auxiliary, Context, Term
 from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.seeds import MASKS, MLM, seed_of, set_seed
 
@@ -43,48 +43,41 @@ class MaskedTokens(Auxiliary):
         self.module = nn.ModuleDict({"head": self.head})
         self.special = torch.tensor(sorted(encoder.tokenizer.special_ids))
 
-    def term(self, batch: Batch, chunks: Sequence[Chunk]) -> MaskedTerm:
-        """The term with masks for every chunk of the encoder, the same on every process."""
+    def mask(self, batch: Batch, chunks: Sequence[Chunk]) -> dict[int, Masked]:
+        """Masked tokens for every chunk of the encoder, by its number; the same on every process."""
+        encoder, masked = self.context.encoder, dict[int, Masked]()
         generator = torch.Generator().manual_seed(seed_of(self.context.config.train.seed, batch.step, MASKS))
-        own = [chunk for chunk in chunks if chunk.encoder is self.context.encoder]
-        return MaskedTerm(self, batch.step, {c.number: self._mask(batch, c, generator) for c in own})
+        for chunk in chunks:
+            if chunk.encoder is encoder:
+                ids, real = pad(batch.table, chunk.texts, encoder.tokenizer.pad_id, torch.device("cpu"))
+                hidden, labels = mask_tokens(
+                    ids,
+                    torch.isin(ids, self.special) | ~real,
+                    probability=self.probability,
+                    mask_id=encoder.tokenizer.mask_id,
+                    vocab_size=encoder.backbone.vocab_size,
+                    generator=generator,
+                )
+                masked[chunk.number] = (hidden, real, labels)
+        return masked
 
-    def _mask(self, batch: Batch, chunk: Chunk, generator: torch.Generator) -> Masked:
-        encoder = self.context.encoder
-        ids, real = pad(batch.table, chunk.texts, encoder.tokenizer.pad_id, torch.device("cpu"))
-        masked, labels = mask_tokens(
-            ids,
-            torch.isin(ids, self.special) | ~real,
-            probability=self.probability,
-            mask_id=encoder.tokenizer.mask_id,
-            vocab_size=encoder.backbone.vocab_size,
-            generator=generator,
-        )
-        return masked, real, labels
+    def term(self, batch: Batch, chunks: Sequence[Chunk]) -> Term:
+        """The mean cross-entropy over the masked tokens of a batch."""
+        masked, context = self.mask(batch, chunks), self.context
+        device = context.encoder.device
+        total = sum(int((labels >= 0).sum()) for _, _, labels in masked.values())
 
+        def backward(chunk: Chunk) -> Tensor:
+            if chunk.number not in masked:
+                return torch.zeros((), device=device)
+            set_seed(context.config.train.seed, batch.step, MLM, chunk.number)  # whatever was drawn before this chunk
+            ids, real, labels = (tensor.to(device) for tensor in masked[chunk.number])
+            chosen = labels >= 0  # (B, T)
+            with autocast(device, context.precision):
+                hidden = context.encoder.backbone(ids, real).last[chosen]  # (M, d)
+                logits = self.head(hidden)  # (M, V)
+            loss = mlm_loss(logits, labels[chosen], total)
+            torch.autograd.backward(self.weight * loss)
+            return loss.detach()
 
-class MaskedTerm:
-    """The term of one batch: the masked chunks by number, and the loss of those that `backward` was called for."""
-
-    def __init__(self, owner: MaskedTokens, step: int, chunks: dict[int, Masked]) -> None:
-        self.weight = owner.weight
-        self.chunks = chunks
-        self.total = sum(int((labels >= 0).sum()) for _, _, labels in chunks.values())
-        self.loss = torch.zeros((), device=owner.context.encoder.device)
-        self._owner = owner
-        self._step = step
-
-    def backward(self, chunk: Chunk) -> None:
-        """Add a chunk's part of the mean over the batch to the gradients and to `loss`."""
-        if chunk.number not in self.chunks:
-            return
-        context, head = self._owner.context, self._owner.head
-        set_seed(context.config.train.seed, self._step, MLM, chunk.number)  # whatever was drawn before this chunk
-        masked, real, labels = (t.to(context.encoder.device) for t in self.chunks[chunk.number])
-        wanted = labels >= 0  # (B, T)
-        with autocast(context.encoder.device, context.precision):
-            hidden = context.encoder.backbone(masked, real).last[wanted]  # (M, d)
-            logits = head(hidden)  # (M, V)
-        loss = mlm_loss(logits, labels[wanted], self.total)
-        torch.autograd.backward(self.weight * loss)
-        self.loss += loss.detach()
+        return backward

@@ -15,29 +15,21 @@ from contrastcli.settings.sections import Train
 def make_optimizer(
     settings: Train, encoders: Iterable[SentenceEncoder], extras: nn.ModuleDict
 ) -> torch.optim.Optimizer:
-    """Adam or AdamW with a rate for the encoders' backbones, and one for all else, their own heads included.
+    """Adam or AdamW with a rate for the encoders' backbones, and one for everything else, with their own heads.
 
-    `extras` are what is dropped after training, further encoders among them. Vectors (biases, norms) are not decayed.
+    `extras` is what is dropped after training, further encoders included. Vectors (biases, norms) are not decayed.
     """
-    backbones = [list(encoder.backbone.parameters()) for encoder in encoders]
-    everything = nn.ModuleList([*encoders, extras]).parameters()
-    of_backbones = {parameter for parameters in backbones for parameter in parameters}
-    heads = [parameter for parameter in everything if parameter not in of_backbones]
-    groups = [group for parameters in backbones for group in _groups(parameters, settings.lr, settings.weight_decay)]
-    groups += _groups(heads, settings.head_lr or settings.lr, settings.weight_decay)
+    encoders = list(encoders)
+    parts = [(list(encoder.backbone.parameters()), settings.lr) for encoder in encoders]
+    in_backbones = {parameter for parameters, _ in parts for parameter in parameters}
+    heads = [p for p in nn.ModuleList([*encoders, extras]).parameters() if p not in in_backbones]
+    groups = []
+    for parameters, lr in (*parts, (heads, settings.head_lr or settings.lr)):
+        for is_matrix, decay in ((True, settings.weight_decay), (False, 0.0)):
+            if some := [p for p in parameters if p.requires_grad and (p.ndim > 1) == is_matrix]:
+                groups.append({"params": some, "lr": lr, "peak_lr": lr, "weight_decay": decay})
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in of_backbones))
-
-
-def _groups(parameters: Iterable[nn.Parameter], lr: float, decay: float) -> list[dict[str, object]]:
-    trained = [p for p in parameters if p.requires_grad]
-    matrices = [p for p in trained if p.ndim > 1]
-    vectors = [p for p in trained if p.ndim <= 1]
-    return [
-        {"params": some, "lr": lr, "peak_lr": lr, "weight_decay": weight_decay}
-        for some, weight_decay in ((matrices, decay), (vectors, 0.0))
-        if some
-    ]
+    return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
 
 
 def set_rate(optimizer: torch.optim.Optimizer, settings: Train, step: int, steps: int) -> float:

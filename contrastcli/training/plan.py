@@ -26,10 +26,6 @@ class Plan:
     auxiliaries: Sequence[Auxiliary]
 
     @property
-    def steps_per_epoch(self) -> int:
-        return len(self.order)
-
-    @property
     def sentences_per_step(self) -> int:
         """Texts through all encoders in a full batch."""
         return self.order.batch_size * self.config.objective.texts_per_row(len(self.corpus.views))
@@ -37,8 +33,7 @@ class Plan:
     @property
     def models(self) -> list[str]:
         """The models that the run begins with or learns from, by name."""
-        further = [name for auxiliary in self.auxiliaries for name in auxiliary.models]
-        return [self.config.model.backbone, *further]
+        return [self.config.model.backbone, *(name for auxiliary in self.auxiliaries for name in auxiliary.models)]
 
     @property
     def negatives_per_anchor(self) -> int:
@@ -67,13 +62,7 @@ def make_plan(config: Config) -> Plan:
     corpus = Corpus.of(examples)
     groups = corpus.views["anchor"] if config.spec.grouped else None
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups)
-    return Plan(config, examples, corpus, dev, order, _steps(config, order), auxiliaries)
-
-
-def _steps(config: Config, order: BatchOrder) -> int:
-    if config.train.max_steps and order.groups is None:
-        return min(config.train.max_steps, config.train.epochs * len(order))
-    total = len(order) * config.train.epochs
-    if order.groups is not None and config.train.epochs > 1:
-        total = sum(len(order.epoch(number)) for number in range(config.train.epochs))
-    return min(total, config.train.max_steps or total)
+    steps = config.train.epochs * len(order)
+    if groups is not None:  # whose epochs differ in length
+        steps = sum(len(order.epoch(number)) for number in range(config.train.epochs))
+    return Plan(config, examples, corpus, dev, order, min(steps, config.train.max_steps or steps), auxiliaries)

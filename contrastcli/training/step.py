@@ -1,4 +1,4 @@
-"""One step's gradient: the loss over a whole contrastive batch, whatever of it fits into memory at once.
+"""One step's gradient: the loss over a whole contrastive batch, even where only a part of it fits into memory.
 
 The batch is cut into chunks of texts under a token budget. If all of their graphs fit, they are kept; else the
 embeddings are first computed without a graph, and each chunk is run again to carry its gradient (GradCache: Gao et
@@ -9,7 +9,7 @@ embeddings, and their gradient is handed to the chunks, so that both ways differ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -25,7 +25,7 @@ from contrastcli.training.objective import Loss
 from contrastcli.training.seeds import CHUNK, LOSS, set_seed
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """The loss of a step and its parts (scalars), and the views that the encoders made, all detached."""
 
@@ -50,7 +50,7 @@ class Stepper:
 
     @cached_property
     def encoders(self) -> dict[str, SentenceEncoder]:
-        """Every encoder in training, by what the names of its views begin with."""
+        """Every encoder in training, by the prefix of its views' names."""
         encoders = {"": self.encoder}
         for auxiliary in self.auxiliaries:
             encoders |= auxiliary.encoders()
@@ -58,18 +58,13 @@ class Stepper:
 
     @property
     def heads(self) -> nn.ModuleDict:
-        """What the loss has to itself."""
+        """Modules that only the loss uses."""
         return cast(nn.ModuleDict, self.extras["heads"])
 
     @property
     def projection(self) -> nn.Module:
-        """What stands between pooling and loss: the encoder's own dense layer, or one for training only."""
+        """The module between pooling and loss: the encoder's own dense layer, or one for training only."""
         return self.encoder.dense or self.extras["projection"]
-
-    def backward(self, batch: Batch) -> Outcome:
-        """Leave the gradient of the batch's loss in every parameter."""
-        chunks, keep_graphs = self.cut(batch)
-        return self.backward_in(batch, chunks, keep_graphs)
 
     def cut(self, batch: Batch) -> tuple[list[Chunk], bool]:
         """The chunks of a batch, and whether all of their graphs fit into the budget.
@@ -78,18 +73,23 @@ class Stepper:
         graph stays small too.
         """
         lengths = batch.table.lengths[batch.texts]
-        pieces = cut_lengths(lengths, self.token_budget // 4)
-        padded = len(self.encoders) * sum(len(piece) * int(lengths[piece[0]]) for piece in pieces)
+        parts = cut_lengths(lengths, self.token_budget // 4)
+        padded = len(self.encoders) * sum(len(part) * int(lengths[part[0]]) for part in parts)
         chunks: list[Chunk] = []
         for number, encoder in enumerate(self.encoders.values()):
             first = number * len(batch.texts)
-            chunks += [Chunk(len(chunks) + n, encoder, batch.texts[p], p + first) for n, p in enumerate(pieces)]
+            chunks += [Chunk(len(chunks) + n, encoder, batch.texts[p], p + first) for n, p in enumerate(parts)]
         return chunks, padded <= self.token_budget
 
-    def backward_in(self, batch: Batch, chunks: Sequence[Chunk], keep_graphs: bool) -> Outcome:
-        """`backward` over given chunks, with their graphs kept or built twice."""
+    def backward(self, batch: Batch, *, keep_graphs: bool | None = None) -> Outcome:
+        """Leave the gradient of the batch's loss in every parameter.
+
+        Graphs are kept where all fit into the budget, unless `keep_graphs` decides.
+        """
+        chunks, all_fit = self.cut(batch)
+        keep_graphs = all_fit if keep_graphs is None else keep_graphs
         local = [chunk for chunk in chunks if chunk.number % self.world.size == self.world.rank]
-        kept: dict[int, Tensor] = {}
+        graphs: dict[int, Tensor] = {}
         size = len(self.encoders) * len(batch.texts)
         leaf = torch.zeros(size, self.encoder.backbone.width, device=self.encoder.device)  # (E·V·N, d)
         with torch.set_grad_enabled(keep_graphs):
@@ -97,20 +97,21 @@ class Stepper:
                 pooled = self._embed(batch, chunk)
                 leaf[torch.from_numpy(chunk.places)] = pooled.detach()
                 if keep_graphs:
-                    kept[chunk.number] = pooled
+                    graphs[chunk.number] = pooled
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
-        terms = {one.name: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
+        terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
+        values = {one: torch.zeros((), device=leaf.device) for one in terms}
         for chunk in local:
-            pooled = kept.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
+            pooled = graphs.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
             torch.autograd.backward(pooled, gradient[torch.from_numpy(chunk.places)])
-            for term in terms.values():
-                term.backward(chunk)
+            for one, term in terms.items():
+                values[one] += term(chunk)
         for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
             self.world.sum_gradients(module.parameters())
-        for name, term in terms.items():
-            outcome.parts[name] = self.world.sum(term.loss)
-            outcome = replace(outcome, loss=outcome.loss + term.weight * term.loss)
+        for one, value in values.items():
+            outcome.parts[one.name] = self.world.sum(value)
+            outcome.loss = outcome.loss + one.weight * value
         return outcome
 
     def _embed(self, batch: Batch, chunk: Chunk) -> Tensor:
@@ -123,10 +124,10 @@ class Stepper:
         set_seed(self.run_seed, batch.step, LOSS)
         names = [prefix + view for prefix in self.encoders for view in batch.views]
         views = dict(zip(names, self.projection(leaf).chunk(len(names)), strict=True))  # (N, d) each
-        further: dict[str, Tensor] = {}
+        detached = {name: view.detach() for name, view in views.items()}
         for auxiliary in self.auxiliaries:
-            further |= auxiliary.views(batch.rows, leaf.device)
-        loss, parts = self.loss(views | further, batch.rows, self.heads)
+            views |= auxiliary.views(batch.rows, leaf.device)
+        loss, parts = self.loss(views, batch.rows, self.heads)
         torch.autograd.backward(loss)
         gradient = leaf.grad if leaf.grad is not None else torch.zeros_like(leaf)
-        return Outcome(loss.detach(), parts, {name: z.detach() for name, z in views.items()}), gradient
+        return Outcome(loss.detach(), parts, detached), gradient

@@ -1,4 +1,4 @@
-"""Teachers: models whose view of the sentences an objective distils. They run once a sentence and are not trained."""
+"""Teachers: models whose view of the sentences an objective distils. They encode each sentence once, untrained."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from contrastcli.training.auxiliary import Auxiliary, Context
 
 @dataclass(frozen=True)
 class Teacher:
-    """A model by its name (a folder, a run or a hub name), its share among the teachers, and a pooling of ours."""
+    """A model by its name (a folder, a run or a hub name), its weight, and a pooling other than its own."""
 
     name: str
     weight: float
@@ -38,32 +38,29 @@ def read_teachers(words: str) -> list[Teacher]:
     if not words.strip():
         what = "the objective learns from a teacher, and objective.teachers names none"
         raise UsageError(what, "name one or more models: --teachers FOLDER|RUN|NAME; rankcse with --gamma 0 needs none")
-    return [_teacher(word.strip()) for word in words.split(",")]
+    return [_read_teacher(word.strip()) for word in words.split(",")]
 
 
-def _teacher(word: str) -> Teacher:
-    named, equals, last = word.rpartition("=")
-    name, weight = (named.strip(), _weight(last, word)) if equals else (word, 1.0)
-    rest, _, last = name.rpartition(":")
+def _read_teacher(word: str) -> Teacher:
+    model, _, number = word.rpartition("=") if "=" in word else (word, "", "1")
+    name, pooling = model.strip(), None
+    before, _, last = name.rpartition(":")
     if last in get_args(Pooling):
-        return Teacher(rest, weight, cast(Pooling, last))
-    if not name:
-        raise UsageError("objective.teachers has an empty name", "write NAME[:POOLING][=WEIGHT], with commas between")
-    return Teacher(name, weight, None)
-
-
-def _weight(text: str, word: str) -> float:
+        name, pooling = before, cast(Pooling, last)
     try:
-        weight = float(text)
+        weight = float(number)
     except ValueError:
         weight = 0.0
     if not 0 < weight < float("inf"):
-        raise UsageError(f"objective.teachers: '{text}' of '{word}' is no weight", "give a number above 0: NAME=0.33")
-    return weight
+        what = f"objective.teachers: '{number}' of '{word}' is not a weight"
+        raise UsageError(what, "give a number above 0: NAME=0.33")
+    if not name:
+        raise UsageError("objective.teachers has an empty name", "write NAME[:POOLING][=WEIGHT], with commas between")
+    return Teacher(name, weight, pooling)
 
 
 class Teachers(Auxiliary):
-    """What teachers make of a corpus' distinct texts, as views of a batch."""
+    """The teachers' embeddings of a corpus' distinct texts, as views of a batch."""
 
     name = "teachers"
 
@@ -73,15 +70,14 @@ class Teachers(Auxiliary):
         self.models = tuple(teacher.name for teacher in self.teachers)
 
     def load(self, context: Context) -> None:
-        """Encode the texts, by each teacher in turn with its own tokenizer, pooling contract and length.
+        """Encode the texts with each teacher, with its own tokenizer, pooling and length.
 
         The vectors, (T, d_k) of each, are mapped from the cache. Raises DataError.
         """
         self.vectors = []
         for teacher in self.teachers:
             encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
-            progress = context.progress("encoding by a teacher")
-            self.vectors.append(cached_vectors(encoder, context.texts, progress))
+            self.vectors.append(cached_vectors(encoder, context.texts, context.progress("encoding by a teacher")))
 
     def with_models(self, path: Callable[[str], str]) -> dict[str, str]:
         """The setting `teachers` with other names, where they differ."""
@@ -89,20 +85,14 @@ class Teachers(Auxiliary):
         return {} if teachers == self.teachers else {"teachers": ",".join(map(str, teachers))}
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
-        """The views `teacher` and `teacher_positive` of a batch, (N, Σ d_k), whose cosines are the teachers' weighted
-        mean.
+        """The views `teacher` and `teacher_positive`, (N, Σ d_k), whose cosines are the teachers' weighted mean.
 
-        Each teacher's unit vectors, scaled by the root of its share, stand next to the others'.
+        Each teacher's unit vectors, scaled by the root of its share of all weights, stand next to the others'.
         """
-        return {
-            "teacher": self._view(rows.ids["anchor"], device),
-            "teacher_positive": self._view(rows.ids["positive"], device),
-        }
-
-    def _view(self, texts: Tensor, device: torch.device) -> Tensor:
         total = sum(teacher.weight for teacher in self.teachers)
-        parts = [
-            (teacher.weight / total) ** 0.5 * unit(torch.from_numpy(np.asarray(vectors[texts.numpy()])).to(device))
-            for teacher, vectors in zip(self.teachers, self.vectors, strict=True)
-        ]
-        return torch.cat(parts, dim=1)  # (N, Σ d_k)
+        views = {}
+        for name, texts in (("teacher", rows.ids["anchor"]), ("teacher_positive", rows.ids["positive"])):
+            vectors = [torch.from_numpy(np.asarray(v[texts.numpy()])).to(device) for v in self.vectors]
+            shares = [(teacher.weight / total) ** 0.5 for teacher in self.teachers]
+            views[name] = torch.cat([share * unit(v) for share, v in zip(shares, vectors, strict=True)], dim=1)
+        return views

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Literal
@@ -21,44 +21,26 @@ from contrastcli.training.seeds import PERTURB, seed_of
 Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
 
 SHARE = 0.2
-"""Of a sentence's tokens, how many are deleted or repeated."""
+"""The share of a sentence's tokens that is deleted or repeated."""
 
 
-def shuffle(ids: Ids, random: Generator) -> Ids:
-    """The tokens in any order."""
-    return random.permutation(ids)
-
-
-def reverse(ids: Ids, random: Generator) -> Ids:
-    """The tokens from the last to the first."""
-    return ids[::-1]
-
-
-def delete(ids: Ids, random: Generator) -> Ids:
-    """Without a fifth of the tokens, wherever they stand."""
-    return np.delete(ids, random.choice(len(ids), round(SHARE * len(ids)), replace=False))
-
-
-def repeat(ids: Ids, random: Generator) -> Ids:
-    """With a fifth of the tokens once more, anywhere in between."""
-    count = round(SHARE * len(ids))
-    again = ids[random.choice(len(ids), count, replace=False)]
-    return np.insert(ids, random.integers(0, len(ids) + 1, count), again)
-
-
-PERTURBATIONS: Mapping[Perturbation, Callable[[Ids, Generator], Ids]] = {
-    "shuffle": shuffle,
-    "reverse": reverse,
-    "delete": delete,
-    "repeat": repeat,
-}
+def perturb(kind: Perturbation, ids: Ids, random: Generator) -> Ids:
+    """Tokens shuffled, reversed, without a fifth of them, or with a fifth of them repeated at random places."""
+    if kind == "shuffle":
+        return random.permutation(ids)
+    if kind == "reverse":
+        return ids[::-1]
+    chosen = random.choice(len(ids), round(SHARE * len(ids)), replace=False)
+    if kind == "delete":
+        return np.delete(ids, chosen)
+    return np.insert(ids, random.integers(0, len(ids) + 1, len(chosen)), ids[chosen])
 
 
 class PerturbedViews(Auxiliary):
-    """A further view of the anchors for each kind, named by the kind and the number of its kind: shuffle_1, …
+    """A further view of the anchors for each kind, named by the kind and its number among its kind: shuffle_1, …
 
     They are a pure function of the run's seed and the step. The special tokens that the tokenizer puts around every
-    text stay where they are, and a view has no more tokens than training reads.
+    text stay in place, and a view has no more tokens than training reads.
     """
 
     name = "perturbed"
@@ -74,25 +56,23 @@ class PerturbedViews(Auxiliary):
         self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])
 
     def extend(self, batch: Batch) -> Batch:
-        """The batch with the perturbed anchors, all texts in a table of their own."""
-        perturbed = self.perturb(batch.table, batch.view("anchor"), batch.step)
+        """The batch with the perturbed anchors, all its texts in a new table."""
+        perturbed = self.perturb_texts(batch.table, batch.view("anchor"), batch.step)
         table = TokenTable.of([*(batch.table[int(i)] for i in batch.texts), *perturbed])
         return replace(batch, table=table, texts=np.arange(len(table)), views=(*batch.views, *self.views_added))
 
-    def perturb(self, table: TokenTable, texts: Indices, step: int) -> list[Ids]:
+    def perturb_texts(self, table: TokenTable, texts: Indices, step: int) -> list[Ids]:
         """Token ids of K views of N texts of a table, view after view: (N,) → K·N arrays."""
         random = np.random.default_rng(seed_of(self.run_seed, step, PERTURB))
-        split = [self._split(table[int(text)]) for text in texts]
+        split: list[Sequence[Ids]] = []  # each text as its special tokens before, its other tokens, and those after
+        for ids in (table[int(text)] for text in texts):
+            inside = [place for place, token in enumerate(ids.tolist()) if token not in self.special]
+            split.append(np.split(ids, [inside[0], inside[-1] + 1] if inside else [len(ids), len(ids)]))
         return [
-            np.concatenate([head, PERTURBATIONS[kind](inside, random)[: self.max_length - len(head) - len(tail)], tail])
+            np.concatenate([head, perturb(kind, inside, random)[: self.max_length - len(head) - len(tail)], tail])
             for kind in self.kinds
             for head, inside, tail in split
         ]
-
-    def _split(self, ids: Ids) -> Sequence[Ids]:
-        """The special tokens before a text, its own, and those after it."""
-        own = [place for place, token in enumerate(ids.tolist()) if token not in self.special]
-        return np.split(ids, [own[0], own[-1] + 1] if own else [len(ids), len(ids)])
 
 
 class Peer(Auxiliary):

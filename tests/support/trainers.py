@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from contrastcli.runs.directory import Run
 from contrastcli.training.batch import Batch
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
@@ -21,7 +22,7 @@ CPU = torch.device("cpu")
 def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: object) -> Trainer:
     """A trainer before its first step, on batches of 16 rows."""
     plan = make_plan(tiny.config(objective, form, dev__data="none", **{"train__batch_size": 16} | changes))
-    trainer = make_trainer(folder, plan, CPU, lambda event: None, lambda: False, World())
+    trainer = make_trainer(Run(folder), plan, CPU, lambda event: None, lambda: False, World())
     trainer.encoder.train()
     trainer.stepper.token_budget = BUDGET
     return trainer
@@ -29,7 +30,7 @@ def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: o
 
 def first_batch(trainer: Trainer) -> Batch:
     step, _, rows = next(trainer.plan.batches(0))
-    return trainer.batcher(step, rows)
+    return trainer.make_batch(step, rows)
 
 
 def gradients(trainer: Trainer) -> dict[str, Tensor]:

@@ -35,6 +35,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     """The peak of a few logged steps above the loaded model, in kB."""
     import torch
 
+    from contrastcli.runs.directory import Run
     from contrastcli.runs.events import Event, Step
     from contrastcli.settings import config
     from contrastcli.training.distributed import World
@@ -60,8 +61,8 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
             peaks.append(memory_kb("VmHWM"))
 
     plan = make_plan(config.resolve([config.Layer.of(values, "test")]))
-    trainer = make_trainer(Path(folder), plan, torch.device("cpu"), note_peak, lambda: False, World())
-    assert trainer.batcher.table.lengths.min() == 32
+    trainer = make_trainer(Run(Path(folder)), plan, torch.device("cpu"), note_peak, lambda: False, World())
+    assert trainer.table.lengths.min() == 32
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = memory_kb("VmRSS")
     trainer.train()

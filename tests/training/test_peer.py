@@ -16,7 +16,7 @@ from contrastcli.runs.events import Event, Saved, Started, Step
 from contrastcli.training.auxiliary import Context
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
-from contrastcli.training.views import Perturbation, PerturbedViews, delete, repeat, reverse, shuffle
+from contrastcli.training.views import Perturbation, PerturbedViews, perturb
 from support.resuming import Killed, assert_same, story
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
@@ -42,14 +42,15 @@ def random() -> np.random.Generator:
 
 def test_shuffling_and_reversing_keep_every_token(random: np.random.Generator) -> None:
     ids = np.arange(20, dtype=np.int32)
-    assert sorted(shuffle(ids, random)) == ids.tolist() != shuffle(ids, random).tolist()
-    assert reverse(ids, random).tolist() == ids.tolist()[::-1]
+    shuffled = perturb("shuffle", ids, random).tolist()
+    assert sorted(shuffled) == ids.tolist() != shuffled
+    assert perturb("reverse", ids, random).tolist() == ids.tolist()[::-1]
 
 
 @pytest.mark.parametrize(("length", "changed"), [(0, 0), (1, 0), (2, 0), (3, 1), (10, 2), (13, 3), (30, 6)])
 def test_a_fifth_of_the_tokens_is_deleted_or_repeated(random: np.random.Generator, length: int, changed: int) -> None:
     ids = np.arange(length, dtype=np.int32)
-    fewer, more = delete(ids, random).tolist(), repeat(ids, random).tolist()
+    fewer, more = perturb("delete", ids, random).tolist(), perturb("repeat", ids, random).tolist()
     assert len(fewer) == length - changed and fewer == sorted(set(fewer))  # in their order
     assert len(more) == length + changed and set(more) == set(range(length))
     first = [token for place, token in enumerate(more) if token not in more[:place]]
@@ -59,21 +60,21 @@ def test_a_fifth_of_the_tokens_is_deleted_or_repeated(random: np.random.Generato
 def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> None:
     """Not where its like stands first: the end of a sentence of two words in turn would never be touched."""
     ids = np.tile(np.array([7, 8], dtype=np.int32), 10)
-    ends = {tuple(delete(ids, random)[-6:].tolist()) for _ in range(50)}
+    ends = {tuple(perturb("delete", ids, random)[-6:].tolist()) for _ in range(50)}
     assert len(ends) > 3
 
 
 def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews:
     config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
     views = PerturbedViews(KINDS)
-    views.load(Context(config, load_encoder(tiny.backbone), "fp32", (), lambda what: lambda done, total: None))
+    views.load(Context(config, load_encoder(tiny.backbone), "fp32", (), lambda event: None))
     return views
 
 
 def test_special_tokens_stay_at_both_ends_and_no_view_is_too_long(tiny: Tiny) -> None:
     unknown = 1  # a special token of the tokenizer, but none that it puts around a text
     table = TokenTable.of([[CLS, unknown, *range(10, 24), unknown, SEP], [CLS, SEP], [CLS, 9, SEP]])
-    views = perturbed(tiny, max_length=18).perturb(table, np.array([0, 1, 2]), step=1)
+    views = perturbed(tiny, max_length=18).perturb_texts(table, np.array([0, 1, 2]), step=1)
     assert len(views) == 12 and all(ids.dtype == np.int32 for ids in views)
     assert all(ids[0] == CLS and ids[-1] == SEP and len(ids) <= 18 for ids in views)
     assert not {CLS, SEP} & {int(token) for ids in views for token in ids[1:-1]}
@@ -86,7 +87,7 @@ def test_views_are_a_function_of_the_seed_and_the_step_alone(tiny: Tiny) -> None
     table, texts = TokenTable.of([[CLS, *range(10, 25), SEP]] * 2), np.array([0, 1])
 
     def shown(seed: int, step: int) -> list[list[int]]:
-        return [ids.tolist() for ids in perturbed(tiny, seed=seed).perturb(table, texts, step)]
+        return [ids.tolist() for ids in perturbed(tiny, seed=seed).perturb_texts(table, texts, step)]
 
     assert shown(1, 5) == shown(1, 5) != shown(1, 6)
     assert shown(1, 5) != shown(2, 5)
@@ -98,7 +99,7 @@ def test_a_batch_holds_every_view(tiny: Tiny, tmp_path: Path) -> None:
     batch = first_batch(trainer)
     assert list(batch.views) == NAMES and len(batch.texts) == 10 * 16
     views = {name: [batch.table[int(text)].tolist() for text in batch.view(name)] for name in NAMES}
-    corpus = trainer.batcher.table
+    corpus = trainer.table
     assert views["anchor"] == [corpus[int(text)].tolist() for text in batch.rows.ids["anchor"]]
     assert views["positive"] == views["anchor"]
     assert views["reverse_1"] == views["reverse_2"] == [[CLS, *ids[-2:0:-1], SEP] for ids in views["anchor"]]
@@ -174,7 +175,7 @@ def test_the_peer_learns_at_the_encoders_rate(tiny: Tiny, tmp_path: Path) -> Non
 def test_one_encoder_has_no_peer(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
     assert list(trainer.stepper.encoders) == [""] and "peer" not in trainer.stepper.extras
-    assert first_batch(trainer).table is trainer.batcher.table
+    assert first_batch(trainer).table is trainer.table
 
 
 # ---- a run with a peer ----------------------------------------------------------------------------------------------

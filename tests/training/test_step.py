@@ -21,7 +21,7 @@ from contrastcli.settings.catalogue import Spec
 from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
-from contrastcli.training.mlm import MaskedTerm, MaskedTokens
+from contrastcli.training.mlm import MaskedTokens
 from contrastcli.training.objective import make_heads
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
 from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
@@ -87,16 +87,16 @@ def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
     loss, _ = stepper.loss(views, batch.rows, stepper.heads)
     for auxiliary in stepper.auxiliaries:
         if isinstance(auxiliary, MaskedTokens):
-            loss = loss + auxiliary.weight * masked_loss(trainer, auxiliary, auxiliary.term(batch, chunks), batch.step)
+            loss = loss + auxiliary.weight * masked_loss(trainer, auxiliary, batch, chunks)
     torch.autograd.backward(loss)
     return loss.detach()
 
 
-def masked_loss(trainer: Trainer, mlm: MaskedTokens, term: MaskedTerm, step: int) -> Tensor:
+def masked_loss(trainer: Trainer, mlm: MaskedTokens, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
     """The mean cross-entropy over all masked tokens of the batch."""
     logits, targets = [], []
-    for number, (ids, real, labels) in term.chunks.items():
-        set_seed(trainer.stepper.run_seed, step, MLM, number)
+    for number, (ids, real, labels) in mlm.mask(batch, chunks).items():
+        set_seed(trainer.stepper.run_seed, batch.step, MLM, number)
         hidden = trainer.encoder.backbone(ids, real).last
         logits.append(mlm.head(hidden[labels >= 0]))
         targets.append(labels[labels >= 0])
@@ -123,7 +123,7 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: 
     loss = direct(trainer, batch, chunks)
     expected = gradients(trainer)
     for keep_graph in (True, False):
-        outcome = trainer.stepper.backward_in(batch, chunks, keep_graph)
+        outcome = trainer.stepper.backward(batch, keep_graphs=keep_graph)
         torch.testing.assert_close(outcome.loss, loss, rtol=1e-5, atol=1e-6)
         assert_equal(gradients(trainer), expected)
 
@@ -137,10 +137,7 @@ def test_every_objective_and_form_has_a_case() -> None:
 def test_dropout_differs_from_step_to_step_and_repeats_with_it(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
     batch = first_batch(trainer)
-    chunks, _ = trainer.stepper.cut(batch)
-    losses = [
-        trainer.stepper.backward_in(dataclasses.replace(batch, step=step), chunks, True).loss for step in (1, 1, 2)
-    ]
+    losses = [trainer.stepper.backward(dataclasses.replace(batch, step=step)).loss for step in (1, 1, 2)]
     assert losses[0] == losses[1] != losses[2]
 
 
@@ -167,9 +164,9 @@ def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path)
     (mlm,), batch = trainer.stepper.auxiliaries, first_batch(trainer)
     assert isinstance(mlm, MaskedTokens)
     mlm.special = mlm.special[:0]  # a tokenizer that does not name its padding
-    chunks = mlm.term(batch, trainer.stepper.cut(batch)[0]).chunks.values()
-    assert any((~real).any() for _, real, _ in chunks)
-    assert not any((labels[~real] >= 0).any() for _, real, labels in chunks)
+    masked = mlm.mask(batch, trainer.stepper.cut(batch)[0]).values()
+    assert any((~real).any() for _, real, _ in masked)
+    assert not any((labels[~real] >= 0).any() for _, real, labels in masked)
 
 
 # ---- memory that runs out -------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.objectives.rows import Rows
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Progress, Step
 from contrastcli.settings.catalogue import RankCSE
 from contrastcli.training.auxiliary import make_auxiliaries
@@ -81,11 +82,11 @@ def test_a_teacher_is_written_as_it_is_read() -> None:
         (" ", "names none"),
         ("a,,b", "an empty name"),
         ("=0.3", "an empty name"),
-        ("a=much", "'much' of 'a=much' is no weight"),
-        ("a=0", "'0' of 'a=0' is no weight"),
-        ("a=-1", "'-1' of 'a=-1' is no weight"),
-        ("a=inf,b", "'inf' of 'a=inf' is no weight"),
-        ("a=nan,b", "'nan' of 'a=nan' is no weight"),
+        ("a=much", "'much' of 'a=much' is not a weight"),
+        ("a=0", "'0' of 'a=0' is not a weight"),
+        ("a=-1", "'-1' of 'a=-1' is not a weight"),
+        ("a=inf,b", "'inf' of 'a=inf' is not a weight"),
+        ("a=nan,b", "'nan' of 'a=nan' is not a weight"),
     ],
 )
 def test_what_names_no_teacher_is_said_with_a_remedy(words: str, what: str) -> None:
@@ -166,7 +167,7 @@ def test_each_distinct_sentence_is_encoded_once_for_all_runs(
     for epochs in (1, 3):
         config = tiny.config("rankcse", "pairs", objective__teachers=str(stranger), train__epochs=epochs)
         plan = make_plan(config)
-        make_trainer(tmp_path, plan, CPU, events.append, lambda: False, World())
+        make_trainer(Run(tmp_path), plan, CPU, events.append, lambda: False, World())
     assert sorted(encoded) == sorted(set(plan.corpus.texts))
     progress = [(e.done, e.total) for e in events if isinstance(e, Progress) and e.what == "encoding by a teacher"]
     assert progress[-1] == (len(encoded), len(encoded))
