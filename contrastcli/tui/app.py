@@ -23,6 +23,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.screen import SCREENS, ModeScreen
+from contrastcli.tui.widgets import hidden_key
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,12 +47,6 @@ def _make_screen(mode: str) -> Screen[None]:
     return cast(Screen[None], getattr(module, f"{SCREENS[mode]}Screen")())
 
 
-def _freeze_garbage() -> None:
-    """Let the collector ignore the objects that exist by now: scanning them again would delay a frame or two."""
-    gc.collect()
-    gc.freeze()
-
-
 class ContrastApp(App[None]):
     """Setup, Live, Runs, Evaluate and Query."""
 
@@ -61,18 +56,15 @@ class ContrastApp(App[None]):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
         mode: partial(_make_screen, mode) for mode in SCREENS
     }
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - declared so by its base
-        (0, "-narrow"),
-        (100, "-wide"),
-    ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - declared so by its base
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(f"{number},f{number}", f"mode('{mode}')", f"{title} screen", show=False, id=f"mode.{mode}")
             for number, (mode, title) in enumerate(SCREENS.items(), 1)
         ),
-        Binding("y", "copy", "copy", tooltip="copy the content of the screen, also to a file", show=False),
+        hidden_key("y", "copy", "copy", "copy the content of the screen, also to a file"),
         Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
-        Binding("ctrl+q", "leave", "leave", tooltip="leave the app; training may continue", show=False),
+        hidden_key("ctrl+q", "leave", "leave", "leave the app; training may continue"),
         Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
     ]
 
@@ -89,18 +81,15 @@ class ContrastApp(App[None]):
     async def on_mount(self) -> None:
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
-        self.theme_changed_signal.subscribe(self, self._remember_theme)
         await self.switch_mode("live" if self.run_shown else "setup")
-        self.call_after_refresh(_freeze_garbage)
-
-    def _remember_theme(self, theme: object) -> None:
-        self.remembered.theme = self.theme
+        self.call_after_refresh(gc.collect)
+        self.call_after_refresh(gc.freeze)  # scanning what exists by now again would delay a frame or two
 
     def on_unmount(self) -> None:
+        self.remembered.theme = self.theme
         state.save(self.remembered)
 
     async def action_mode(self, mode: str) -> None:
-        """Go to a screen."""
         if not self.screen.is_modal:
             await self.switch_mode(mode)
 
@@ -114,12 +103,9 @@ class ContrastApp(App[None]):
         return run.name if run.path.resolve().parent == self.directory.resolve() else str(run.path)
 
     def action_copy(self) -> None:
-        """Copy the content of the screen."""
-        if isinstance(self.screen, ModeScreen) and (text := self.screen.clipboard_text()):
-            self.copy(text)
-
-    def copy(self, text: str) -> None:
-        """Put a text into the terminal's clipboard (OSC 52) and a file: not every terminal has a clipboard."""
+        """Copy to the terminal's clipboard (OSC 52) and to a file: not every terminal has a clipboard."""
+        if not isinstance(self.screen, ModeScreen) or not (text := self.screen.clipboard_text()):
+            return
         self.copy_to_clipboard(text)
         path = state_dir() / "copied.txt"
         try:
@@ -131,7 +117,6 @@ class ContrastApp(App[None]):
             self.notify(f"copied; also in {path}", markup=False)
 
     def action_help(self) -> None:
-        """What the screen shows, and its keys."""
         if isinstance(self.screen, ModeScreen):
             keys: dict[str, list[str]] = {}
             for active in self.screen.active_bindings.values():
@@ -181,11 +166,9 @@ class ContrastApp(App[None]):
             binding = active.binding
             if binding.description and binding.action not in listed:
                 listed.add(binding.action)  # once, however many keys it has
-                yield SystemCommand(
-                    binding.description.capitalize(),
-                    binding.tooltip or f"key {self.get_key_display(binding)}",
-                    partial(self.run_action, binding.action, active.node),
-                )
+                about = binding.tooltip or f"key {self.get_key_display(binding)}"
+                action = partial(self.run_action, binding.action, active.node)
+                yield SystemCommand(binding.description.capitalize(), about, action)
         for command in super().get_system_commands(screen):
             if command.title not in ("Quit", "Keys"):
                 yield command

@@ -6,7 +6,6 @@ from textwrap import wrap
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
@@ -18,12 +17,15 @@ from contrastcli.show.sketch import chart
 
 INKS = 6
 """Lines that have a colour of their own; they also differ in their dashes."""
+VALUE = -1
+"""Ink of a number that is shown as text."""
+_STYLES = {VALUE: "chart--value", 0: "chart--axis", **{ink: f"chart--ink-{ink}" for ink in range(1, INKS + 1)}}
 
 
 class ChartView(Widget):
     """Draws the last picture it was given; `waiting` is shown while there is nothing in it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", *(f"chart--ink-{n + 1}" for n in range(INKS))}
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(_STYLES.values())
 
     def __init__(self, waiting: str = "", title: str = "", id: str | None = None) -> None:
         super().__init__(id=id)
@@ -60,21 +62,16 @@ class ChartView(Widget):
         self._rows = None
 
     def _strip(self, cells: Cells) -> Strip:
-        segments = [Segment(text, self._style(ink)) for text, ink in cells]
+        names = (_STYLES[(ink - 1) % INKS + 1 if ink > 0 else ink] for _, ink in cells)
+        styles = map(self.get_component_rich_style, names)
+        segments = [Segment(text, style) for (text, _), style in zip(cells, styles, strict=True)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
-
-    def _style(self, ink: int) -> Style:
-        name = f"chart--ink-{(ink - 1) % INKS + 1}" if ink else "chart--axis"
-        return self.get_component_rich_style(name)
 
     def _draw(self, width: int, height: int) -> list[Cells]:
         if width < 8 or height < 3:
             return []
-        return _centred(self._waiting, width, height) if self.chart.empty else draw(self.chart, width, height)
-
-
-def _centred(text: str, width: int, height: int) -> list[Cells]:
-    """Words in the middle of a panel that has nothing to show yet."""
-    lines = wrap(text, max(1, width - 2))[:height]
-    above: list[Cells] = [[] for _ in range((height - len(lines)) // 2)]
-    return [*above, *([(line.center(width), 0)] for line in lines)]
+        if not self.chart.empty:
+            return draw(self.chart, width, height)
+        lines = wrap(self._waiting, width - 2)[:height]
+        above: list[Cells] = [[] for _ in range((height - len(lines)) // 2)]
+        return [*above, *([(line.center(width), 0)] for line in lines)]

@@ -18,7 +18,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from contrastcli.tui.plain_text import PlainText, has_words
+from contrastcli.tui.widgets import PlainText, has_words, hidden_key
 
 Choices = Sequence[tuple[str, str]]
 """Values, each with a few words about it."""
@@ -34,9 +34,9 @@ class ChoiceField(Static, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "open", "choose", show=False),
-        Binding("left", "step(-1)", "previous value", show=False),
-        Binding("right", "step(1)", "next value", show=False),
+        hidden_key("enter,space", "open", "choose"),
+        hidden_key("left", "step(-1)", "previous value"),
+        hidden_key("right", "step(1)", "next value"),
     ]
 
     @dataclass
@@ -63,8 +63,8 @@ class ChoiceField(Static, can_focus=True):
         id: str | None = None,
     ) -> None:
         super().__init__(id=id, classes="value", markup=False)
-        self._title, self._choices, self._steps, self._free = title, choices, steps, free
-        self.blank = blank
+        self.title, self._choices, self._steps = title, choices, steps
+        self.blank, self.free = blank, free
         self.show(value)
 
     def show(self, value: str) -> None:
@@ -84,19 +84,16 @@ class ChoiceField(Static, can_focus=True):
     async def action_open(self) -> None:
         """Read the list, which may take a disk, and open it."""
         choices = await asyncio.to_thread(self._choices)
-        await self.app.push_screen(
-            ChoiceList(self._title, choices, self.value, blank=self.blank, free=self._free), self.choose
-        )
+        await self.app.push_screen(ChoiceList(self, choices), self.choose)
 
     def action_step(self, by: int) -> None:
-        """Take the previous or the next value."""
         if self._steps:
             values = [value for value, _ in self._choices()]
             self.choose(values[(values.index(self.value) + by) % len(values)])
 
 
 class ChoiceList(ModalScreen[str | None]):
-    """A list to choose from, narrowed by typing; returns the value, None for Esc."""
+    """The choices of a field, narrowed by typing; returns the value, None for Esc."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -107,24 +104,23 @@ class ChoiceList(ModalScreen[str | None]):
         Binding("pageup", "move('page_up')", "page up"),
     ]
 
-    def __init__(self, title: str, choices: Choices, current: str, *, blank: str, free: bool) -> None:
+    def __init__(self, field: ChoiceField, choices: Choices) -> None:
         super().__init__()
-        self._title, self._choices, self._current = title, choices, current
-        self._blank, self._free = blank, free
-        self._placeholder = "type to narrow the list" + (", or any other name" if free else "")
+        self._field, self._choices = field, choices
 
     def compose(self) -> ComposeResult:
-        listed = [value for value, _ in self._choices]
-        typed = "" if self._current in listed else self._current
+        field, listed = self._field, dict(self._choices)
+        about = PlainText(id="about-choice")
+        about.display = any(listed.values())
+        hint = "type to narrow the list" + (", or any other name" if field.free else "")
         with Vertical(classes="dialog choices"):
-            yield PlainText(self._title, classes="title")
-            yield Input(typed, placeholder=self._placeholder, compact=True)
+            yield PlainText(field.title, classes="title")
+            yield Input("" if field.value in listed else field.value, placeholder=hint, compact=True)
             yield OptionList(markup=False, compact=True)
-            yield PlainText(id="about-choice")
+            yield about
             yield PlainText("↑ ↓ Enter  choose     Esc  back", classes="muted")
 
     def on_mount(self) -> None:
-        self.query_one("#about-choice").display = any(about for _, about in self._choices)
         self._list(self.query_one(Input).value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -145,33 +141,29 @@ class ChoiceList(ModalScreen[str | None]):
 
     def _list(self, typed: str) -> None:
         """List what matches, and what was typed where any name may be chosen."""
-        shown = narrowed(self._choices, typed, self._blank)
-        if self._free and typed.strip() and typed.strip() not in dict(shown):
-            shown.append((typed.strip(), "as typed"))
-        width = max((cell_len(value or self._blank) for value, _ in shown), default=0)
-        room = min(self.app.size.width * 9 // 10, _WIDEST) - _FRAME
+        field, typed = self._field, typed.strip()
+        shown = narrowed(self._choices, typed, field.blank)
+        if field.free and typed and typed not in dict(shown):
+            shown.append((typed, "as typed"))
+        width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
+        room = max(min(self.app.size.width * 9 // 10, _WIDEST) - _FRAME - width - 2, 8)
         options = self.query_one(OptionList)
         options.clear_options()
         for value, about in shown:
-            options.add_option(Option(_line(value or self._blank, about, width, room), id=value or None))
+            note = shorten(about, room, placeholder=" …")
+            line = Content.assemble(f"{value or field.blank:<{width}}  ", (note, "$foreground-muted"))
+            options.add_option(Option(line, id=value or None))
         values = [value for value, _ in shown]
-        options.highlighted = values.index(self._current) if self._current in values and not typed else 0
+        options.highlighted = values.index(field.value) if field.value in values and not typed else 0
 
 
 def narrowed(choices: Choices, typed: str, blank: str = "") -> list[tuple[str, str]]:
     """The choices with all of the typed words: an exact name first, then names that begin with them, then others."""
     text = typed.strip().lower()
 
-    def names(choice: tuple[str, str]) -> tuple[bool, bool, bool]:
+    def rank(choice: tuple[str, str]) -> tuple[bool, bool, bool]:
         name = (choice[0] or blank).lower()
         return name != text, not name.startswith(text), text not in name
 
     matching = [(value, about) for value, about in choices if has_words(f"{value or blank} {about}", typed)]
-    return sorted(matching, key=names) if text else matching
-
-
-def _line(name: str, about: str, width: int, room: int) -> Content:
-    """One choice on one line."""
-    return Content.assemble(
-        f"{name:<{width}}  ", (shorten(about, max(room - width - 2, 8), placeholder=" …"), "$foreground-muted")
-    )
+    return sorted(matching, key=rank) if text else matching

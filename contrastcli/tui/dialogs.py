@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input
 
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.widgets import PlainText
 
 
 class Question(ModalScreen[str]):
@@ -43,6 +43,7 @@ class Question(ModalScreen[str]):
 class Prompt(ModalScreen[str]):
     """Asks for a line of text; returns it, empty for Esc."""
 
+    AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "back")]
 
     def __init__(self, question: str, text: str) -> None:
@@ -55,9 +56,6 @@ class Prompt(ModalScreen[str]):
             yield Input(self._text)
             yield PlainText("Enter  continue     Esc  back", classes="muted")
 
-    def on_mount(self) -> None:
-        self.query_one(Input).focus()
-
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
 
@@ -65,6 +63,7 @@ class Prompt(ModalScreen[str]):
 class Help(ModalScreen[None]):
     """What a screen is for, and its keys."""
 
+    AUTO_FOCUS = "VerticalScroll"  # so that ↓ and PgDn scroll a text longer than the screen
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "back")]
 
     def __init__(self, title: str, text: str, keys: Sequence[tuple[str, str]]) -> None:
@@ -77,6 +76,3 @@ class Help(ModalScreen[None]):
             yield PlainText(self._title, classes="title")
             yield PlainText(self._text)
             yield PlainText("\n".join(f"{key:<{width}}  {what}" for key, what in self._keys), classes="keys")
-
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()  # so that ↓ and PgDn scroll a text longer than the screen

@@ -1,8 +1,8 @@
-"""Follows a run's events into a History without making the app late: files are read in a thread, and events are taken
-in by slices of a millisecond on the app's own loop. A thread that decodes them would make the loop wait for
-Python's lock five milliseconds at a time.
+"""Follows a run's events into a History without delaying the app.
 
-The newest events of a large file come first, in a History of their own; the whole is read meanwhile, and replaces it.
+Files are read in a thread, and events are decoded in slices of a millisecond on the app's own loop: a thread that
+decodes would make the loop wait for Python's lock, 5 ms at a time. The newest events of a large file come first, in a
+History of their own; the whole is read meanwhile, and replaces it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from contrastcli.runs.events import Started, decode
 from contrastcli.tui.history import History
 
 POLL = 0.2
-"""Seconds between two looks for something new."""
+"""Seconds between two reads."""
 WINDOW = 2 << 20
 """Bytes at the end of a file that are shown before the rest has been read."""
 
 _BLOCK = 1 << 17  # bytes read at once
-_SLICE = 0.001  # seconds that the loop gives at a time
-_REST = 0.002  # and has for itself between two slices
+_SLICE = 0.001  # seconds of decoding at a time
+_REST = 0.002  # seconds between two slices
 
 
 class Feed:
@@ -53,7 +53,7 @@ class Feed:
                 await asyncio.sleep(POLL)
 
     async def _show_window(self, size: int) -> int:
-        """Begin with the end of a large file; returns where that ends. What the run is stands in its first line."""
+        """Show the end of a large file, and its first line, which says what the run is; returns the place after it."""
         first, _ = await asyncio.to_thread(read_lines, self._path, 0, _BLOCK)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.take(started)

@@ -1,8 +1,6 @@
-"""What a run has said so far, in the form that the Live screen draws: columns of numbers whose extremes stay visible
-however many there are.
+"""A run's events so far, as the app draws them: columns of numbers that keep their extremes however long they are.
 
-Plain arrays of the standard library: at four redraws a second they are quick enough, and importing numpy would cost
-the app's first frame more than it saves.
+Plain arrays are quick enough for four redraws a second, and importing numpy would delay the app's first frame.
 """
 
 from __future__ import annotations
@@ -12,20 +10,23 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step
 from contrastcli.runs.status import Digest
+from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Series
 
 LOG_LINES = 300
 """Lines of the log that are kept."""
 HISTOGRAMS = 800
-"""Histograms that are kept: of more, every second one goes, so that they still cover the whole run."""
-
-_BLOCK = 16  # values that one of the next level stands for
+"""Histograms that are kept: of more, every second one is dropped, so that they still cover the whole run."""
 
 Points = tuple[list[float], list[float]]
 """Steps, and the values there; NaN where there is none."""
+
+_BLOCK = 16  # values that one of the next level stands for
+_INKS = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST}
 
 
 class Column:
@@ -38,10 +39,16 @@ class Column:
             self.append(None)
 
     def append(self, value: float | None) -> None:
-        """Add a number."""
+        """Add a number, and the extremes of the blocks that it completes."""
         self.values.append(math.nan if value is None else value)
-        if len(self.values) % _BLOCK == 0:
-            self._close_blocks()
+        level, count = 0, len(self.values)
+        while count % _BLOCK == 0:
+            lows, highs = self._levels[level]
+            level, count = level + 1, count // _BLOCK
+            if level == len(self._levels):
+                self._levels.append((array("f"), array("f")))
+            for extreme, values in zip(extremes(lows[-_BLOCK:], highs[-_BLOCK:]), self._levels[level], strict=True):
+                values.append(extreme)
 
     def cut(self, length: int) -> None:
         """Keep the first ones only."""
@@ -49,8 +56,10 @@ class Column:
             del lows[length // _BLOCK**level :], highs[length // _BLOCK**level :]
 
     def outline(self, steps: array[int], first: int, last: int, columns: int) -> Points:
-        """The values from an index to before another as a line for so many columns: each value, or each column's
-        lowest and highest."""
+        """The values in first..last-1 as a line that is so many columns wide: all of them, or each column's extremes.
+
+        The line goes up and down through the extremes, and crosses from one column to the next by the shortest way.
+        """
         count = last - first
         if count <= 4 * columns:
             return [float(step) for step in steps[first:last]], list(self.values[first:last])
@@ -59,21 +68,12 @@ class Column:
         size = _BLOCK**level
         begin, end = first // size, last // size  # blocks
         edges = [begin + (end - begin) * n // columns for n in range(columns + 1)]
-        found = [(steps[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
+        spans = [(steps[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
         if end * size < last:  # the block that is not full yet
             rest = self.values[end * size : last]
-            found.append((steps[last - 1], *extremes(rest, rest)))
-        return _there_and_back(found)
-
-    def _close_blocks(self) -> None:
-        for level, (lows, highs) in enumerate(self._levels):
-            if len(lows) % _BLOCK:
-                return
-            if level + 1 == len(self._levels):
-                self._levels.append((array("f"), array("f")))
-            low, high = extremes(lows[-_BLOCK:], highs[-_BLOCK:])
-            self._levels[level + 1][0].append(low)
-            self._levels[level + 1][1].append(high)
+            spans.append((steps[last - 1], *extremes(rest, rest)))
+        x = [float(step) for step, _, _ in spans for _ in range(2)]
+        return x, [value for n, (_, low, high) in enumerate(spans) for value in ((low, high) if n % 2 else (high, low))]
 
 
 def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
@@ -84,13 +84,6 @@ def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
     return min(lows), max(highs)
 
 
-def _there_and_back(found: list[tuple[int, float, float]]) -> Points:
-    """A line up and down through the extremes of each column, that crosses from one to the next by the shortest way."""
-    x = [float(step) for step, _, _ in found for _ in range(2)]
-    y = [value for n, (_, low, high) in enumerate(found) for value in ((low, high) if n % 2 else (high, low))]
-    return x, y
-
-
 class Table:
     """Columns by their names, over the steps at which they were measured."""
 
@@ -98,10 +91,10 @@ class Table:
         self.steps = array("q")
         self.columns: dict[str, Column] = {}
         self.changes = 0
-        """Grows with every change, so that who draws knows whether there is anything new."""
+        """Grows with every change: a chart is drawn again only if it has."""
 
     def add(self, step: int, values: Mapping[str, float | None]) -> None:
-        """Add a row; a name not met before gets a column, and those not named a gap."""
+        """Add a row; a new name gets a column, and a column that is not named a gap."""
         for name in values:
             if name not in self.columns:
                 self.columns[name] = Column(missing=len(self.steps))
@@ -119,7 +112,7 @@ class Table:
         self.changes += 1
 
     def line(self, name: str, x_range: tuple[float, float], columns: int) -> Points:
-        """A column over a range of steps, as a line for so many columns of a picture."""
+        """A column over a range of steps, as a line that is so many columns of a picture wide."""
         if name not in self.columns:
             return [], []
         first, last = max(0, bisect_right(self.steps, x_range[0]) - 1), bisect_right(self.steps, x_range[1])
@@ -142,11 +135,11 @@ class Table:
 
 
 class History:
-    """Everything that Live shows of a run's events."""
+    """Everything that the app shows of a run's events."""
 
     def __init__(self) -> None:
         self.begin = 0
-        """The step that it begins with; more than 0 while only the end of a large file has been read."""
+        """Its first step; more than 0 while only the end of a large file has been read."""
         self.tables: defaultdict[str, Table] = defaultdict(Table)
         """Numbers over steps, by the kind of event that reports them."""
         self.newest: Angles | None = None
@@ -176,7 +169,7 @@ class History:
         return self.bests[-1] if self.bests else None
 
     def digest(self) -> Digest:
-        """What a run's status is derived from."""
+        """The events that a run's status is derived from."""
         return Digest(last=self.last, started=self.started, step=self.step, best=self.best, done=self.done)
 
     def take(self, event: Event) -> None:
@@ -198,7 +191,9 @@ class History:
                 self._start(event)
             case Done():
                 self.done, self.progress = event, None
-        if _is_logged(event) and (line := event.line()):
+        is_best = isinstance(event, Evaluated) and (event.best or event.step == 0)
+        routine = event.routine or isinstance(event, Evaluated)  # what charts show
+        if (is_best or not routine) and (line := event.line()):
             self.log.append(line)
             self.logged += 1
 
@@ -223,8 +218,24 @@ class History:
         self.done = None if self.done and started.voids(self.done) else self.done
 
 
-def _is_logged(event: Event) -> bool:
-    """Whether the log has a line for it: routine events and evaluations without a new best are seen in charts."""
-    if isinstance(event, Evaluated):
-        return event.best or event.step == 0
-    return not event.routine
+@dataclass(frozen=True)
+class Metric:
+    """Numbers of events that share an axis: its title, the kind of the events, and the names of the numbers."""
+
+    title: str
+    kind: str
+    names: tuple[str, ...]
+
+    def series(self, history: History, width: int, steps: tuple[float, float] = (0.0, math.inf)) -> list[Series]:
+        """The numbers over a range of steps, as lines of a picture that is so many dots wide."""
+        table = history.tables[self.kind]
+        return [Series(name, *table.line(name, steps, width), ink=_INKS.get(name, 0)) for name in self.names]
+
+
+def metrics() -> dict[str, Metric]:
+    """Everything that may have a chart of its own, by name: the numbers that events have titles for."""
+    return {
+        name: Metric(title, event.kind(), (name,))
+        for event in Event.__subclasses__()
+        for name, title in event.titles.items()
+    }

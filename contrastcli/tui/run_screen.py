@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from textual import work
@@ -17,6 +16,7 @@ from contrastcli.show.format import size
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.widgets import hidden_key
 
 SHAPES: dict[State, str] = {
     "starting": "◌",
@@ -31,36 +31,16 @@ SHAPES: dict[State, str] = {
 """A shape for each state, so that it is seen at a glance without colour too."""
 
 
-def _resumable(status: Status) -> bool:
-    return status.ended and status.state != "finished"
-
-
-def _may_have_model(status: Status) -> bool:
-    return status.state != "starting"
-
-
-PERMITTED: Mapping[str, Callable[[Status], bool]] = {
-    "stop": lambda status: not status.ended,
-    "resume": _resumable,
-    "evaluate": _may_have_model,
-    "query": _may_have_model,
-    "export": _may_have_model,
-}
-"""Which actions a run's status permits."""
-
-
 class RunScreen(ModeScreen):
     """A screen on which a run is chosen, and the actions on that run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop", "stop", tooltip="finish the step, save and stop; asks first"),
         Binding("r", "resume", "resume", tooltip="continue from the last checkpoint"),
-        Binding("e", "evaluate", "evaluate", tooltip="evaluate the run's model"),
-        Binding("u", "query", "query", tooltip="compare sentences with the run's model"),
-        Binding("x", "export", "export", tooltip="write the run's model to a folder", show=False),
-        Binding(
-            "D,delete,backspace", "delete", "delete", key_display="D", tooltip="delete the run; asks first", show=False
-        ),
+        Binding("e", "use_in('evaluate')", "evaluate", tooltip="evaluate the run's model"),
+        Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
+        hidden_key("x", "export", "export", "write the run's model to a folder"),
+        hidden_key("D,delete,backspace", "delete", "delete", "delete the run; asks first", display="D"),
     ]
 
     _deleted: Run | None = None  # by this app
@@ -79,42 +59,41 @@ class RunScreen(ModeScreen):
         """The chosen run was deleted."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in PERMITTED:
-            status = self.chosen_status
-            return status is not None and PERMITTED[action](status)
-        return self.chosen_run is not None if action == "delete" else super().check_action(action, parameters)
+        status = self.chosen_status
+        match action:
+            case "stop":
+                return status is not None and not status.ended
+            case "resume":
+                return status is not None and status.ended and status.state != "finished"
+            case "use_in" | "export":
+                return status is not None and status.state != "starting"
+            case "delete":
+                return self.chosen_run is not None
+        return super().check_action(action, parameters)
 
     @work
     async def action_stop(self) -> None:
-        """Ask whether to stop, and stop."""
         if run := self.chosen_run:
             question = f"Stop {run.name}?\nIt saves first, and can be resumed."
-            if await self._confirmed(question, {"s": "stop it", "k": "keep it running"}):
+            answers = {"s": "stop it", "k": "keep it running"}
+            if await self.app.push_screen_wait(Question(question, answers)) == "s":
                 await self.contrast.stop_run(run)
 
     @work(group="resume", exclusive=True)
     async def action_resume(self) -> None:
         """Resume the run in a process of its own, and show it in Live."""
-        if (run := self.chosen_run) is None:
-            return
-        self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
-        done = await processes.run_command(
-            self.contrast.directory, "train", "--resume", str(run.path.resolve()), "--detach"
-        )
-        if done.error:
-            self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
-        elif self.is_current:
-            await self.contrast.open_run(run)
-
-    async def action_evaluate(self) -> None:
-        """Go to Evaluate with the run."""
         if run := self.chosen_run:
-            await self.contrast.open_run(run, "evaluate")
+            self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
+            words = ("train", "--resume", str(run.path.resolve()), "--detach")
+            done = await processes.run_command(self.contrast.directory, *words)
+            if done.error:
+                self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
+            elif self.is_current:
+                await self.contrast.open_run(run)
 
-    async def action_query(self) -> None:
-        """Go to Query with the run."""
+    async def action_use_in(self, mode: str) -> None:
         if run := self.chosen_run:
-            await self.contrast.open_run(run, "query")
+            await self.contrast.open_run(run, mode)
 
     @work
     async def action_export(self) -> None:
@@ -122,32 +101,26 @@ class RunScreen(ModeScreen):
         if (run := self.chosen_run) is None:
             return
         question = f"Write the best model of {run.name} to which new folder?"
-        if not (folder := await self.app.push_screen_wait(Prompt(question, f"exported/{run.name}"))):
-            return
-        self.app.notify(f"exporting {run.name}", markup=False)
-        done = await processes.run_command(self.contrast.directory, "export", str(run.path.resolve()), folder)
-        if done.error:
-            self.contrast.fail(done.error)
-        else:
-            self.app.notify(f"exported {run.name} to {done.stdout.strip()}", timeout=10, markup=False)
+        if folder := await self.app.push_screen_wait(Prompt(question, f"exported/{run.name}")):
+            self.app.notify(f"exporting {run.name}", markup=False)
+            done = await processes.run_command(self.contrast.directory, "export", str(run.path.resolve()), folder)
+            if done.error:
+                self.contrast.fail(done.error)
+            else:
+                self.app.notify(f"exported {run.name} to {done.stdout.strip()}", timeout=10, markup=False)
 
     @work
     async def action_delete(self) -> None:
-        """Ask, and delete the run."""
         if (run := self.chosen_run) is None:
             return
         if (status := self.chosen_status) and status.state in ("starting", "running"):
             self.contrast.fail(f"{run.name} is in progress: stop it first")
             return
         answers = {"d": f"delete it and its models, {size(await asyncio.to_thread(run.size_bytes))}", "k": "keep it"}
-        if await self._confirmed(f"Delete {run.name}?", answers):
+        if await self.app.push_screen_wait(Question(f"Delete {run.name}?", answers)) == "d":
             self._deleted = run
             try:
                 await asyncio.to_thread(runs.remove, run)
                 self.run_deleted()
             except ContrastError as error:
                 self.contrast.fail(error)
-
-    async def _confirmed(self, question: str, answers: Mapping[str, str]) -> bool:
-        """Whether the first answer is given."""
-        return await self.app.push_screen_wait(Question(question, answers)) == next(iter(answers))

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from contrastcli.runs.directory import Run
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.widgets import PlainText
 
 if TYPE_CHECKING:
     from contrastcli.tui.app import ContrastApp
@@ -20,28 +20,8 @@ SCREENS = {"setup": "Setup", "live": "Live", "runs": "Runs", "evaluate": "Evalua
 """The screens on keys 1 to 5, in that order. Each is the class …Screen in the folder of its name."""
 
 
-class ModeBar(Horizontal):
-    """The five screens by their keys, clickable, and the state of the run in Live."""
-
-    def __init__(self, current: str) -> None:
-        super().__init__()
-        self._current = current
-
-    def compose(self) -> ComposeResult:
-        for number, (mode, title) in enumerate(SCREENS.items(), 1):
-            chosen = "chosen" if mode == self._current else ""
-            yield Static(f"[@click=app.mode('{mode}')]{number} {title}[/]", classes=f"mode {chosen}")
-        yield PlainText(id="watched")
-
-    def on_mount(self) -> None:
-        self.watch(self.app, "watched", self._show_watched)
-
-    def _show_watched(self, summary: str) -> None:
-        self.query_one("#watched", PlainText).update(summary, layout=False)
-
-
 class ModeScreen(Screen[None]):
-    """One of the five: the bar of screens at the top, its own body, and the keys at the bottom."""
+    """One of the five: the bar of screens and the state of the run in Live, its own body, and the keys."""
 
     mode: ClassVar[str]
     help_text: ClassVar[str]
@@ -57,9 +37,17 @@ class ModeScreen(Screen[None]):
         return cast("ContrastApp", self.app)
 
     def compose(self) -> ComposeResult:
-        yield ModeBar(self.mode)
+        with Horizontal(id="modes"):
+            for number, (mode, title) in enumerate(SCREENS.items(), 1):
+                chosen = "chosen" if mode == self.mode else ""
+                yield Static(f"[@click=app.mode('{mode}')]{number} {title}[/]", classes=f"mode {chosen}")
+            yield PlainText(id="watched")
         yield from self.body()
         yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        watched = self.query_one("#watched", PlainText)
+        self.watch(self.app, "watched", lambda summary: watched.update(summary, layout=False))
 
     def body(self) -> ComposeResult:
         """The widgets between the bars."""
@@ -73,13 +61,10 @@ class ModeScreen(Screen[None]):
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key does something now."""
         return self.focused is not None if action == "leave_field" else super().check_action(action, parameters)
 
     def action_leave_field(self) -> None:
-        """Give the keys back to the screen."""
         self.set_focus(None)
 
     def action_edit(self, field: str) -> None:
-        """Go to a field."""
         self.query_one(f"#{field}").focus()

@@ -1,13 +1,14 @@
-"""What the app remembers from one time to the next."""
+"""What the app remembers from one session to the next."""
 
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import msgspec
 
 from contrastcli.files import atomic_write, state_dir
+
+_FILE = "app.json"
 
 
 class State(msgspec.Struct):
@@ -40,7 +41,7 @@ class State(msgspec.Struct):
 def load() -> State:
     """What was remembered; defaults where there is nothing, or nothing readable."""
     try:
-        return msgspec.json.decode(_path().read_bytes(), type=State)
+        return msgspec.json.decode((state_dir() / _FILE).read_bytes(), type=State)
     except (OSError, msgspec.DecodeError):
         return State()
 
@@ -48,9 +49,5 @@ def load() -> State:
 def save(state: State) -> None:
     """Remember. A disk that cannot be written is no reason to fail."""
     with contextlib.suppress(OSError):
-        _path().parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(_path(), msgspec.json.format(msgspec.json.encode(state)))
-
-
-def _path() -> Path:
-    return state_dir() / "app.json"
+        state_dir().mkdir(parents=True, exist_ok=True)
+        atomic_write(state_dir() / _FILE, msgspec.json.format(msgspec.json.encode(state)))

@@ -14,10 +14,9 @@ from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Event, decode, encode
 from contrastcli.show.pictures import Picture
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.history import History
+from contrastcli.tui.history import History, metrics
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel, View, all_panels
-from contrastcli.tui.metric import metrics
 from support.command import Contrast
 from support.recorded import append, recorded
 from support.screens import screen_text, show, until

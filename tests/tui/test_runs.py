@@ -16,14 +16,14 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.status import Status
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.metric import metrics
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.history import metrics
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import listing, screen
 from contrastcli.tui.runs.listing import COLUMNS, Listing, matching, ordered
 from contrastcli.tui.runs.overlay_panel import details, labels
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
+from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, evaluated, recorded, stepped
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until

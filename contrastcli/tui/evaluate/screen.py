@@ -28,11 +28,10 @@ from contrastcli.show.results import SuiteTable, suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import NO_MODEL, ModelField
-from contrastcli.tui.plain_text import PlainText, progress_bar
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.widgets import FormRow, PlainText, progress_bar
 
 _WORKS = 4  # progress bars at once
 _NOTHING = "This model has not been evaluated here. Choose suites and press s."

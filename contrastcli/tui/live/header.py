@@ -13,8 +13,8 @@ from contrastcli.runs.status import Status
 from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import SHARE_NAMES, View
-from contrastcli.tui.plain_text import PlainText, progress_bar
 from contrastcli.tui.run_screen import SHAPES
+from contrastcli.tui.widgets import PlainText, progress_bar
 
 _GOOD, _WAITING = ("running", "finished"), ("starting", "silent", "stopped")
 _LOG_LINES = 3  # of the end of train.log

@@ -7,10 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -18,9 +16,8 @@ from textual.strip import Strip
 from contrastcli.runs.events import Step
 from contrastcli.show.chart import Cells, number
 from contrastcli.show.pictures import Picture, Series, angle_histogram
-from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.history import History, Table
-from contrastcli.tui.metric import Metric
+from contrastcli.tui.chart_view import VALUE, ChartView
+from contrastcli.tui.history import History, Metric, Table
 
 SHARES = (1.0, 1 / 3, 0.1)
 """How much of the steps charts show: all, the last third, the last tenth."""
@@ -28,7 +25,6 @@ SHARE_NAMES = ("all steps", "the last third", "the last tenth")
 
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 8  # characters
-_VALUE = -1  # ink of a number
 
 
 @dataclass(frozen=True)
@@ -145,14 +141,8 @@ def spark(values: Sequence[float]) -> str:
     return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
-
-
 class NumbersPanel(ChartView, can_focus=True):
     """Numbers that need no chart, and how some of them have changed."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"numbers--value"}
 
     def __init__(self, waiting: str) -> None:
         super().__init__(waiting, "Numbers", id="numbers")
@@ -171,13 +161,11 @@ class NumbersPanel(ChartView, can_focus=True):
     def _draw(self, width: int, height: int) -> list[Cells]:
         if not self._numbers:
             return super()._draw(width, height)
-        return [
-            [(f" {name:<14}", 0), (f"{value:<8}" if drawn else _cut(value, width - 15), _VALUE), (drawn, 1)]
-            for name, value, drawn in self._numbers
-        ]
-
-    def _style(self, ink: int) -> Style:
-        return self.get_component_rich_style("numbers--value") if ink == _VALUE else super()._style(ink)
+        rows: list[Cells] = []
+        for name, value, drawn in self._numbers:
+            text = f"{value:<8}" if len(value) <= width - 15 else f"{value[: max(0, width - 16)]}…"
+            rows.append([(f" {name:<14}", 0), (text, VALUE), (drawn, 1)])
+        return rows
 
 
 class LogPanel(ScrollView, can_focus=True):
@@ -206,9 +194,13 @@ class LogPanel(ScrollView, can_focus=True):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Wrap the lines to the width."""
+        """Wrap the lines to the width, with the continued rows indented."""
         width = max(20, self.scrollable_content_region.width - 1)
-        self._rows = [row for line in self._lines for row in _wrapped(line, width)]
+        self._rows = [
+            row
+            for line in self._lines
+            for row in ([line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10))
+        ]
         self.virtual_size = Size(width, len(self._rows))
         self.refresh()
 
@@ -216,11 +208,6 @@ class LogPanel(ScrollView, can_focus=True):
         row = round(self.scroll_y) + y
         text, style = f" {self._rows[row]}" if row < len(self._rows) else "", self.rich_style
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    """A line of the log in rows, the later ones indented."""
-    return [line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10)
 
 
 def all_panels() -> list[Panel | NumbersPanel | LogPanel]:

@@ -18,8 +18,8 @@ from contrastcli.runs.status import Status
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
 from contrastcli.tui.live.panels import SHARES, LogPanel, NumbersPanel, Panel, View, all_panels, run_numbers
-from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.run_screen import RunScreen
+from contrastcli.tui.widgets import PlainText
 
 DRAW_EVERY = 0.25
 """Seconds between two drawings of what has changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from contrastcli.show.chart import Canvas
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.widgets import PlainText
 
 _WIDTH, _HEIGHT = 28, 7  # characters; a character has twice as many dots down as across
 _ARC = 0.35  # radius of the arc between the vectors; they are 1 long

@@ -11,12 +11,11 @@ from textual.app import ComposeResult
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
-from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import NO_MODEL
-from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.query.query_panel import QueryPanel
 from contrastcli.tui.query.query_process import query_line
 from contrastcli.tui.state import State
+from contrastcli.tui.widgets import FormRow, PlainText
 
 EMPTY = "Type the name of a text file with one sentence a line, and a question. Enter finds the nearest sentences."
 _COUNT = 5  # where none is given

@@ -9,8 +9,8 @@ from textual import work
 from textual.containers import Vertical
 
 from contrastcli.runs.events import Progress
-from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.query.query_process import QueryProcess
+from contrastcli.tui.widgets import PlainText
 
 NO_NUMBERS = "This model returns no numbers: its training may have diverged."
 

@@ -13,12 +13,12 @@ from textual.widgets import Input
 
 from contrastcli.runs.directory import Run
 from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.query.corpus_panel import CorpusPanel
 from contrastcli.tui.query.query_process import query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.widgets import FormRow
 
 _PAUSE = 0.2  # seconds without a key before the model is asked
 

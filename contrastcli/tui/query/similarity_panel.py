@@ -11,11 +11,10 @@ from textual.containers import Horizontal
 
 from contrastcli.runs.results import Similarity
 from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.form_row import FormRow
 from contrastcli.tui.model_field import NO_MODEL, ModelField
-from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.query.angle_dial import AngleDial
 from contrastcli.tui.query.query_panel import QueryPanel
+from contrastcli.tui.widgets import FormRow, PlainText
 
 BLANK = "Press s and type two sentences."
 

@@ -14,8 +14,8 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, score
 from contrastcli.show.format import size
-from contrastcli.tui.plain_text import has_words
 from contrastcli.tui.run_screen import SHAPES
+from contrastcli.tui.widgets import has_words
 
 BROKEN = "▣ broken"
 """State of a run that cannot be read."""

@@ -21,9 +21,9 @@ from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import run_details
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.feed import Feed
-from contrastcli.tui.metric import metrics
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.history import metrics
 from contrastcli.tui.runs.listing import shortened
+from contrastcli.tui.widgets import PlainText
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the selected runs, in the order in which they were selected."""

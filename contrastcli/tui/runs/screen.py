@@ -15,12 +15,12 @@ from textual.widgets import DataTable, Input
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Status
-from contrastcli.tui.metric import metrics
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.listing import NEWEST, ORDERS, Entry, Listing, matching, ordered
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
+from contrastcli.tui.widgets import PlainText
 
 READ_EVERY = 3.0
 """Seconds between two looks at the directory, while the screen is shown."""

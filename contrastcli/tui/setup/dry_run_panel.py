@@ -10,7 +10,7 @@ from textual.content import Content
 
 from contrastcli.runs.results import Preview
 from contrastcli.show.format import size
-from contrastcli.tui.plain_text import PlainText
+from contrastcli.tui.widgets import PlainText
 
 
 class DryRunPanel(Vertical):

@@ -11,7 +11,7 @@ from contrastcli.settings.catalogue import Spec
 from contrastcli.settings.config import Config
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
-from contrastcli.tui.plain_text import has_words
+from contrastcli.tui.widgets import has_words
 
 
 @dataclass(frozen=True)

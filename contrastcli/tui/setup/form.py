@@ -16,9 +16,9 @@ from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
 from contrastcli.tui.choice_field import ChoiceField, Choices
-from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.fields import Field
+from contrastcli.tui.widgets import PlainText
 
 FIELD_KEYS: tuple[BindingType, ...] = (
     Binding("down", "app.focus_next", "next field", show=False),

@@ -21,12 +21,12 @@ from contrastcli.settings import sections
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.plain_text import PlainText
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.dry_run_panel import DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
 from contrastcli.tui.setup.similarity_chart import NEXT, TITLES, View, similarity_picture
+from contrastcli.tui.widgets import PlainText
 
 _PAUSE = 0.4  # seconds without a key before the data is read
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."

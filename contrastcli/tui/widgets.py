@@ -1,9 +1,12 @@
-"""Text as it is, and what screens do with text."""
+"""What every screen is made of: plain text, rows of a form, keys that the footer leaves out."""
 
 from __future__ import annotations
 
+from textual.binding import Binding
+from textual.containers import Horizontal
 from textual.visual import VisualType
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import Label, Static
 
 _BAR = 24  # characters
 
@@ -15,13 +18,24 @@ class PlainText(Static):
         super().__init__(text, markup=False, id=id, classes=classes)
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Show another text."""
         if content != self.content:
             super().update(content, layout=layout)
 
 
+class FormRow(Horizontal):
+    """A name and one or several fields in a row."""
+
+    def __init__(self, name: str, *fields: Widget) -> None:
+        super().__init__(Label(name, classes="row-name"), *fields)
+
+
+def hidden_key(key: str, action: str, name: str, tooltip: str = "", display: str | None = None) -> Binding:
+    """A key that help and the palette list, and the footer does not; without a tooltip, help leaves it out too."""
+    return Binding(key, action, name, show=False, key_display=display, tooltip=tooltip)
+
+
 def progress_bar(share: float) -> str:
-    """A bar of text."""
+    """A bar of text, filled to a share in 0..1."""
     full = round(_BAR * min(max(share, 0.0), 1.0))
     return "━" * full + "╌" * (_BAR - full)
 
