@@ -68,3 +68,6 @@ class ModeScreen(Screen[None]):
 
     def action_edit(self, field: str) -> None:
         self.query_one(f"#{field}").focus()
+
+    async def action_open_list(self, field: str) -> None:
+        await self.query_one(f"#{field}").run_action("open")

@@ -16,8 +16,8 @@ from textual.widgets import Input
 
 from contrastcli.tui import processes, state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.query.angle_dial import draw_dial
-from contrastcli.tui.query.query_process import QueryProcess, query_line
+from contrastcli.tui.query.query_panel import QueryProcess, query_line
+from contrastcli.tui.query.similarity_panel import draw_dial
 from support import fake_query
 from support.recorded import recorded
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
+from textual.reactive import reactive
 from textual.widgets import Checkbox, Input
 from textual.worker import Worker
 
@@ -24,16 +25,16 @@ from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
-from contrastcli.show.results import SuiteTable, suite_tables
+from contrastcli.show.results import suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.model_field import NO_MODEL, ModelField
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import FormRow, PlainText, progress_bar
+from contrastcli.tui.widgets import FormRow, PlainText, hidden_key, progress_bar
 
-_WORKS = 4  # progress bars at once
+_BARS = 4  # of progress at once
 _NOTHING = "This model has not been evaluated here. Choose suites and press s."
 _MEASURING = "The results appear here when the evaluation is done."
 
@@ -42,8 +43,8 @@ class SuiteBox(Checkbox):
     """A checkbox whose state is seen without colour too; arrow keys go from one to the next."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "step(1)", "next suite", tooltip="to the next suite", show=False),
-        Binding("up", "step(-1)", "previous suite", tooltip="to the previous suite", show=False),
+        hidden_key("down", "step(1)", "next suite", "to the next suite"),
+        hidden_key("up", "step(-1)", "previous suite", "to the previous suite"),
     ]
 
     def __init__(self, label: str, value: bool, id: str) -> None:
@@ -55,7 +56,6 @@ class SuiteBox(Checkbox):
         super().watch_value()
 
     def action_step(self, by: int) -> None:
-        """Go to the next suite, or to the previous one."""
         (self.screen.focus_next if by > 0 else self.screen.focus_previous)(SuiteBox)
 
 
@@ -78,9 +78,10 @@ class EvaluateScreen(ModeScreen):
         Binding("p", "open_list('pooling')", "pooling", tooltip="choose another pooling than the model's own"),
     ]
 
+    measuring: reactive[Worker[None] | None] = reactive(None, init=False, repaint=False, bindings=True)
+
     def __init__(self) -> None:
         super().__init__()
-        self._measuring: Worker[None] | None = None
         self._works: dict[str, Progress] = {}
         self._scores: Mapping[str, Any] = {}
         self._config: Config | None = None
@@ -89,11 +90,16 @@ class EvaluateScreen(ModeScreen):
         last = self.contrast.remembered
         self._model = ModelField(self.contrast.directory, "", id="model")
         self._pooling = ChoiceField(
-            "Pooling: how a text becomes one vector", _poolings, blank="the model's own", steps=True, id="pooling"
+            "Pooling: how a text becomes one vector",
+            lambda: [("", ""), *((pooling, "") for pooling in get_args(Pooling))],
+            blank="the model's own",
+            steps=True,
+            id="pooling",
         )
         data = Input(last.data_dir, placeholder="SentEval's folder; else the hub", id="data", compact=True)
         with VerticalScroll(id="evaluate", can_focus=False):
-            with Vertical(id="form"):
+            with Vertical(id="form") as form:
+                form.border_title = "Suites"
                 yield FormRow("Model", self._model)
                 with FormRow("Suites"), Container(id="suites"):
                     for name, suite in SUITES.items():
@@ -101,16 +107,13 @@ class EvaluateScreen(ModeScreen):
                 yield FormRow("Data", data)
                 yield FormRow("Pooling", self._pooling)
                 yield PlainText(id="status")
-            with VerticalScroll(id="results"):
+            with VerticalScroll(id="results") as results:
+                results.border_title = "Results"
                 yield PlainText(id="nothing")
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
                     yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
                     yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
-
-    def on_mount(self) -> None:
-        self.query_one("#form").border_title = "Suites"
-        self.query_one("#results").border_title = "Results"
 
     def on_screen_resume(self) -> None:
         self._model.poll()
@@ -138,7 +141,15 @@ class EvaluateScreen(ModeScreen):
         self.query_one("#results").border_title = Content(title)
         place = self.query_one("#tables")
         await place.remove_children()
-        await place.mount_all(widget for table in shown for widget in _widgets(table))
+        await place.mount_all(
+            PlainText(text, classes=name)
+            for table in shown
+            for name, text in (
+                ("suite", table.suite),
+                ("scores", table.text),
+                ("notes", "\n".join([*table.notes, *table.missing])),
+            )
+        )
         drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
         self.query_one("#pictures").display = bool(drawn) or "geometry" in self._suites
         for view, picture in zip(self.query(ChartView), drawn, strict=False):
@@ -154,32 +165,24 @@ class EvaluateScreen(ModeScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("start", "stop"):
-            return (self._measuring is None) == (action == "start")
+            return (self.measuring is None) == (action == "start")
         return super().check_action(action, parameters)
 
-    async def action_open_list(self, field: str) -> None:
-        """Open the list of a field."""
-        await self.query_one(f"#{field}", ChoiceField).action_open()
-
     def action_start(self) -> None:
-        """Start the evaluation, unless something is missing."""
         if not self._model.model:
             self._tell(NO_MODEL)
         elif not self._suites:
             self._tell("Tick a suite first: t goes to the suites, Space ticks.")
         else:
-            self._measuring = self._measure(self._model.model, self._pooling.value)
-            self._explain_nothing()
-            self.refresh_bindings()
+            self.measuring = self._measure(self._model.model, self._pooling.value)
 
     def action_stop(self) -> None:
-        """Stop the evaluation."""
-        if self._measuring:
-            self._measuring.cancel()
+        if self.measuring:
+            self.measuring.cancel()
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
-        """Run the evaluation; show what it has measured, whether all of it or not."""
+        """Run the evaluation; show what was measured, even if not all was."""
         self._works = {}
         self._tell("loading the model…")
         data = self.contrast.remembered.data_dir
@@ -187,7 +190,7 @@ class EvaluateScreen(ModeScreen):
         other_pooling = ("--pooling", pooling) if pooling else ()
         args = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json", *other_pooling)
         try:
-            done = await processes.run_command(self.contrast.directory, *args, on_progress=self._advance)
+            done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
             self._tell(done.error or "Done.")
             if model == self._model.model:
                 await self._take(done, pooling)
@@ -195,9 +198,7 @@ class EvaluateScreen(ModeScreen):
             self._tell("Stopped. Suites that were done are kept.")
             raise
         finally:
-            self._measuring = None
-            self._explain_nothing()
-            self.refresh_bindings()
+            self.measuring = None
 
     async def _take(self, done: Finished, pooling: str) -> None:
         """Show the result with what was measured before, if that is of the same model and pooling."""
@@ -209,15 +210,14 @@ class EvaluateScreen(ModeScreen):
         await self._show({"suites": {**before, **scores.get("suites", {})}})
         self.call_after_refresh(self.query_one("#results").scroll_visible, animate=False, top=True)
 
-    def _advance(self, event: Progress) -> None:
-        """Show the progress of the last few works."""
+    def _show_progress(self, event: Progress) -> None:
+        """Show the last few kinds of work that report progress."""
         self._works.pop(event.what, None)
         self._works[event.what] = event
-        shown = list(self._works.values())[-_WORKS:]
         self._tell(
             "\n".join(
                 f"{work.what}  {work.done:,} of {work.total:,}\n{progress_bar(work.done / max(1, work.total))}"
-                for work in shown
+                for work in list(self._works.values())[-_BARS:]
             )
         )
 
@@ -225,25 +225,17 @@ class EvaluateScreen(ModeScreen):
         for status in self.query("#status").results(PlainText):  # none once the app is being closed
             status.update(text)
 
+    def watch_measuring(self) -> None:
+        self._explain_nothing()
+
     def _explain_nothing(self) -> None:
-        """Explain why there are no results."""
-        text = NO_MODEL if not self._model.model else _MEASURING if self._measuring else _NOTHING
+        text = NO_MODEL if not self._model.model else _MEASURING if self.measuring else _NOTHING
         for nothing in self.query("#nothing").results(PlainText):
             nothing.update(text)
 
     def clipboard_text(self) -> str:
-        """The tables."""
         shown = suite_tables(self._scores, self._config)
         return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in shown)
-
-
-def _poolings() -> list[tuple[str, str]]:
-    return [("", ""), *((pooling, "") for pooling in get_args(Pooling))]
-
-
-def _widgets(table: SuiteTable) -> list[PlainText]:
-    texts = {"suite": table.suite, "scores": table.text, "notes": "\n".join([*table.notes, *table.missing])}
-    return [PlainText(text, classes=name) for name, text in texts.items()]
 
 
 def _earlier_scores(directory: Path, model: str) -> tuple[Mapping[str, Any], Config | None]:

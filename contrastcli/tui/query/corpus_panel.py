@@ -12,8 +12,7 @@ from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
 from contrastcli.tui.model_field import NO_MODEL
-from contrastcli.tui.query.query_panel import QueryPanel
-from contrastcli.tui.query.query_process import query_line
+from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, PlainText
 
@@ -42,9 +41,6 @@ class CorpusPanel(QueryPanel):
         yield FormRow("Question", Input(last.question, placeholder="any sentence", id="question", compact=True))
         yield PlainText(EMPTY, classes="message")
         yield DataTable(cursor_type="row", id="neighbours")
-
-    def on_mount(self) -> None:
-        self._table.display = False
 
     @property
     def _table(self) -> DataTable[Text]:
@@ -92,14 +88,13 @@ class CorpusPanel(QueryPanel):
         for name, width in _COLUMNS:
             table.add_column(name.rjust(width), width=width)
         rest = self.size.width - sum(width + _PADDING for _, width in _COLUMNS) - _PADDING
-        table.add_column("sentence", width=max(rest, 10, *(len(n.text) for n in nearest.neighbours)))
+        table.add_column("sentence", width=max(rest, 10, *(len(near.text) for near in nearest.neighbours)))
         for rank, near in enumerate(nearest.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
             table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def clipboard_text(self) -> str:
-        """The neighbours as text."""
         if self._nearest is None:
             return ""
         lines = (f"{n.cosine:.4f}\t{n.angle_deg:.1f}°\t{n.row}\t{n.text}" for n in self._nearest.neighbours)

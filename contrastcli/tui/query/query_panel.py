@@ -1,7 +1,10 @@
-"""What the panels of Query have in common: a process that answers, its last answer, and a message in place of one."""
+"""`contrast query -` as a process that stays, and what the panels that ask it have in common."""
 
 from __future__ import annotations
 
+import asyncio
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,10 +12,63 @@ from textual import work
 from textual.containers import Vertical
 
 from contrastcli.runs.events import Progress
-from contrastcli.tui.query.query_process import QueryProcess
+from contrastcli.tui.processes import Finished, OnProgress, end_process, read_narration, start_process
 from contrastcli.tui.widgets import PlainText
 
 NO_NUMBERS = "This model returns no numbers: its training may have diverged."
+
+_BREAKS = str.maketrans("\t\r\n", "   ")
+
+
+def query_line(*texts: str) -> str:
+    """Sentences as a line of input; empty where one is blank."""
+    clean = [text.translate(_BREAKS).strip() for text in texts]
+    return "\t".join(clean) if all(clean) else ""
+
+
+class QueryProcess:
+    """Answers one line at a time, and of those that wait only the newest. Slow to start and quick to answer."""
+
+    def __init__(
+        self,
+        directory: Path,
+        args: Sequence[str],
+        on_answer: Callable[[str], None],
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._directory, self.args = directory, args
+        self._on_answer, self._on_progress = on_answer, on_progress
+        self._waiting: asyncio.Queue[str] = asyncio.Queue(1)
+
+    def ask(self, line: str) -> None:
+        """Ask this next, in place of a line that still waits."""
+        if self._waiting.full():
+            self._waiting.get_nowait()
+        self._waiting.put_nowait(line)
+
+    async def run(self) -> str:
+        """Ask and answer until the process ends; returns why it ended. Cancelling this ends the process."""
+        process = await start_process(self._directory, "query", "-", "--json", *self.args, stdin=PIPE)
+        assert process.stderr
+        # Read all the while: a process waits as soon as the pipe of its narration is full.
+        narration = asyncio.create_task(read_narration(process.stderr, self._on_progress))
+        try:
+            while answer := await _exchange(process, await self._waiting.get()):
+                self._on_answer(answer.decode())
+            return Finished(await process.wait() or 1, "", await narration).error
+        finally:
+            await end_process(process)
+
+
+async def _exchange(process: Process, line: str) -> bytes:
+    """The line that answers a line; empty where the process has ended."""
+    assert process.stdin and process.stdout
+    try:
+        process.stdin.write(line.encode() + b"\n")
+        await process.stdin.drain()
+        return await process.stdout.readline()
+    except OSError:
+        return b""
 
 
 class QueryPanel(Vertical):
@@ -33,7 +89,6 @@ class QueryPanel(Vertical):
         self.query_one(".message", PlainText).update(text)
 
     def close_process(self) -> None:
-        """End the process."""
         self.workers.cancel_node(self)
         self._process = None
 
@@ -41,7 +96,7 @@ class QueryPanel(Vertical):
         """Ask `contrast query -` with these arguments: the present process, or a new one."""
         if self._process is None or self._process.args != args:
             self.show_message("loading the model…")
-            self._process = QueryProcess(self._directory, args, self._take, self._advance)
+            self._process = QueryProcess(self._directory, args, self._take, self._show_progress)
             self._run(self._process)
         self._process.ask(line)
 
@@ -62,5 +117,5 @@ class QueryPanel(Vertical):
         except msgspec.DecodeError:
             self.show_message(NO_NUMBERS)
 
-    def _advance(self, event: Progress) -> None:
+    def _show_progress(self, event: Progress) -> None:
         self.show_message(f"{event.what} {event.done:,} of {event.total:,}")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
-from textual.timer import Timer
 from textual.widgets import Input
 
 from contrastcli.runs.directory import Run
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.query.corpus_panel import CorpusPanel
-from contrastcli.tui.query.query_process import query_line
+from contrastcli.tui.query.query_panel import query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import FormRow
@@ -36,22 +36,21 @@ class QueryScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "edit('first')", "sentences", tooltip="type the two sentences; Tab goes to the next field"),
-        Binding("m", "model", "model", tooltip="choose the model"),
+        Binding("m", "open_list('one-model')", "model", tooltip="choose the model"),
         Binding("b", "second_model", "second model", tooltip="show or hide a second model"),
         Binding("c", "edit('file')", "corpus", tooltip="choose the file that is searched"),
         Binding("n", "search", "nearest", tooltip="search the corpus"),
     ]
 
-    _pause: Timer | None = None
-
     def body(self) -> ComposeResult:
-        last = self.contrast.remembered
-        directory = self.contrast.directory
+        last, directory = self.contrast.remembered, self.contrast.directory
         self._first = SimilarityPanel(directory, "Cosine and angle", last.model, id="one")
         self._second = SimilarityPanel(directory, "Second model", last.second_model, id="other")
+        self._second.display = last.show_second_model
         self._corpus = CorpusPanel(directory, lambda: self._first.field.model, last)
         with VerticalScroll(id="query", can_focus=False):
-            with Vertical(id="sentences", classes="query-panel"):
+            with Vertical(id="sentences", classes="query-panel") as sentences:
+                sentences.border_title = "Two sentences"
                 for name, title, text in zip(("first", "second"), ("A", "B"), last.sentences, strict=True):
                     yield FormRow(title, Input(text, placeholder="a sentence", id=name, compact=True))
             with Container(id="answers"):
@@ -60,8 +59,6 @@ class QueryScreen(ModeScreen):
             yield self._corpus
 
     def on_mount(self) -> None:
-        self.query_one("#sentences").border_title = "Two sentences"
-        self._second.display = self.contrast.remembered.show_second_model
         self._ask()
 
     def on_screen_resume(self) -> None:
@@ -72,12 +69,11 @@ class QueryScreen(ModeScreen):
         self._first.field.choose(self.contrast.name_of(run))
 
     @on(Input.Changed, "#first, #second")
-    def _ask_after_pause(self) -> None:
-        if self._sentences == self.contrast.remembered.sentences:
-            return  # a field posts this when it is made, too
-        if self._pause:
-            self._pause.stop()
-        self._pause = self.set_timer(_PAUSE, self._ask)
+    @work(exclusive=True)
+    async def _ask_after_pause(self) -> None:
+        if self._sentences != self.contrast.remembered.sentences:  # a field posts this when it is made, too
+            await asyncio.sleep(_PAUSE)
+            self._ask()
 
     @on(Input.Submitted, "#first, #second")
     def _ask_again(self) -> None:
@@ -100,12 +96,7 @@ class QueryScreen(ModeScreen):
         self.contrast.remembered.model = self._first.field.value
         self.contrast.remembered.second_model = self._second.field.value
 
-    async def action_model(self) -> None:
-        """Choose the model."""
-        await self._first.field.action_open()
-
     def action_second_model(self) -> None:
-        """Show a second model, or hide it."""
         self._second.display = self.contrast.remembered.show_second_model = not self._second.display
         if self._second.display:
             self._ask()
@@ -113,7 +104,6 @@ class QueryScreen(ModeScreen):
             self._second.close_process()
 
     def action_search(self) -> None:
-        """Search the corpus."""
         self._corpus.search()
 
     def clipboard_text(self) -> str:

@@ -1,7 +1,8 @@
-"""What one model says of two sentences."""
+"""How similar two sentences are to one model: their cosine, and their angle as a picture."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -10,13 +11,34 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from contrastcli.runs.results import Similarity
+from contrastcli.show.chart import Canvas
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.model_field import NO_MODEL, ModelField
-from contrastcli.tui.query.angle_dial import AngleDial
 from contrastcli.tui.query.query_panel import QueryPanel
 from contrastcli.tui.widgets import FormRow, PlainText
 
 BLANK = "Press s and type two sentences."
+
+_WIDTH, _HEIGHT = 28, 7  # characters of the dial; a character has twice as many dots down as across
+_ARC = 0.35  # radius of the arc between the vectors; they are 1 long
+
+
+def draw_dial(angle_deg: float) -> str:
+    """Two vectors from one point, over half a circle: 0° lies to the right, 180° to the left."""
+    canvas = Canvas(_WIDTH, _HEIGHT, (-1.0, 1.0), (0.0, 1.0))
+    canvas.line(*_arc(1.0, 180.0), 1, "100")
+    canvas.line(*_arc(_ARC, angle_deg), 1)
+    for angle in (0.0, math.radians(angle_deg)):
+        canvas.line((0.0, math.cos(angle)), (0.0, math.sin(angle)), 1)
+    rows = ["".join(text for text, _ in cells).ljust(_WIDTH) for cells in canvas.rows()]
+    scale = "180°" + f"{angle_deg:.1f}°".center(_WIDTH - 6) + "0°"
+    return "\n".join([*rows, scale])
+
+
+def _arc(radius: float, angle_deg: float) -> tuple[list[float], list[float]]:
+    """x and y of the points of an arc from 0° on."""
+    angles = [math.radians(angle_deg) * n / 60 for n in range(61)]
+    return [radius * math.cos(angle) for angle in angles], [radius * math.sin(angle) for angle in angles]
 
 
 class SimilarityPanel(QueryPanel):
@@ -33,10 +55,10 @@ class SimilarityPanel(QueryPanel):
         yield FormRow("Model", self.field)
         with Horizontal(classes="similarity"):
             yield PlainText(classes="message")
-            yield AngleDial()
+            yield PlainText(classes="dial")
 
     def ask(self, line: str, again: bool = False) -> None:
-        """Answer this line once the model is there; with `again`, load a model that failed before."""
+        """Answer this line once the model is known; with `again`, load a model that failed before."""
         self._line = line
         if not self.field.ready:
             return  # `Changed` follows
@@ -67,9 +89,8 @@ class SimilarityPanel(QueryPanel):
 
     def show_message(self, text: str, angle_deg: float | None = None) -> None:
         super().show_message(text)
-        self.query_one(AngleDial).show(angle_deg)
+        self.query_one(".dial", PlainText).update("" if angle_deg is None else draw_dial(angle_deg))
 
     def clipboard_text(self) -> str:
-        """The answer as text."""
         answer = self._answer
         return f"{answer.cosine:.4f}  {answer.angle_deg:.1f}°  {answer.model}" if answer else ""
