@@ -1,4 +1,4 @@
-"""What objectives there are: one `Spec` each, which names the rows it needs, its settings, its loss and its paper.
+"""The objectives: one `Spec` each, with the rows that it needs, its settings, its loss and its paper.
 
 Adding an objective is one file in `objectives/` and one `Spec` in `BUILT_IN`. Another package adds its own under the
 entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
 from contrastcli.settings.similarity import SIMILARITIES
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 Form = Literal["sentences", "pairs", "triplets", "labelled"]
-"""Shapes of training rows: one sentence; anchor and positive; and a hard negative; or premise, hypothesis and label."""
+"""Training rows: a sentence; anchor and positive; these and a hard negative; premise, hypothesis and label."""
 
 SimilarityName = Annotated[
     str, about("what two embeddings are compared by", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
@@ -33,8 +30,8 @@ NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-"
 class AuxiliarySpec:
     """Something that is trained or computed next to the encoder.
 
-    `make` is the `module:class` of a `contrastcli.training.auxiliary.Auxiliary`, which gets `settings` by name. `views`
-    counts the views that it adds to a batch, and `encoders` the further encoders that all views go through.
+    `make` is the `module:class` of a `contrastcli.training.auxiliary.Auxiliary`, made with `settings` as keywords.
+    It adds `views` to each batch, and `encoders` through which all views go as well.
     """
 
     make: str
@@ -44,11 +41,11 @@ class AuxiliarySpec:
 
 
 class ObjectiveSettings(Section, frozen=True, kw_only=True):
-    """Base of every objective's settings. A subclass that has both `similarity` and `margin` gets the margin's unit,
+    """Base of every objective's settings. With both `similarity` and `margin`, a subclass gets the margin's unit,
     limits and default from the similarity."""
 
     def inactive(self) -> dict[str, str]:
-        """Settings that have no effect with the values of the others, each with the reason."""
+        """Settings that have no effect, given the values of the others, each with the reason."""
         margin = self.bounds().get("margin")
         fixed = margin is not None and margin.low == margin.high
         return {"margin": f"no effect while similarity is {getattr(self, 'similarity', '')}"} if fixed else {}
@@ -68,12 +65,12 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         return 1 + sum(auxiliary.encoders for auxiliary in self.auxiliaries())
 
     def texts_per_row(self, columns: int) -> int:
-        """How many texts of a row of so many columns go through the encoders, further views included."""
+        """How often the encoders read a text for each row of so many columns, added views included."""
         return (columns + sum(auxiliary.views for auxiliary in self.auxiliaries())) * self.encoders
 
     @classmethod
     def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Every default, given what was chosen."""
+        """Every default, given the values that were chosen."""
         defaults = {s.name: s.default for s in describe("objective", cls).values()}
         similarity = SIMILARITIES.get(str((defaults | dict(chosen)).get("similarity")))
         if similarity and "margin" in defaults:
@@ -122,35 +119,34 @@ class ArcCon(SimCSE, frozen=True, kw_only=True):
     margin: Margin = 10.0
 
 
-class DCL(Contrast, frozen=True, kw_only=True):
-    """The decoupled contrastive loss: InfoNCE with the positive above the fraction line alone."""
+class Triplet(ObjectiveSettings, frozen=True, kw_only=True):
+    """A positive against the hardest anchor of the batch (Nie et al.); subclasses say what measures the margin."""
+
+    margin_bounds: ClassVar[Bounds]
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {"margin": self.margin_bounds}
 
 
-class MPT(ObjectiveSettings, frozen=True, kw_only=True):
-    """A positive against the hardest anchor of the batch, by cosine (Nie et al.'s minimum dot product triplet)."""
+class MPT(Triplet, frozen=True, kw_only=True):
+    """Minimum dot product triplet."""
 
     margin: Margin = 0.09
-
-    def bounds(self) -> dict[str, Bounds]:
-        return {"margin": Bounds(-2, 2, "cosine")}
+    margin_bounds = Bounds(-2, 2, "cosine")
 
 
-class MET(ObjectiveSettings, frozen=True, kw_only=True):
-    """The same by the distance of unit vectors (minimum Euclidean distance triplet)."""
+class MET(Triplet, frozen=True, kw_only=True):
+    """Minimum Euclidean distance triplet, of unit vectors."""
 
     margin: Margin = 0.45
-
-    def bounds(self) -> dict[str, Bounds]:
-        return {"margin": Bounds(-2, 2, "distance")}
+    margin_bounds = Bounds(-2, 2, "distance")
 
 
-class MAT(ObjectiveSettings, frozen=True, kw_only=True):
-    """The same by angle (minimum angle triplet)."""
+class MAT(Triplet, frozen=True, kw_only=True):
+    """Minimum angle triplet."""
 
     margin: Margin = 27.0
-
-    def bounds(self) -> dict[str, Bounds]:
-        return {"margin": Bounds(-180, 180, "degrees")}
+    margin_bounds = Bounds(-180, 180, "degrees")
 
 
 class PCL(Contrast, frozen=True, kw_only=True):
@@ -232,10 +228,6 @@ class Augment(ObjectiveSettings, frozen=True, kw_only=True):
     negatives: NegativesDrawn = 0
 
 
-class Softmax(ObjectiveSettings, frozen=True, kw_only=True):
-    """Classification of the pair has nothing to set."""
-
-
 def _in_batch(rows: int, hard: bool) -> int:
     return 2 * rows - 1 if hard else rows - 1
 
@@ -249,24 +241,22 @@ MEASURED = (
     "lr 1e-4, a linear schedule and one seed: on NLI triplets, or on labelled NLI pairs for supcon, augment and "
     "softmax; rankcse with all-MiniLM-L6-v2 as its teacher"
 )
-"""What the scores `measured` of the built-in objectives are."""
+"""How the `measured` scores of the built-in objectives were obtained."""
 
 
 @dataclass(frozen=True)
 class Spec:
     """One objective.
 
-    `needs` lists the row forms that it takes, the preferred first. `loss` and `heads` are `module:function` names:
+    `needs` lists the row forms that it takes, the preferred one first. `loss` and `heads` are `module:function` names:
 
         loss(views, rows, heads, *, <its settings>) -> (loss, parts)
-        heads(width) -> ModuleDict of what only the loss uses
+        heads(width) -> ModuleDict of modules that only the loss uses
 
-    `labels` are the labels that it uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
-    `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives from the batch's
-    rows and whether they bring hard negatives.
-
-    The loss sees the rows' columns as views (anchor, positive, negative), and those of the auxiliaries of its settings.
-    `measured` are the scores that `MEASURED` describes.
+    The views are the rows' columns (anchor, positive, negative) and those that auxiliaries add. `labels` are the labels
+    that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped. `grouped` keeps the
+    rows of one anchor in one batch. `negatives` counts an anchor's negatives, given the batch size and whether rows
+    have hard negatives. `measured` are the scores that `MEASURED` describes.
     """
 
     name: str
@@ -287,20 +277,14 @@ class Spec:
 
 _CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"
+_DCL = "contrastcli.objectives.dcl:dcl"
 _TRIPLETS = "contrastcli.objectives.triplets"
 
 BUILT_IN: tuple[Spec, ...] = (
     Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5", measured=(56.13, 69.73)),
     Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9", measured=(56.13, 70.35)),
     Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)", measured=(56.13, 68.02)),
-    Spec(
-        "dcl",
-        DCL,
-        _CONTRAST,
-        "contrastcli.objectives.dcl:dcl",
-        "Nie et al. 2023, after Yeh et al. 2022",
-        measured=(56.13, 70.92),
-    ),
+    Spec("dcl", Contrast, _CONTRAST, _DCL, "Nie et al. 2023, after Yeh et al. 2022", measured=(56.13, 70.92)),
     Spec("mpt", MPT, ("sentences", "pairs"), f"{_TRIPLETS}:mpt", "Nie et al. 2023", measured=(56.13, 71.78)),
     Spec("met", MET, ("sentences", "pairs"), f"{_TRIPLETS}:met", "Nie et al. 2023", measured=(56.13, 70.92)),
     Spec("mat", MAT, ("sentences", "pairs"), f"{_TRIPLETS}:mat", "Nie et al. 2023", measured=(56.13, 71.05)),
@@ -340,7 +324,7 @@ BUILT_IN: tuple[Spec, ...] = (
     ),
     Spec(
         "softmax",
-        Softmax,
+        ObjectiveSettings,
         ("labelled",),
         "contrastcli.objectives.softmax:softmax",
         "Reimers and Gurevych 2019 (SBERT)",
@@ -364,9 +348,9 @@ ENTRY_POINTS = "contrast.objectives"
 
 
 def find(name: str, source: str = "") -> Spec:
-    """The objective of that name; other packages are asked only for a name that is not built in.
+    """The objective of that name; entry points are loaded only for a name that is not built in.
 
-    Raises UsageError, which names the source of the name.
+    Raises UsageError, with the source of the name.
     """
     by_name = {spec.name: spec for spec in BUILT_IN}
     if name not in by_name:
@@ -378,19 +362,18 @@ def find(name: str, source: str = "") -> Spec:
 
 
 def every() -> tuple[Spec, ...]:
-    """All objectives, those of other packages last."""
+    """All objectives, those of other packages last. Raises UsageError for an entry point that cannot be used."""
     from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes
 
-    return BUILT_IN + tuple(_load(entry) for entry in entry_points(group=ENTRY_POINTS))
-
-
-def _load(entry: EntryPoint) -> Spec:
-    """Another package's objective. Raises UsageError, which names it, whatever goes wrong there."""
-    try:
-        spec = entry.load()
-    except Exception as error:
-        what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
-        raise UsageError(what, "fix or uninstall the package that brings it") from error
-    if not isinstance(spec, Spec):
-        raise UsageError(f"the objective '{entry.name}' ({entry.value}) is no Spec", "see contrast help own-objective")
-    return spec
+    outside = []
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            spec = entry.load()
+        except Exception as error:
+            what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+            raise UsageError(what, "fix or uninstall the package that brings it") from error
+        if not isinstance(spec, Spec):
+            what = f"the objective '{entry.name}' ({entry.value}) is not a Spec"
+            raise UsageError(what, "see contrast help own-objective")
+        outside.append(spec)
+    return (*BUILT_IN, *outside)

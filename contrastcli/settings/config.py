@@ -1,4 +1,4 @@
-"""What a run is: typed settings in five sections, and where each value came from.
+"""The settings of a run, typed, in five sections, and where each value came from.
 
 Values are stacked in layers, later ones above: defaults, the user's file, `contrast.toml` of the folder, a preset or
 `--config` file, the environment, flags. A flag left alone never beats a file.
@@ -32,12 +32,10 @@ from contrastcli.settings.sections import (
 )
 from contrastcli.settings.setting import Setting, Value, spell, values
 
-FOLDER_FILE = "contrast.toml"
-
 
 @dataclass(frozen=True)
 class Config:
-    """A complete run. `sources` says where each value came from; `notes` what was set aside and why."""
+    """Every setting of a run, the `sources` of the values, and `notes` on values that are not used."""
 
     spec: catalogue.Spec
     objective: catalogue.ObjectiveSettings
@@ -56,12 +54,12 @@ class Config:
         return named
 
     def unit(self, setting: Setting) -> str:
-        """The unit of a setting, which another one may decide."""
+        """The unit of a setting, which may depend on another setting."""
         bounds = self.objective.bounds().get(setting.name) if setting.section == "objective" else None
         return bounds.unit if bounds else setting.unit
 
     def to_toml(self) -> str:
-        """The settings as a file that `train --config` repeats the run from."""
+        """The settings as a file from which `train --config` repeats the run."""
         return tomli_w.dumps(by_section(self.flat()))
 
 
@@ -76,8 +74,10 @@ def by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
 
 @dataclass(frozen=True)
 class Layer:
-    """Values by key, and the place that each is from. Values of a `text` layer are parsed; in a `strict` one, of
-    flags, a setting that the objective does not use is an error, elsewhere a note."""
+    """Values by key and the source of each. Values of a `text` layer are still to be parsed.
+
+    A setting that the objective does not use is an error in a `strict` layer (flags), and a note in others.
+    """
 
     values: Mapping[str, object]
     sources: Mapping[str, str]
@@ -86,12 +86,8 @@ class Layer:
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str, *, strict: bool = False) -> Layer:
-        """Values that are all from one place."""
+        """Values that all have one source."""
         return cls(values, dict.fromkeys(values, source), strict=strict)
-
-    def without(self, prefixes: tuple[str, ...]) -> Layer:
-        """The layer without the keys that begin so."""
-        return replace(self, values={k: value for k, value in self.values.items() if not k.startswith(prefixes)})
 
     def read(self, setting: Setting) -> Value:
         """The value of a setting, with its right type. Raises UsageError."""
@@ -101,8 +97,9 @@ class Layer:
 
 def resolve(layers: Sequence[Layer]) -> Config:
     """One config from layers, the lowest first. Raises UsageError for unknown keys and bad values."""
-    layers = _without_resets(layers)
-    spec = _chosen_objective(layers)
+    layers = _apply_resets([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
+    top = next(layer for layer in reversed(layers) if OBJECTIVE.key in layer.values)
+    spec = catalogue.find(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
     settings = settings_of(spec)
     chosen: dict[str, Value] = {}
     sources = dict.fromkeys(settings, "default")
@@ -114,32 +111,33 @@ def resolve(layers: Sequence[Layer]) -> Config:
                 continue
             chosen[key] = layer.read(settings[key])
             sources[key] = layer.sources[key]
-    config = replace(_build(spec, chosen), sources=sources)
+    sections = by_section(chosen)
+    objective = {name: value for name, value in sections["objective"].items() if name != OBJECTIVE.name}
+    own = msgspec.convert(spec.settings.defaults(objective) | objective, spec.settings)
+    others = {section: msgspec.convert(sections.get(section, {}), struct) for section, struct in SECTIONS.items()}
+    config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]  # each section has its struct
     _check_bounds(config)
     return replace(config, notes=(*notes, *_without_effect(config, layers)))
 
 
-def _without_resets(layers: Sequence[Layer]) -> list[Layer]:
-    """The layers without what a layer above resets, by choosing another objective or similarity."""
+def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
+    """Drop from each layer what a higher one resets by choosing another objective or similarity."""
     kept: list[Layer] = []
-    chosen: dict[str, object] = {OBJECTIVE.key: OBJECTIVE.default}
+    chosen: dict[str, object] = {}
     for layer in layers:
-        changed = {key for key in RESETS if layer.values.get(key, chosen.get(key)) != chosen.get(key)}
-        kept = [lower.without(tuple(prefix for key in changed for prefix in RESETS[key])) for lower in kept]
+        changed = [key for key in RESETS if layer.values.get(key, chosen.get(key)) != chosen.get(key)]
+        prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
+        kept = [
+            replace(lower, values={key: value for key, value in lower.values.items() if not key.startswith(prefixes)})
+            for lower in kept
+        ]
         kept.append(layer)
         chosen |= layer.values
     return kept
 
 
-def _chosen_objective(layers: Sequence[Layer]) -> catalogue.Spec:
-    for layer in reversed(layers):
-        if OBJECTIVE.key in layer.values:
-            return catalogue.find(str(layer.values[OBJECTIVE.key]), layer.sources[OBJECTIVE.key])
-    return catalogue.find(str(OBJECTIVE.default))
-
-
 def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
-    """A note that the objective has no such setting. Raises UsageError for flags and for keys that nothing has."""
+    """A note that the objective has no such setting. Raises UsageError for flags and unknown keys."""
     source = layer.sources[key]
     find(key, source)
     if layer.strict:
@@ -149,9 +147,9 @@ def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
 
 
 def _without_effect(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
-    """Notes of the values that others switch off. Raises UsageError where one is a flag.
+    """Notes on values that other values switch off; defaults, which config.toml spells out, get none.
 
-    A file may spell out a default, as the config.toml of every run does.
+    Raises UsageError where one is a flag.
     """
     chosen = values(config.objective)
     defaults = config.spec.settings.defaults(chosen)
@@ -164,17 +162,8 @@ def _without_effect(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
             yield f"{what} ({source})"
 
 
-def _build(spec: catalogue.Spec, chosen: Mapping[str, Value]) -> Config:
-    sections = by_section(chosen)
-    own = sections.get("objective", {})
-    own.pop(OBJECTIVE.name, None)
-    objective = msgspec.convert(spec.settings.defaults(own) | own, spec.settings)
-    parts = {section: msgspec.convert(sections.get(section, {}), struct) for section, struct in SECTIONS.items()}
-    return Config(spec, objective, **parts)  # type: ignore[arg-type]  # each section has the struct of its name
-
-
 def _check_bounds(config: Config) -> None:
-    """Limits that depend on other values, such as a margin's, which has the similarity's unit."""
+    """Check limits that depend on other values, such as a margin's, which has the similarity's unit."""
     chosen = values(config.objective)
     for name, bounds in config.objective.bounds().items():
         value, key = chosen[name], f"objective.{name}"
@@ -186,7 +175,7 @@ def _check_bounds(config: Config) -> None:
 
 
 def conflicts(before: Config, after: Config) -> list[str]:
-    """The settings that a resume of the one would change to those of the other, and may not."""
+    """The settings that differ although a resume may not change them."""
     old, settings = before.flat(), settings_of(after.spec)
     return [key for key, value in after.flat().items() if value != old.get(key) and not settings[key].resumable]
 
@@ -204,7 +193,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", "see contrast presets show starter for the form") from None
+        raise UsageError(f"{path} is not TOML: {error}", "see an example: contrast presets show starter") from None
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
@@ -212,18 +201,17 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
     named: dict[str, object] = {}
     for section, table in tables.items():
         if not isinstance(table, dict):
-            raise UsageError(f"{label}: '{section}' stands outside a section", "sections: [objective] [model] [data] …")
+            raise UsageError(f"{label}: '{section}' is not in a section", "sections: [objective] [model] [data] …")
         named |= {f"{section}.{name}": value for name, value in table.items()}
     return Layer.of(named, label)
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """`CONTRAST_<SECTION>_<KEY>` for each known setting."""
+    """The values of `CONTRAST_<SECTION>_<KEY>`, for each known setting."""
     names = {key: setting.variable for key, setting in all_settings().items() if environ.get(setting.variable)}
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
 
 
 def standing_layers() -> list[Layer]:
-    """The user's file and the folder's, where they exist."""
-    paths = [user_file(), Path(FOLDER_FILE)]
-    return [file_layer(path) for path in paths if path.is_file()]
+    """The user's file and `contrast.toml`, where they exist."""
+    return [file_layer(path) for path in (user_file(), Path("contrast.toml")) if path.is_file()]

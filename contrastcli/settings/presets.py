@@ -1,8 +1,8 @@
-"""Presets: one TOML file for each published setting, and for each grid of them that a sweep trains.
+"""Presets: a TOML file for each published setting, and for each grid of them that a sweep trains.
 
-A preset has the sections of any file of settings and says what it is in `[about]`. With `base = "NAME"` it states only
-what differs from that preset, in `[about]` too; the base of a run's preset has no base itself. A grid has `[grid]` and
-`seeds` as well. A file of `--config` may have all of these.
+A preset is a file of settings with a table `[about]`. With `base = "NAME"` it states only how it differs from that
+preset, which may not have a base itself unless this one is a grid, with `[grid]` and `seeds`. A file of `--config` may
+have all of these.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Grid = Mapping[str, tuple[Value, ...]]
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a preset says of itself.
+    """The table `[about]` of a preset.
 
-    `what` it trains, in one sentence; the `paper` that has it, and where the settings are from, empty where none has;
-    the `hardware` that it needs apart from a GPU's memory; the `texts` of a row that the encoder reads; and, by topic,
-    what the paper leaves open and how it is `settled` here.
+    `what` it trains, in one sentence; the `paper` and where the settings are from, empty if there is none; the
+    `hardware` that it needs apart from GPU memory; the number of `texts` of a row; and, by topic, how questions that
+    the paper leaves open are `settled` here.
     """
 
     what: str = ""
@@ -44,7 +44,7 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a file may have apart from settings."""
+    """The entries of a file that are not settings."""
 
     base: str = ""
     about: dict[str, Any] = {}
@@ -54,7 +54,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Preset:
-    """What a file says: settings in layers, those of its base first."""
+    """A file of settings, in layers, those of its base first."""
 
     name: str = ""
     about: About = field(default_factory=About)
@@ -64,12 +64,12 @@ class Preset:
 
     @cached_property
     def config(self) -> Config:
-        """The run that it describes; of a grid, the run that is varied."""
+        """The run that it describes; of a grid, the run that the grid varies."""
         return configs.resolve(self.layers)
 
     @property
     def values(self) -> dict[str, Value]:
-        """What it or its base states, by setting."""
+        """The settings that it or its base states, by key."""
         return {key: value for key, value in self.config.flat().items() if self.config.sources[key] != "default"}
 
     def points(self) -> Iterator[Config]:
@@ -79,7 +79,7 @@ class Preset:
             yield configs.resolve([*self.layers, Layer.of(point, self.name)])
 
     def to_toml(self) -> str:
-        """A file that says the same without a base."""
+        """An equivalent file without a base."""
         head = _Head("", msgspec.to_builtins(self.about), self.seeds, dict(self.grid))
         return tomli_w.dumps(msgspec.to_builtins(head) | configs.by_section(self.values))
 
@@ -125,28 +125,28 @@ def _shipped(path: Path, bases: int) -> Preset:
 
 
 def _read(path: Path, label: str, bases: int) -> Preset:
-    """A preset from its file, which may stand on so many `bases`, one on the other."""
+    """A preset from its file, which may have a chain of at most so many `bases`."""
     tables = configs.read_toml(path)
     try:
         head = msgspec.convert({name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}, _Head)
-        base = _base_of(head, label, bases) if head.base else Preset()
+        base = Preset()
+        if head.base:
+            base_path = folder() / f"{head.base}.toml"
+            if not base_path.is_file():
+                what = f"{label}: there is no preset '{head.base}' to base it on"
+                raise UsageError(what, nearest(head.base, names()))
+            if not bases:
+                what = f"{label} is a base and has one itself: '{head.base}'"
+                raise UsageError(what, "choose a base that has none")
+            base = _shipped(base_path, bases - 1)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{label}: {error}", "see contrast presets show simace-bert-base for the form") from None
+        raise UsageError(f"{label}: {error}", "see an example: contrast presets show simace-bert-base") from None
     return Preset(path.stem, about, (*base.layers, configs.table_layer(tables, label)), head.grid, head.seeds)
 
 
-def _base_of(head: _Head, label: str, bases: int) -> Preset:
-    path = folder() / f"{head.base}.toml"
-    if not path.is_file():
-        raise UsageError(f"{label}: there is no preset '{head.base}' to base it on", nearest(head.base, names()))
-    if not bases:
-        raise UsageError(f"{label} is a base and has one itself: '{head.base}'", "choose a base that has none")
-    return _shipped(path, bases - 1)
-
-
 def _about(base: About, own: Mapping[str, Any], label: str) -> About:
-    """A preset's own entries over its base's, those of `settled` topic by topic."""
+    """A preset's entries over those of its base; `settled` is merged topic by topic."""
     known = [f"about.{name}" for name in About.__struct_fields__]
     for key in (f"about.{name}" for name in own):
         if key not in known:

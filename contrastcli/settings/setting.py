@@ -1,8 +1,6 @@
-"""What a setting is, read off the typed structs that declare it.
+"""A setting, as declared by a field of a typed struct: type, bounds, unit, help, symbol, role.
 
-A field of a `Section` is the one description of a setting: type, bounds, unit, help, symbol, and what the rest of the
-program does with it. The command line, the presets, the form, the dry run, the grouping of runs and the error messages
-are all made from the `Setting` that this module derives from it.
+The command line, the presets, the form, the dry run, the grouping of runs and the error messages are all made from it.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from contrastcli.errors import UsageError
 Value = str | int | float | bool
 
 Role = Literal["method", "data", "execution"]
-"""What a setting decides: how the encoder learns; what is read, and how much of it; how the run is carried out.
+"""What a setting decides: how the encoder learns; which data, and how much of it; how the run is executed.
 
 Runs that differ in execution only are seeds of one method. The rows and steps of a run do not depend on its method."""
 
@@ -32,11 +30,11 @@ _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"lambda_": "lambda"}):
-    """A group of settings, each `Annotated` with what `about` says of it."""
+    """A group of settings, each `Annotated` with `about(…)`."""
 
 
 class Traits(TypedDict, total=False):
-    """What the program does with a setting; see the fields of `Setting`."""
+    """How the program uses a setting; see the fields of `Setting`."""
 
     role: Role
     essential: bool
@@ -66,7 +64,7 @@ about_execution = partial(about, role="execution", resumable=True)
 
 
 def spell(value: Value) -> str:
-    """A value as one types it; parsing the text gives the same value, a number to its last digit."""
+    """A value as one types it; parsing the text gives exactly the same value."""
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
@@ -74,7 +72,7 @@ def spell(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits of a setting that depend on the values of others, and the unit that goes with them."""
+    """Limits and unit of a setting that depend on the values of others."""
 
     low: float
     high: float
@@ -83,26 +81,26 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, as users meet it."""
+    """One setting."""
 
     section: str
     name: str
     type: Any
-    """What the field is annotated with, its bounds included."""
+    """The annotation of the field, bounds included."""
     kind: type[str] | type[int] | type[float] | type[bool]
     default: Value
     help: str
     symbol: str
     choices: Collection[str]
-    """The values that it may have, perhaps the names of a table that grows; empty where its type is all that counts."""
+    """The values that it may have, or the names of a table that may grow; empty for any value of the type."""
     bounds: tuple[str, ...]
-    """Its bounds in words."""
+    """In words: `at least 1`."""
     flag: str
     """The option of `contrast train`: `--batch-size`; empty where there is only `--set`."""
     unit: str = ""
     role: Role = "method"
     essential: bool = False
-    """Whether a form shows it at first."""
+    """Whether a form shows it without being asked for more."""
     resumable: bool = False
     """Whether `--resume` may change it."""
 
@@ -118,18 +116,18 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """What a good value is, in words."""
+        """The values that it may have, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         noun = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}[self.kind]
         return " ".join([noun, " and ".join(self.bounds)]).strip()
 
     def words(self, text: str) -> list[str]:
-        """The words of a command line that set it."""
+        """The words of a command line that set it to that text."""
         return [self.flag, text] if self.flag else ["--set", f"{self.key}={text}"]
 
     def check(self, value: object, source: str = "") -> Value:
-        """The value with its right type. Raises UsageError, which names the setting and the source of the value."""
+        """The value with its right type. Raises UsageError, with the setting and the source of the value."""
         with suppress(msgspec.ValidationError):
             checked = cast(Value, msgspec.convert(value, self.type))
             if not self.choices or checked in self.choices:
@@ -138,45 +136,41 @@ class Setting:
         raise UsageError(f"{self.key} is {value!r}", hint, key=self.key, source=source)
 
     def parse(self, text: str, source: str = "") -> Value:
-        """The value that a flag or an environment variable spells. Raises UsageError as `check` does."""
-        return self.check(_from_text(text, self.kind), source)
-
-
-def _from_text(text: str, kind: type) -> Value:
-    word = text.strip().lower()
-    if kind is bool:
-        return True if word in _TRUE else False if word in _FALSE else text
-    try:
-        return cast(Value, kind(text))
-    except ValueError:
-        return text  # check() names what was expected
+        """The value of a flag or an environment variable. Raises UsageError as `check` does."""
+        value: Value = text  # unless it can be parsed: then check() says what was expected
+        if self.kind is bool:
+            word = text.strip().lower()
+            value = True if word in _TRUE else False if word in _FALSE else text
+        else:
+            with suppress(ValueError):
+                value = self.kind(text)
+        return self.check(value, source)
 
 
 @cache
 def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
     """The settings that a struct declares, by name, in its order."""
-    return MappingProxyType({field.encode_name: _setting(section, field) for field in structs.fields(struct)})
-
-
-def _setting(section: str, field: structs.FieldInfo) -> Setting:
-    declared, *notes = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
-    meta = next((note for note in notes if isinstance(note, Meta)), Meta())
-    bounds = {words: getattr(meta, name) for name, words in _BOUNDS.items()}
-    choices = get_args(declared)
-    return Setting(
-        section=section,
-        name=field.encode_name,
-        type=field.type,
-        kind=str if choices else declared,
-        default="" if field.default is NODEFAULT else cast(Value, field.default),
-        help=meta.description or "",
-        symbol=meta.title or "",
-        bounds=tuple(f"{words} {spell(bound)}" for words, bound in bounds.items() if bound is not None),
-        **{"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
-        | {name: value for name, value in (meta.extra or {}).items() if name in Traits.__annotations__},
-    )
+    settings = {}
+    for field in structs.fields(struct):
+        declared, *notes = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
+        meta = next((note for note in notes if isinstance(note, Meta)), Meta())
+        bounds = {words: getattr(meta, name) for name, words in _BOUNDS.items()}
+        choices = get_args(declared)
+        traits = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
+        settings[field.encode_name] = Setting(
+            section=section,
+            name=field.encode_name,
+            type=field.type,
+            kind=str if choices else declared,
+            default="" if field.default is NODEFAULT else cast(Value, field.default),
+            help=meta.description or "",
+            symbol=meta.title or "",
+            bounds=tuple(f"{words} {spell(bound)}" for words, bound in bounds.items() if bound is not None),
+            **traits | {name: value for name, value in (meta.extra or {}).items() if name in Traits.__annotations__},
+        )
+    return MappingProxyType(settings)
 
 
 def values(section: Section) -> dict[str, Value]:
-    """A section as plain values by setting name."""
+    """The values of a section by the names of its settings."""
     return cast(dict[str, Value], msgspec.to_builtins(section))

@@ -84,7 +84,7 @@ def test_a_flag_left_alone_never_beats_a_file() -> None:
 
 def test_the_folders_file_precedes_the_users() -> None:
     file("[train]\nseed = 1\nepochs = 9", user_file())
-    file("[train]\nseed = 2", config.FOLDER_FILE)
+    file("[train]\nseed = 2", "contrast.toml")
     resolved = config.resolve(config.standing_layers())
     assert (resolved.train.seed, resolved.train.epochs) == (2, 9)
     assert resolved.sources["train.epochs"] == str(user_file())

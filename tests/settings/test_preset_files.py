@@ -119,7 +119,7 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
         ("seeds = 0", "mine.toml: Expected `int` >= 1 - at `$.seeds`", "see contrast presets show"),
         ('[grid]\n"train.lr" = 3', "mine.toml: Expected `array`, got `int` - at `$.grid[...]`", "see contrast"),
         ('base = "simace-bert-bass"', "there is no preset 'simace-bert-bass' to base", "did you mean 'simace-bert-b"),
-        ("speed = 3", "mine.toml: 'speed' stands outside a section", "sections: [objective]"),
+        ("speed = 3", "mine.toml: 'speed' is not in a section", "sections: [objective]"),
         ("[train]\nlearning = 3", "there is no setting 'train.learning' (mine.toml)", "did you mean 'train.lr'?"),
     ],
 )
