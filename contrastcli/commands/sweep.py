@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import structs
 
 from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
@@ -61,7 +62,7 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
             paths |= {(key, value): with_paths[key] for key, value in named.items()}
     grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
     settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
-    return replace(sweep, grid=grid, settings=settings)
+    return structs.replace(sweep, grid=grid, settings=settings)
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""The run directory: create, find, list, remove and prune runs.
+"""The run directory: create, find, list, delete and prune runs.
 
 runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
   2026-11-20-1432-simace-bert-base-7f3a/
@@ -8,7 +8,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     train.log          stdout and stderr of a training process that has no terminal
     checkpoints/000120/
     checkpoints.json   {"last": "000120", "best": "000100"}
-    alive              who trains; touched every second meanwhile
+    alive              the process that trains; touched every second
     stop.request       asks the training process to stop
     lock               held by the process that trains
     scores.json        what evaluation measured
@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,8 +33,6 @@ from contrastcli.runs.events import Event, decode
 from contrastcli.runs.status import Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
-
-_FIRST = 1 << 14  # bytes, more than a first line has
 
 
 class _File:
@@ -49,7 +47,7 @@ class _File:
 
 @dataclass(frozen=True)
 class Run:
-    """One run directory; its files are read again at each call."""
+    """One run directory; its files are read at each call."""
 
     path: Path
 
@@ -69,41 +67,38 @@ class Run:
         return self.path.resolve().name
 
     def exists(self) -> bool:
-        """Whether the folder is a run: it holds settings."""
+        """Whether the folder holds the settings of a run."""
         return self.config_path.is_file()
 
     def config(self) -> Config:
-        """The settings. Raises DataError or UsageError where they are missing or malformed."""
+        """The settings. Raises DataError or UsageError if they are missing or malformed."""
         return configs.resolve([configs.file_layer(self.config_path)])
 
     def events(self) -> list[Event]:
-        """Its events, without those that a resume made void."""
+        """Its events, without those that a resume voids."""
         return event_file.read(self.events_path)
 
     def follow(self) -> Iterator[Event | None]:
-        """Its events as they are written, to its end; None whenever nothing is new."""
+        """Its events as they are written, until it ends; None whenever there is nothing new."""
         for event in event_file.follow(self.events_path):
             if event is None and self.status().ended:
                 return
             yield event
 
-    def status(self, known: Digest | None = None) -> Status:
-        """Its state and latest numbers; `known` spares reading events that have been read already."""
-        known = known or digest(self.events_path)
-        return Status.of(self.name, known, state_of(known, self.alive_path, self.config_path), self.created())
+    def status(self, events: Digest | None = None) -> Status:
+        """Its state and latest numbers, from a digest of its events, which is read if it is not given."""
+        events = events or digest(self.events_path)
+        return Status.of(self.name, events, state_of(events, self.alive_path, self.config_path), self.created())
 
     def created(self) -> float:
-        """When it was made, in seconds since the epoch.
-
-        The first event counts too: a copy has newer files, and a resume may write its settings again.
-        """
-        lines, _ = event_file.read_lines(self.events_path, 0, _FIRST)
+        """When it was created, in seconds since the epoch, also of a run that was copied or resumed."""
+        lines, _ = event_file.read_lines(self.events_path, 0, 1 << 14)  # bytes, more than the first line has
         first = decode(lines[0]) if lines else None
-        made = self.config_path.stat().st_mtime
-        return min(made, first.time) if first and first.time else made
+        written = self.config_path.stat().st_mtime
+        return min(written, first.time) if first and first.time else written
 
     def checkpoints(self) -> dict[str, str]:
-        """Folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
+        """Names of folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
         return read_json(self.checkpoints_path, dict[str, str]) or {}
 
     def checkpoint(self, which: Literal["best", "last"] | None = None) -> Path:
@@ -118,38 +113,31 @@ class Run:
         return path
 
     def scores(self) -> dict[str, Any]:
-        """What evaluation measured; empty before it. Raises DataError."""
+        """The results of evaluation; empty if there are none. Raises DataError."""
         return read_json(self.scores_path, dict[str, Any]) or {}
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Keep every other process from training here. Raises RunError if one does, or if it cannot be written."""
+        """Keep other processes from training here. Raises RunError if one does, or if it cannot be written."""
         taken = RunError(f"a process is training in {self.path} already", f"contrast watch {self.name} shows it")
         return locked(self.lock_path, taken)
 
-    def size_bytes(self) -> int:
-        """Bytes of all its files."""
-        return _size(self.path)
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # training prunes meanwhile
-            total += 0 if path.is_dir() else path.lstat().st_size
-    return total
+    def size_bytes(self, pattern: str = "**/*") -> int:
+        """Bytes of all its files, or of those that match."""
+        total = 0
+        for path in self.path.glob(pattern):
+            with contextlib.suppress(FileNotFoundError):  # training may delete a checkpoint meanwhile
+                total += 0 if path.is_dir() else path.lstat().st_size
+        return total
 
 
 def runs_dir(option: str | None) -> Path:
-    """Where runs are: the option, else CONTRAST_RUNS, else ./runs."""
+    """The runs directory: the option, else CONTRAST_RUNS, else ./runs."""
     return Path(option or os.environ.get("CONTRAST_RUNS") or "runs")
 
 
 def create(config: Config, directory: Path, name: str | None) -> Run:
-    """A new run directory that holds its settings; without a name, one made of the date, objective and backbone.
-
-    Raises UsageError for a bad name, RunError if it exists or cannot be written.
-    """
-    run = Run(directory / (new_name(config, directory) if name is None else checked_name(name)))
+    """A new run directory with its settings. Raises UsageError for a bad name, RunError if it cannot be written."""
+    run = Run(directory / run_name(name, config, directory))
     with writing_to(directory):
         make_runs_dir(directory)
         try:
@@ -159,30 +147,30 @@ def create(config: Config, directory: Path, name: str | None) -> Run:
         try:
             atomic_write(run.config_path, config.to_toml().encode())
         except OSError:
-            run.path.rmdir()  # so that the name is free once there is room
+            run.path.rmdir()  # so that the name is free once there is space on the disk
             raise
     return run
 
 
 def make_runs_dir(directory: Path) -> None:
-    """A folder for runs, which git does not look into. Raises OSError."""
+    """Make a folder for runs, which git ignores. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
-    if not any(directory.iterdir()):  # a folder in use, such as --runs-dir ., keeps its own idea of what git sees
+    if not any(directory.iterdir()):  # a folder in use, such as --runs-dir ., keeps its own .gitignore
         (directory / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
-def checked_name(name: str) -> str:
-    """The name that a user gives a run. Raises UsageError for a bad one."""
-    if name == "last" or not re.fullmatch(r"\w[\w.,=+@-]*", name):
-        raise UsageError(
-            f"a run cannot be named '{name}'",
-            "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run",
-        )
-    return name
+def run_name(name: str | None, config: Config, directory: Path) -> str:
+    """The name that a user gave a run, else an unused one made of the date, objective and backbone.
 
-
-def new_name(config: Config, directory: Path) -> str:
-    """A name that no run has, made of the date, objective and backbone."""
+    Raises UsageError for a bad name.
+    """
+    if name is not None:
+        if name == "last" or not re.fullmatch(r"\w[\w.,=+@-]*", name):
+            raise UsageError(
+                f"a run cannot be named '{name}'",
+                "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run",
+            )
+        return name
     backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
     words = [time.strftime("%Y-%m-%d-%H%M"), config.spec.name, re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")]
     while True:
@@ -202,38 +190,46 @@ def find(word: str, directory: Path) -> Run:
     """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
     if word != "last" and Run(Path(word)).exists():
         return Run(Path(word))
-    runs = list_runs(directory)
-    if not runs:
-        raise DataError(f"there is no run in {directory}", "make one: contrast train --preset starter --no-ui")
+    runs = {run.name: run for run in list_runs(directory)}
+    return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
+
+
+def match_name(word: str, names: Sequence[str], directory: Path, kind: str, command: str) -> str:
+    """The name that a word means: the whole name, an unambiguous part of it, or "last" for the first of `names`.
+
+    Raises DataError; without any names its hint is the command that makes one of that kind.
+    """
+    if not names:
+        raise DataError(f"there is no {kind} in {directory}", f"make one: {command}")
     if word == "last":
-        return runs[0]
-    named = [run for run in runs if run.name == word] or [run for run in runs if word and word in run.name]
-    if not named:
-        raise DataError(f"there is no run '{word}' in {directory}", nearest(word, [run.name for run in runs[:20]]))
-    if len(named) > 1:
-        raise DataError(f"'{word}' means {len(named)} runs", f"say which: {', '.join(run.name for run in named[:20])}")
-    return named[0]
+        return names[0]
+    matches = [name for name in names if name == word] or [name for name in names if word and word in name]
+    if not matches:
+        raise DataError(f"there is no {kind} '{word}' in {directory}", nearest(word, names[:20]))
+    if len(matches) > 1:
+        raise DataError(f"'{word}' means {len(matches)} {kind}s", f"choose one: {', '.join(matches[:20])}")
+    return matches[0]
 
 
 def remove(run: Run) -> None:
     """Delete a run. Raises RunError for one in progress."""
     if run.status().state in ("starting", "running"):
-        raise RunError(f"run {run.name} is in progress", f"contrast stop {run.name} stops it first")
+        raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
     with run.locked():
-        pass  # a silent process may still hold it
+        pass  # a silent process may still hold the lock
     with writing_to(run.path):
         shutil.rmtree(run.path)
 
 
 def prune(runs: Iterable[Run]) -> int:
-    """Delete what only a resume needs from the checkpoints of runs that have ended; their models stay.
+    """Delete from the checkpoints of runs that have ended what only a resume needs, and return the bytes freed.
 
-    Returns the bytes freed. Raises RunError.
+    The models stay. Raises RunError.
     """
     freed = 0
-    for run in runs:
-        for folder in sorted(run.checkpoints_dir.glob("*/training")) if run.status().ended else ():
-            freed += _size(folder)
+    for run in [run for run in runs if run.status().ended]:
+        freed += run.size_bytes("checkpoints/*/training/**/*")
+        for folder in run.checkpoints_dir.glob("*/training"):
             with writing_to(folder):
                 shutil.rmtree(folder)
     return freed

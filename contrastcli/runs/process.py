@@ -1,4 +1,4 @@
-"""The process that trains in a run: its lock and heartbeat, how it is launched, asked to stop and waited for."""
+"""The process that trains a run: lock and heartbeat, launching it, asking it to stop, waiting for its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,13 +33,21 @@ def hold(run: Run) -> Iterator[Writer]:
 
     Raises RunError if another process trains there or the directory cannot be written.
     """
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(HEARTBEAT):
+            with contextlib.suppress(OSError):  # a shared disk that fails for a moment is no reason to stop
+                os.utime(run.alive_path)
+
     with run.locked():
         writer = this_process()
         with writing_to(run.path):
             atomic_write(run.alive_path, msgspec.json.encode(writer))
-            _drop_requests_before(run, writer.process_start - 1.0)  # systems round the start of a process
-        ended = threading.Event()
-        heartbeat = threading.Thread(target=_beat, args=(run.alive_path, ended), name="heartbeat", daemon=True)
+            with contextlib.suppress(FileNotFoundError):  # a request to an earlier process that was killed
+                if run.stop_path.stat().st_mtime < writer.process_start - 1.0:  # systems round the start of a process
+                    run.stop_path.unlink()
+        heartbeat = threading.Thread(target=beat, name="heartbeat", daemon=True)
         heartbeat.start()
         try:
             yield writer
@@ -48,24 +55,21 @@ def hold(run: Run) -> Iterator[Writer]:
             ended.set()
             heartbeat.join()
             for path in (run.alive_path, run.stop_path):
-                with contextlib.suppress(OSError):  # training has ended, whatever becomes of the disk
+                with contextlib.suppress(OSError):  # training has ended, even if the disk fails
                     path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def handle_signals(handle: Callable[[], None]) -> Iterator[None]:
-    """In the body Ctrl-C and SIGTERM call `handle`, and SIGHUP, sent when a connection is lost, does nothing.
+    """In the body, Ctrl-C and SIGTERM call `handle`, and SIGHUP, sent when a connection is lost, does nothing.
 
-    Only a main thread can handle signals; in another one nothing changes.
+    Only the main thread can handle signals; in any other this does nothing.
     """
-    wanted: dict[str, Any] = {  # SIGHUP is unknown on Windows
-        "SIGINT": lambda number, frame: handle(),
-        "SIGTERM": lambda number, frame: handle(),
-        "SIGHUP": signal.SIG_IGN,
-    }
-    if threading.current_thread() is not threading.main_thread():
-        wanted = {}
-    handlers = {getattr(signal, name): handler for name, handler in wanted.items() if hasattr(signal, name)}
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), lambda number, frame: handle())
+        if hasattr(signal, "SIGHUP"):  # unknown on Windows
+            handlers[signal.SIGHUP] = signal.SIG_IGN
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -74,55 +78,41 @@ def handle_signals(handle: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _drop_requests_before(run: Run, moment: float) -> None:
-    """Drop a stop request that a killed process has left, but none made since this one was launched."""
-    with contextlib.suppress(FileNotFoundError):
-        if run.stop_path.stat().st_mtime < moment:
-            run.stop_path.unlink()
-
-
-def _beat(alive: Path, ended: threading.Event) -> None:
-    while not ended.wait(HEARTBEAT):
-        with contextlib.suppress(OSError):  # an error of a shared disk that passes is no reason to stop
-            os.utime(alive)
-
-
-def stop_requested(run: Run) -> bool:
-    """Whether the training process has been asked to stop."""
-    return run.stop_path.exists()
-
-
 def request_stop(run: Run) -> None:
-    """Ask the training process to end its step, save and stop; does nothing where it has ended. Raises RunError."""
+    """Ask the training process to end its step, save and stop; does nothing if it has ended. Raises RunError."""
     if not run.status().ended:
         with writing_to(run.path):
             run.stop_path.touch()
 
 
 def wait_for_end(run: Run, timeout: float) -> Status:
-    """The status once the run has ended and its process has released it, or after `timeout` seconds."""
+    """The status once the run has ended and its process has released the lock, or after `timeout` seconds."""
     deadline = time.monotonic() + timeout
-    while not _is_released(run, status := run.status()) and time.monotonic() < deadline:
+    while True:
+        status = run.status()
+        if status.state == "killed" or time.monotonic() >= deadline:
+            return status
+        if status.ended and not _beats(run):  # a process writes its last event a moment before its heartbeat ends
+            with contextlib.suppress(RunError), run.locked():  # and releases the lock a moment after that
+                return status
         time.sleep(_POLL)
-    return status
 
 
-def _is_released(run: Run, status: Status) -> bool:
-    if not status.ended or status.state == "killed":
-        return status.ended
-    with contextlib.suppress(FileNotFoundError):  # the last event is written a moment before the heartbeat ends
-        if time.time() - run.alive_path.stat().st_mtime <= SILENT_AFTER:
-            return False
-    with contextlib.suppress(RunError), run.locked():  # and the lock is released a moment after that
-        return True
-    return False
+def _beats(run: Run) -> bool:
+    try:
+        return time.time() - run.alive_path.stat().st_mtime <= SILENT_AFTER
+    except FileNotFoundError:
+        return False
 
 
 def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAST) -> int:
-    """Start `contrast` with these arguments in a session of its own, its output appended to train.log; returns its pid.
+    """Start `contrast` with these arguments in its own session, append its output to train.log, and return its pid.
 
-    Until the new process writes `alive` itself, that file names it already. Raises RunError if the run is in progress.
+    Writes `alive` for the new process, until that does so itself. Raises RunError if the run is in progress.
     """
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
     with run.locked():
         pass
     with writing_to(run.path), open(run.log_path, "ab") as log:
@@ -132,15 +122,9 @@ def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAS
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            creationflags=_creation_flags(),
+            creationflags=flags,
         )
         atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), process.pid, time.time())))
-    # Unless its parent waits for it, a process that has ended stays in the system's table.
+    # A process that has ended stays in the system's table until its parent waits for it.
     threading.Thread(target=process.wait, name="reaper", daemon=True).start()
     return process.pid
-
-
-def _creation_flags() -> int:
-    if sys.platform == "win32":
-        return subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-    return 0

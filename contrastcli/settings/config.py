@@ -193,7 +193,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", "see an example: contrast presets show starter") from None
+        raise UsageError(f"{path} is not TOML: {error}", "see contrast presets show starter for an example") from None
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:

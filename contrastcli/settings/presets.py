@@ -141,7 +141,7 @@ def _read(path: Path, label: str, bases: int) -> Preset:
             base = _shipped(base_path, bases - 1)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{label}: {error}", "see an example: contrast presets show simace-bert-base") from None
+        raise UsageError(f"{label}: {error}", "see contrast presets show simace-bert-base for an example") from None
     return Preset(path.stem, about, (*base.layers, configs.table_layer(tables, label)), head.grid, head.seeds)
 
 

@@ -11,7 +11,7 @@ from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Event, Note, Started
-from contrastcli.runs.process import handle_signals, hold, stop_requested
+from contrastcli.runs.process import handle_signals, hold
 from contrastcli.runs.status import Writer
 from contrastcli.training.auxiliary import Emit
 from contrastcli.training.distributed import World
@@ -115,7 +115,7 @@ def _train(run: Run, plan: Plan, emit: Emit, world: World, writer: Writer | None
         write_environment(run.environment_path, plan, device, precision, world.size)
         for text in (*plan.config.notes, *plan.examples.notes):
             emit(Note(step=started.step, text=text))
-    trainer = make_trainer(run, plan, device, emit, lambda: interrupts.requested or stop_requested(run), world)
+    trainer = make_trainer(run, plan, device, emit, lambda: interrupts.requested or run.stop_path.exists(), world)
     interrupts.in_loop = True
     done = Done(status=trainer.train(), step=trainer.position.step, code=0)
     emit(done)

@@ -100,9 +100,9 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> Non
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [
-        ((*GRID, "--tau", "0.1"), 2, "objective.tau is in the grid and given for all cells (--tau)"),
+        ((*GRID, "--tau", "0.1"), 2, "objective.tau is in the grid and set for all cells (--tau)"),
         (("--grid", "objective.tau=0.05,-1"), 2, "objective.tau is -1.0"),
-        ((), 2, "there is one cell only"),
+        ((), 2, "there is only one cell"),
         ((*GRID, "--data", "nothing.txt"), 3, "nothing.txt"),
         ((*GRID, "--preset", "simace-gird"), 2, "there is no preset 'simace-gird'"),
         ((*GRID, "--name", "last"), 2, "cannot be named 'last'"),

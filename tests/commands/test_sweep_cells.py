@@ -180,7 +180,7 @@ def test_data_backbone_and_batch_are_checked_before_anything_is_trained(tiny: Ti
 
 def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, tmp_path: Path) -> None:
     sweep = small()
-    changed = Sweep("s", {"objective.tau": (0.05, 0.08)}, sweep.seeds, sweep.settings)
+    changed = Sweep("s", sweep.seeds, {"objective.tau": (0.05, 0.08)}, sweep.settings)
     other = changed.cells()[-1]
     runs.create(other.config, tmp_path, "s-tau=0.06-seed=44")
     with pytest.raises(UsageError, match=r"another objective\.tau"):

@@ -23,7 +23,7 @@ from contrastcli.runs import event_file, process, status
 from contrastcli.runs.directory import Run, create, find, list_runs, prune, remove, runs_dir
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
-from contrastcli.runs.process import hold, launch, request_stop, stop_requested, wait_for_end
+from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
 from contrastcli.runs.results import MeanAngles
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.settings.config import Config
@@ -448,31 +448,31 @@ def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
 def test_a_requested_stop_is_seen(run: Run) -> None:
     with hold(run) as me:
         say(run, started(me), step_at(10))
-        assert not stop_requested(run)
+        assert not run.stop_path.exists()
         request_stop(run)
-        assert stop_requested(run)
+        assert run.stop_path.exists()
         say(run, Done(step=11, status="stopped", code=0))
-    assert not stop_requested(run)
+    assert not run.stop_path.exists()
     assert wait_for_end(run, timeout=0.0).state == "stopped"
 
 
 def test_a_run_that_has_ended_needs_no_stop(run: Run) -> None:
     say(run, started(a_process_that_ended()), Done(step=11, status="finished", code=0))
     request_stop(run)
-    assert not stop_requested(run)
+    assert not run.stop_path.exists()
 
 
 def test_a_stop_meant_for_a_killed_process_does_not_stop_the_next(run: Run) -> None:
     run.stop_path.touch()
     os.utime(run.stop_path, (0, 0))
     with hold(run):
-        assert not stop_requested(run)
+        assert not run.stop_path.exists()
 
 
 def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> None:
     run.stop_path.touch()
     with hold(run):
-        assert stop_requested(run)
+        assert run.stop_path.exists()
 
 
 def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> None:

@@ -29,7 +29,7 @@ def test_a_grid_is_every_combination_for_every_seed(tmp_path: Path) -> None:
 def test_a_cell_has_the_name_of_a_run(tmp_path: Path) -> None:
     words = ("model.backbone=/models/one,nobody/two", "objective.margin=-10,0", "objective.name=simace,simcse")
     sweep = make_sweep(tmp_path, {}, *words[:1], words[2], seeds=2)
-    assert all(runs.checked_name(name) == name for name in names(sweep))
+    assert all(runs.run_name(cell.name, cell.config, tmp_path) == cell.name for cell in sweep.cells())
     assert "s-backbone=two-objective=simace-seed=42" in names(sweep)
 
 
@@ -65,12 +65,12 @@ def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tm
         (("objective.tau=",), (), "has no values"),
         (("objective.tau",), (), "has no values"),
         (("train.seed=1,2",), (), "no seeds"),
-        (("objective.tau=0.05,0.06",), ("objective.tau=0.07",), "given for all cells"),
+        (("objective.tau=0.05,0.06",), ("objective.tau=0.07",), "set for all cells"),
         (("objective.tau=0.05,0.050",), (), "two cells would be named s-tau=0.05"),
         (("objective.name=simcse,simase",), (), "no objective 'simase'"),
         (("objective.name=simcse,softmax",), ("objective.tau=0.1",), "'softmax' has no setting 'objective.tau'"),
         (("objective.margin=10,20",), (), "objective.margin is 10"),  # of a cosine
-        ((), (), "one cell only"),
+        ((), (), "only one cell"),
     ],
 )
 def test_a_bad_grid_is_an_error_before_anything_is_written(
@@ -105,7 +105,7 @@ def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:
     runs.create(sweep.cells()[1].config, tmp_path, "s-tau=0.06")
     with pytest.raises(RunError, match=r"s-tau=0\.06 exists"):
         sweeps.save(sweep, tmp_path)
-    assert not sweeps.path_of(sweep, tmp_path).exists()
+    assert not (tmp_path / "s.sweep.toml").exists()
 
 
 @pytest.mark.parametrize("name", presets.sweep_names())
