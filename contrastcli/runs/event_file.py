@@ -1,7 +1,6 @@
-"""`events.jsonl`: appended to by the process that trains; read from either end, and followed, by everyone else.
+"""`events.jsonl`: appended to by the process that trains; read from either end, or followed, by all others.
 
-A resume makes void what an earlier process reported beyond the step that it continues from, and the end that was
-reported. Readers leave that out, in whichever direction they read.
+A resume voids the events beyond the step from which it continues, and an earlier end. Readers leave these out.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ _BLOCK = 1 << 18  # bytes
 
 
 class EventWriter:
-    """Appends events to a file, each at once and whole; cuts a line that a killed writer left torn."""
+    """Appends each event to a file at once; cuts an incomplete last line, which a killed writer may leave."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        _cut_torn_line(path)
+        data = path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            os.truncate(path, data.rfind(b"\n") + 1)
 
     def __call__(self, event: Event) -> bytes:
-        """Write the event, stamped with the time if it has none, and return the line as written."""
+        """Write the event, with the time if it has none, and return its line."""
         stamped = event if event.time else msgspec.structs.replace(event, time=round(time.time(), 3))
         line = encode(stamped)
         self._file.write(line)
@@ -37,14 +38,8 @@ class EventWriter:
         self._file.close()
 
 
-def _cut_torn_line(path: Path) -> None:
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        os.truncate(path, data.rfind(b"\n") + 1)
-
-
 def current(events: Iterable[Event]) -> list[Event]:
-    """The events, first to last, without those that a resume made void."""
+    """Events, first to last, without those that a resume voids."""
     kept: list[Event] = []
     for event in events:
         if isinstance(event, Started):
@@ -54,8 +49,8 @@ def current(events: Iterable[Event]) -> list[Event]:
 
 
 def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
-    """The events, last to first, without those that a resume made void."""
-    resume: Started | None = None  # the one that continues from the lowest step so far
+    """Events, last to first, without those that a resume voids."""
+    resume: Started | None = None  # of those read so far, the one that continues from the lowest step
     for event in events:
         if resume is None or not resume.voids(event):
             if isinstance(event, Started) and event.resumed_from is not None:
@@ -64,45 +59,45 @@ def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def read(path: Path) -> list[Event]:
-    """All events of a run, without those that a resume made void."""
+    """All events of a run, without those that a resume voids."""
     if not path.exists():
         return []
     with open(path, "rb") as file:
         return current(event for line in file if line.endswith(b"\n") and (event := decode(line)) is not None)
 
 
-def read_from_end(path: Path, wanted: Callable[[], list[bytes]]) -> Iterator[Event]:
-    """The events of a run, last to first, without those that a resume made void.
+def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[Event]:
+    """The events of a run, last to first, without those that a resume voids.
 
-    Only lines that hold one of the `wanted` bytes are decoded, which is far quicker than decoding all of a million.
-    It is called again for each line; none wanted ends the reading.
+    Only lines with one of the `patterns` are decoded, which is far quicker than decoding a million lines. They are
+    asked for before each line; reading ends when there are none.
     """
     if path.exists():
-        yield from current_from_end(event for line in _lines_from_end(path, wanted) if (event := decode(line)))
+        yield from current_from_end(event for line in _lines_from_end(path, patterns) if (event := decode(line)))
 
 
-def _lines_from_end(path: Path, wanted: Callable[[], list[bytes]]) -> Iterator[bytes]:
+def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[bytes]:
     with open(path, "rb") as file:
         position = file.seek(0, os.SEEK_END)
-        head = b""  # of a line that continues in the block after
-        while position and wanted():
+        head = b""  # the start of a line that ends in the following block
+        while position and patterns():
             size = min(_BLOCK, position)
             position -= size
             file.seek(position)
             data = file.read(size) + head
             cut = data.find(b"\n") + 1 if position else 0
             head, body = (data[:cut], data[cut:]) if cut or not position else (data, b"")
-            yield from _lines_with(wanted, body)
+            yield from _lines_with(patterns, body)
 
 
-def _lines_with(wanted: Callable[[], list[bytes]], data: bytes) -> Iterator[bytes]:
-    end = data.rfind(b"\n") + 1  # before a torn last line
-    last: dict[bytes, int] = {}  # where each of the wanted bytes stands last before `end`, −1 where nowhere
-    while patterns := wanted():
-        for pattern in patterns:
+def _lines_with(patterns: Callable[[], list[bytes]], data: bytes) -> Iterator[bytes]:
+    end = data.rfind(b"\n") + 1  # an incomplete last line is left out
+    last: dict[bytes, int] = {}  # the last position of each pattern before `end`, −1 if there is none
+    while missing := patterns():
+        for pattern in missing:
             if last.get(pattern, end) >= end:
                 last[pattern] = data.rfind(pattern, 0, end)
-        at = max(last[pattern] for pattern in patterns)
+        at = max(last[pattern] for pattern in missing)
         if at < 0:
             break
         start = data.rfind(b"\n", 0, at) + 1
@@ -111,9 +106,9 @@ def _lines_with(wanted: Callable[[], list[bytes]], data: bytes) -> Iterator[byte
 
 
 def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
-    """Events as they are written, from the first on; None whenever nothing is new, after waiting `interval` seconds.
+    """Events as they are written, from the first on; None whenever there is nothing new, every `interval` seconds.
 
-    The file need not exist yet: a run exists a moment before its first event.
+    The file need not exist yet.
     """
     position = 0
     while True:
@@ -127,15 +122,15 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
 
 
 def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], int]:
-    """The whole lines in so many bytes from a position on, by default in all, and the position after them.
+    """The complete lines in `size` bytes from a position on, by default in all, and the position after them.
 
-    A torn last line may still be completed, or cut. A file that is not there has no lines yet.
+    A file that does not exist has no lines.
     """
     try:
         with open(path, "rb") as file:
             file.seek(position)
             data = file.read(size)
-    except OSError:  # not made yet, or a shared disk that fails for a moment
+    except OSError:  # it does not exist yet, or a shared disk fails for a moment
         return [], position
     whole = data[: data.rfind(b"\n") + 1]
     return whole.splitlines(), position + len(whole)

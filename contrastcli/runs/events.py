@@ -1,10 +1,8 @@
-"""What a run reports: one type per kind of event, with its words and its numbers.
+"""Events of a run: one type per kind, with the text and the numbers that consoles, logs and charts show.
 
 An event is a JSON object in one line of `events.jsonl`: `{"event": "evaluated", "step": 125, "spearman": 0.78, …}`.
-Readers skip events and fields that they do not know, so an older tool can watch a newer run. Numbers that are not
-finite are written as null.
-
-A kind of event is a subclass of Event, here or in another package: consoles, logs and charts show what its methods say.
+Readers skip events and fields that they do not know, so that an older version can watch a newer run. Numbers that are
+not finite are written as null. Another package adds a kind of event by a subclass of Event.
 """
 
 from __future__ import annotations
@@ -31,15 +29,15 @@ def _decoder() -> msgspec.json.Decoder[Event]:
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, omit_defaults=True):
-    """Every event has the step that it belongs to and a time (seconds since the epoch)."""
+    """Every event has a step and a time (seconds since the epoch)."""
 
     step: int
     time: float = 0.0
 
     routine: ClassVar[bool] = False
-    """Whether it comes so often that a console need not show each one."""
+    """Whether it is so frequent that a console need not show each one."""
     titles: ClassVar[Mapping[str, str]] = {}
-    """Those of its numbers that may have a chart of their own, with the title of that chart."""
+    """Titles of charts, by the numbers that may be charted alone."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -47,12 +45,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
 
     @classmethod
     def kind(cls) -> str:
-        """Its name in `events.jsonl`, and in charts that of the table of its numbers."""
+        """Its name in `events.jsonl`, and that of the table of its numbers."""
         return str(cls.__struct_config__.tag)
 
     @property
     def topic(self) -> str:
-        """What it reports on: of routine events on one topic, the latest is enough."""
+        """Consoles may skip all but the latest of routine events with the same topic."""
         return self.kind()
 
     @property
@@ -61,11 +59,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
         return self.kind()
 
     def numbers(self) -> Mapping[str, float | None]:
-        """What is charted over the steps, by name, in the unit that is shown."""
+        """Numbers to chart over the steps, by name, in the unit that is shown."""
         return {}
 
     def details(self, steps: int) -> str:
-        """Its line without the label; empty where nothing need be said. `steps` are those of the run."""
+        """Its line without the label, or nothing; `steps` is the number of steps of the run."""
         return "  ".join([f"step {self.step:,}", *(f"{name} {fixed(x, 2)}" for name, x in self.numbers().items())])
 
     def line(self, steps: int = 0) -> str:
@@ -74,12 +72,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
         return printable(f"{self.label:<9} {details}").rstrip() if details else ""
 
     def completes(self, steps: int) -> bool:
-        """Whether it is the last one on its topic, which is always shown."""
+        """Whether it is the last one of its topic, which is always shown."""
         return self.step == steps
 
 
 class Started(Event, frozen=True, kw_only=True):
-    """Training begins, or continues from the step `resumed_from`; readers then drop what that makes void."""
+    """Training begins, or continues from the step `resumed_from`, which voids later events."""
 
     host: str
     pid: int
@@ -111,11 +109,11 @@ class Started(Event, frozen=True, kw_only=True):
 
     @property
     def valid_until(self) -> float:
-        """The step up to which earlier events stay valid: that which a resume continues from."""
+        """The last step of which earlier events stay valid."""
         return inf if self.resumed_from is None else self.resumed_from
 
     def voids(self, earlier: Event) -> bool:
-        """Whether this start makes an earlier event void: a resume does so beyond its step, and to every end."""
+        """Whether this start voids an earlier event, as a resume does with later steps and with every end."""
         return earlier.step > self.valid_until or (self.resumed_from is not None and isinstance(earlier, Done))
 
 
@@ -182,16 +180,15 @@ class Step(Event, frozen=True, kw_only=True):
     routine: ClassVar[bool] = True
     titles: ClassVar[Mapping[str, str]] = {"loss": "loss"}
     rates: ClassVar[tuple[str, ...]] = ("lr", "grad_norm", "sentences_per_s")
-    """Its numbers that are neither the loss nor one of its parts."""
+    """Its numbers other than the loss and its parts."""
 
     @property
     def loss_parts(self) -> Mapping[str, float | None]:
-        """The parts of the loss; none where the only one is the loss itself."""
+        """The parts of the loss, if there are several."""
         return self.parts if len(self.parts) > 1 else {}
 
     def numbers(self) -> Mapping[str, float | None]:
-        rates = {"lr": self.lr, "grad_norm": self.grad_norm, "sentences_per_s": self.sentences_per_s}
-        return {"loss": self.loss, **self.loss_parts, **rates}
+        return {"loss": self.loss, **self.loss_parts, **{name: getattr(self, name) for name in self.rates}}
 
     def details(self, steps: int) -> str:
         parts = ", ".join(f"{name} {fixed(value, 3)}" for name, value in self.loss_parts.items())
@@ -200,16 +197,15 @@ class Step(Event, frozen=True, kw_only=True):
         return "  ".join([f"{self.step:>{width},}/{steps:,}", loss, f"lr {self.lr:.1e}", *self.pace()])
 
     def pace(self) -> list[str]:
-        """How fast training is, and how long it will take, where that is known."""
+        """Speed and time left, if known."""
         rate = [] if self.sentences_per_s is None else [f"{self.sentences_per_s:,.0f} sentences/s"]
         return rate if self.seconds_left is None else [*rate, f"{duration(self.seconds_left)} left"]
 
 
 class Angles(Event, frozen=True, kw_only=True):
-    """Angles of the batch in degrees.
+    """Angles of the batch in degrees; histograms count pairs in bins of 5° from 0° to 180°.
 
-    `satisfied` is the fraction of positives whose angle is smaller than that of every negative by at least the
-    margin. Histograms count pairs in 5° bins from 0° to 180°.
+    `satisfied` is the fraction of positives whose angle is smaller than that of every negative by the margin or more.
     """
 
     positive: float | None
@@ -227,8 +223,7 @@ class Angles(Event, frozen=True, kw_only=True):
     }
 
     def numbers(self) -> Mapping[str, float | None]:
-        degrees = {"positive": self.positive, "negative": self.negative, "hardest": self.hardest}
-        return {**degrees, "satisfied": self.satisfied}
+        return {name: getattr(self, name) for name in (*self.titles, "satisfied")}
 
     def details(self, steps: int) -> str:
         angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]
@@ -247,7 +242,7 @@ class Saved(Event, frozen=True, kw_only=True):
 
 
 class Note(Event, frozen=True, kw_only=True):
-    """A sentence that the user should read."""
+    """A message to the user."""
 
     text: str
 
@@ -277,7 +272,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(line: bytes) -> Event | None:
-    """One line as an event; None for an event that this version does not know or a torn line."""
+    """The event of a line; None for an unknown kind of event or an incomplete line."""
     try:
         return _decoder().decode(line)
     except msgspec.DecodeError:

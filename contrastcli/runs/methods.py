@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from contrastcli.runs.results import Method, SeedRun, Spread
 from contrastcli.settings.sections import SEED, all_settings
-from contrastcli.settings.setting import Setting, Value
+from contrastcli.settings.setting import Value
 
 
 @dataclass(frozen=True)
 class Member:
-    """A run of a method; `numbers` has its dev score and its scores by name, × 100."""
+    """A run of a method; `numbers` are its dev score and its other scores by name, × 100."""
 
     name: str
     settings: Mapping[str, Value]
@@ -26,30 +26,26 @@ class Member:
 
 
 def group(members: Sequence[Member]) -> tuple[Method, ...]:
-    """Put runs of one method together, in the order in which each method comes first."""
+    """The methods of these runs, in the order of their first runs.
+
+    Runs of one method differ only in settings of execution, or in paths to the same file.
+    """
     known = all_settings()
     by_method: dict[tuple[tuple[str, Value], ...], list[Member]] = {}
     for member in members:
-        by_method.setdefault(_method_settings(member.settings, known), []).append(member)
+        settings = {key: value for key, value in member.settings.items() if known[key].role != "execution"}
+        for key, value in settings.items():
+            if known[key].role == "data" and isinstance(value, str) and os.path.exists(value):
+                settings[key] = os.path.realpath(value)
+        by_method.setdefault(tuple(settings.items()), []).append(member)
     methods = [dict(settings) for settings in by_method]
     keys = dict.fromkeys(key for method in methods for key in method)
     differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]
     return tuple(method({key: same[0].settings.get(key) for key in differing}, same) for same in by_method.values())
 
 
-def _method_settings(settings: Mapping[str, Value], known: Mapping[str, Setting]) -> tuple[tuple[str, Value], ...]:
-    """The settings that make a method: all but those of execution, two paths to one file being equal."""
-    kept = {key: value for key, value in settings.items() if known[key].role != "execution"}
-    paths = {
-        key: os.path.realpath(value)
-        for key, value in kept.items()
-        if known[key].role == "data" and isinstance(value, str) and os.path.exists(value)
-    }
-    return tuple((kept | paths).items())
-
-
 def method(settings: Mapping[str, Value | None], members: Sequence[Member]) -> Method:
-    """The method of these runs; of those that finished with one seed, the first counts: it is no new draw."""
+    """The method of these runs; of finished runs with the same seed, only the first counts."""
     by_seed: dict[Value, Member] = {}
     for member in members:
         if member.state == "finished":

@@ -1,4 +1,4 @@
-"""The results of commands, as types that need no torch: a command prints them as JSON, and the app decodes that."""
+"""The results of commands, as types without torch: a command prints them as JSON, and the app decodes that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contrastcli.settings.setting import Value
 
 
 class Sourced(msgspec.Struct, frozen=True):
-    """The value of a setting, and where it is from."""
+    """The value of a setting, and its source."""
 
     value: Value
     source: str
@@ -26,9 +26,9 @@ def sourced(config: Config) -> dict[str, Sourced]:
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a run would do, worked out without loading weights: its settings, its first rows by role, its size.
+    """A run as planned, without loading weights: its settings, first rows by role, and size.
 
-    `disk` is what its checkpoints take in bytes, None while the backbone is not on this machine.
+    `disk` is the size of its checkpoints in bytes, None while the backbone is not on this machine.
     """
 
     settings: dict[str, Sourced]
@@ -44,7 +44,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class Similarity(msgspec.Struct, frozen=True):
-    """How similar two sentences are to a model: cosine in −1..1 and the angle in degrees."""
+    """The similarity of two sentences to a model: cosine in −1..1, and angle in degrees."""
 
     a: str
     b: str
@@ -54,7 +54,7 @@ class Similarity(msgspec.Struct, frozen=True):
 
 
 class Neighbour(msgspec.Struct, frozen=True):
-    """A sentence of a corpus near to a query; `row` counts the corpus' sentences from 1."""
+    """A sentence of a corpus that is near to a query; `row` counts from 1."""
 
     row: int
     text: str
@@ -63,7 +63,7 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 class Nearest(msgspec.Struct, frozen=True):
-    """What a model finds nearest to a query in a corpus, the nearest first."""
+    """The sentences of a corpus that are nearest to a query, the nearest first."""
 
     query: str
     neighbours: list[Neighbour]
@@ -71,7 +71,7 @@ class Nearest(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A number over seeds: its mean and its standard deviation, which has n − 1 below it and needs two values."""
+    """A number over seeds: mean and sample standard deviation, which needs two values."""
 
     mean: float
     sd: float | None
@@ -93,9 +93,9 @@ class SeedRun(msgspec.Struct, frozen=True):
 
 
 class Method(msgspec.Struct, frozen=True):
-    """Runs that differ only in their seed; `settings` are those in which methods differ, None where one has no such.
+    """Runs that differ only in their seed; `settings` are those in which methods differ, None if it lacks one.
 
-    `scores` are over the `n` runs that finished, each seed once, and hold the numbers that all of these have, × 100.
+    `scores` are the numbers, × 100, that all `n` finished runs have, each seed counted once.
     """
 
     settings: dict[str, Value | None]
@@ -105,7 +105,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 class SweepScores(msgspec.Struct, frozen=True):
-    """What is known of a sweep: a method for each point of its grid."""
+    """The results of a sweep: a method for each point of its grid."""
 
     name: str
     grid: dict[str, tuple[Value, ...]]
@@ -116,7 +116,7 @@ class SweepScores(msgspec.Struct, frozen=True):
 class Welch(msgspec.Struct, frozen=True):
     """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
 
-    `t`, `df` and the two-sided `p` are None where neither method varies.
+    `t`, `df` and the two-sided `p` are None if neither method varies.
     """
 
     difference: float
@@ -130,7 +130,7 @@ class Welch(msgspec.Struct, frozen=True):
 class Bootstrap(msgspec.Struct, frozen=True):
     """Spearman × 100 of two runs on the same pairs of `data`: the difference, first − second, and its 95 % interval.
 
-    `p` is two-sided: how often resampling the pairs changes the sign. None where a correlation is undefined.
+    `p` is two-sided: how often resampling the pairs changes the sign. None if a correlation is undefined.
     """
 
     runs: tuple[str, str]
@@ -162,10 +162,10 @@ class Result(Status, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Runs side by side: `settings` holds those that differ, a value per run, None where its objective has no such.
+    """Runs side by side: `settings` are those that differ, a value per run, None if its objective lacks the setting.
 
-    `groups` has the same runs by method. `welch` has a test of each number that both of two methods have over two seeds
-    or more; `bootstrap` is there where it was asked for.
+    `groups` are the same runs by method. If there are two methods, both with two seeds or more, `welch` tests each
+    number that both have. `bootstrap` is set only on request.
     """
 
     settings: dict[str, tuple[Value | None, ...]]

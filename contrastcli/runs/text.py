@@ -1,15 +1,15 @@
-"""Numbers and texts as a person reads them, in the line of an event and wherever else a run is shown."""
+"""Numbers and texts as people read them, in the lines of events and elsewhere."""
 
 from __future__ import annotations
 
 import math
 
 MISSING = "–"
-"""Stands for a value that is not there."""
+"""Shown for a missing value."""
 
 
 def fixed(value: float | None, digits: int) -> str:
-    """Fixed decimals; a dash for what is not a finite number."""
+    """A number with that many decimals; a dash if it is missing or not finite."""
     return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
@@ -27,5 +27,5 @@ def duration(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """The text on one line; what came from data or a path cannot move the cursor."""
+    """The text in one line, without control characters, which data or a path may contain."""
     return "".join(c if c.isprintable() else " " for c in text)
