@@ -116,7 +116,7 @@ def test_a_bad_sweep_is_refused_before_anything_is_written(
 
 
 def test_a_resumed_sweep_cannot_be_changed_and_must_exist(contrast: Contrast, launched: list[str]) -> None:
-    refused(contrast("sweep", "--resume", "last"), 3, "there is no sweep 'last'", "make one: contrast sweep")
+    refused(contrast("sweep", "--resume", "last"), 3, "there is no sweep in runs", "make one: contrast sweep")
     assert contrast(*SWEEP).code == 0
     for words in (GRID, ("--seeds", "3"), ("--tau", "0.1"), ("--preset", "starter"), ("--name", "other")):
         refused(contrast("sweep", "--resume", "mine", *words), 2, "resumed sweep has its grid and settings")
