@@ -3,7 +3,7 @@
     X.tsv, X.txt, X            a class, a tab and the text a line
     X.txt and X_gnd.txt        a text a line, and its class in the same line of the other file
 
-X is the set's name in any writing, such as agnews, or that of the file in circulation, such as agnewsdataraw-8000.
+X is the set's name, whatever its case and punctuation, such as agnews, or a usual one, such as agnewsdataraw-8000.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation.measure import Context, Procedure, in_folder, in_words
-from contrastcli.evaluation.result import Floats, TaskScores
+from contrastcli.evaluation.result import TaskScores
 from contrastcli.evaluation.senteval import read_lines
 from contrastcli.evaluation.suites import CLUSTERING
 
@@ -91,39 +91,37 @@ def read(folder: Path, task: str) -> Classed:
     path = _file(folder, task)
     if path is None:
         raise DataError(f"{folder} has no file of {task}", _HINT)
+    labels, texts = {}, {}  # by line
+    lines = dict(read_lines(path, latin=True))
     gold = path.with_name(f"{path.stem}{_GOLD}{path.suffix}")
-    rows = _two_files(path, gold) if gold.is_file() else _one_file(path)
-    labels, texts = zip(*rows, strict=True) if rows else ((), ())
-    names, numbers = np.unique(np.array(labels), return_inverse=True)
+    if gold.is_file():
+        texts, labels = lines, dict(read_lines(gold, latin=True))
+        if texts.keys() != labels.keys():
+            line = min(texts.keys() ^ labels.keys())
+            raise DataError(f"{path} and {gold.name}: only one of them has a line {line} that is not blank", _HINT)
+    else:
+        for number, line_text in lines.items():
+            label, tab, text = line_text.partition("\t")
+            if not tab or not text.strip():
+                raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line_text!r:.60}", _HINT)
+            labels[number], texts[number] = label.strip(), text
+    names, numbers = np.unique(np.array([labels[line] for line in texts]), return_inverse=True)
     if len(names) < 2:
         raise DataError(f"{path} has fewer than two classes", _HINT)
-    return Classed(list(texts), numbers)
-
-
-def _one_file(path: Path) -> list[tuple[str, str]]:
-    rows = []
-    for number, line in read_lines(path, latin=True):
-        label, tab, text = line.partition("\t")
-        if not tab or not text.strip():
-            raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line!r:.60}", _HINT)
-        rows.append((label.strip(), " ".join(text.split())))
-    return rows
-
-
-def _two_files(path: Path, gold: Path) -> list[tuple[str, str]]:
-    texts, labels = (dict(read_lines(file, latin=True)) for file in (path, gold))
-    if texts.keys() != labels.keys():
-        line = min(texts.keys() ^ labels.keys())
-        raise DataError(f"{path} and {gold.name}: only one of them has a line {line} that is not blank", _HINT)
-    return [(labels[line], " ".join(text.split())) for line, text in texts.items()]
+    return Classed([" ".join(text.split()) for text in texts.values()], numbers)
 
 
 def _score(context: Context, task: str, data: Classed) -> TaskScores:
+    from sklearn.cluster import KMeans  # not needed to read the sets, which the suite geometry does
+
     with context.subject.truncated(LENGTH):
         vectors = context.vectors(data.texts)  # (N, d)
     trials = []
     for seed in range(SEEDS):
-        trials.append(agreement(data.labels, _clusters(vectors, data.classes, seed)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fewer distinct vectors than clusters: some stay empty
+            clusters = KMeans(data.classes, n_init=_STARTS, random_state=seed).fit_predict(vectors)  # (N,)
+        trials.append(agreement(data.labels, clusters))
         context.options.on_progress(f"clustering {task}", seed + 1, SEEDS)
     accuracies = [trial["accuracy"] for trial in trials]
     expected = context.suite.tasks[task]
@@ -138,19 +136,9 @@ def _score(context: Context, task: str, data: Classed) -> TaskScores:
     }
 
 
-def _clusters(x: Floats, count: int, seed: int) -> Ints:
-    """The cluster (N,) of each row of (N, d)."""
-    from sklearn.cluster import KMeans
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of fewer distinct vectors than clusters: some stay empty
-        clusters: Ints = KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(x)
-    return clusters
-
-
 def agreement(labels: Ints, clusters: Ints) -> dict[str, float]:
     """Agreement of clusters with classes, × 100: accuracy under the best one-to-one assignment, NMI, AMI, ARI."""
-    from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment  # as above
     from sklearn import metrics
 
     table = metrics.cluster.contingency_matrix(labels, clusters)  # classes × clusters

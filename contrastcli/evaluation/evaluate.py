@@ -31,11 +31,13 @@ def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Poo
     for suite in suites:
         if suite.tasks and not suite.asked(options.tasks):
             continue
-        result = measure(suite, subject, options)
+        results.append(measure(suite, subject, options))
+        paths = [options.out / "scores.json"] if options.out else []
         whole = pooling is None and (not options.tasks or not suite.tasks)
-        if result.tasks:
-            _keep(Scores(model, (result,)), model if whole else None, options.out)
-        results.append(result)
+        if whole and (run := resolve(model).run):
+            paths.append(run.scores_path)
+        for path in paths if results[-1].tasks else ():
+            _merge(Scores(model, (results[-1],)), path)
     return Scores(model, tuple(results))
 
 
@@ -54,14 +56,8 @@ def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -
     return Subject(model, encode, encoder.pooling, fingerprint(encoder), encoder)
 
 
-def _keep(scores: Scores, run: str | None, folder: Path | None) -> None:
-    if run and (known := resolve(run).run):
-        _merge(scores, known.scores_path)
-    if folder:
-        _merge(scores, folder / "scores.json")
-
-
 def _merge(scores: Scores, path: Path) -> None:
+    """Add scores to a file, in place of earlier ones of the same suites."""
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         before = read_json(path, dict[str, Any]) or {}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
+from contrastcli.evaluation.measure import Context, Procedure, in_folder, in_words
 from contrastcli.evaluation.result import TaskScores
 from contrastcli.evaluation.senteval import Labelled, Splits
 from contrastcli.evaluation.transfer import counted, features, fit
@@ -25,34 +22,23 @@ _PROTOCOL = (
 
 
 def _score(context: Context, task: str, data: Splits) -> TaskScores:
-    accuracies = [_accuracy(*_split(data, seed), context.vectors) for seed in range(SETS)]
-    return {
-        "mean": float(np.mean(accuracies)),
-        "sd": float(np.std(accuracies, ddof=1)),
-        "accuracies": accuracies,
-        **counted(context, task, data),
-    }
-
-
-def _accuracy(train: Labelled, test: Labelled, vectors: Vectors) -> float:
-    model = fit(features(train, vectors), train.labels, _C)
-    return 100 * float(model.score(features(test, vectors), test.labels))
+    accuracies = []
+    for seed in range(SETS):
+        train, test = _split(data, seed)
+        model = fit(features(train, context.vectors), train.labels, _C)
+        accuracies.append(100 * float(model.score(features(test, context.vectors), test.labels)))
+    mean, sd = float(np.mean(accuracies)), float(np.std(accuracies, ddof=1))
+    return {"mean": mean, "sd": sd, "accuracies": accuracies, **counted(context, task, data)}
 
 
 def _split(data: Splits, seed: int) -> tuple[Labelled, Labelled]:
-    """What to train on and what to test on."""
-    drawn = _draw(data.train.labels, np.random.default_rng(seed))
-    if data.test is not None:
-        return data.train.take(drawn), data.test
-    rest = np.setdiff1d(np.arange(len(data.train)), drawn)
-    return data.train.take(drawn), data.train.take(rest)
-
-
-def _draw(labels: Sequence[int], generator: np.random.Generator) -> NDArray[np.int64]:
-    """16 rows of each class, without replacement."""
-    classes = np.array(labels)
-    drawn = [generator.choice(np.flatnonzero(classes == c), SHOTS, replace=False) for c in np.unique(classes)]
-    return np.concatenate(drawn)
+    """16 rows of each class to train on, drawn without replacement, and the rows to test on."""
+    generator, labels = np.random.default_rng(seed), np.array(data.train.labels)
+    drawn = np.concatenate(
+        [generator.choice(np.flatnonzero(labels == c), SHOTS, replace=False) for c in np.unique(labels)]
+    )
+    rest = np.setdiff1d(np.arange(len(labels)), drawn)
+    return data.train.take(drawn), data.train.take(rest) if data.test is None else data.test
 
 
 PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL))

@@ -106,41 +106,37 @@ def in_words(protocol: str) -> Callable[[Context, Mapping[str, TaskScores]], str
 def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
     """Measure the tasks of a suite one after another; each is kept in the cache, and taken from there if it can be.
 
-    So an interrupted evaluation continues where it stopped, and a repeated one costs the reading of the data. A task
-    whose data are missing or malformed does not keep the others from being measured. Raises DataError for a model
-    whose vectors are not finite, and UsageError.
+    So an interrupted evaluation continues where it stopped, and a repeated one only reads the data again. A task whose
+    data are missing or malformed does not keep the others from being measured. Raises DataError for a model whose
+    vectors are not finite, and UsageError.
     """
     module, _, name = suite.procedure.partition(":")
     procedure = cast(Procedure[Any], getattr(import_module(module), name))
     context = Context(suite, subject, options, Vectors(subject.encode))
-    data, missing = _read(procedure, context)
-    scores, unscored = _score(procedure, context, data)
-    missing += unscored
-    wanted = (suite.averages and suite.tasks) or scores
-    every = [*wanted, *(skipped.task for skipped in missing)]
-    averages = {a.key: average(scores, a.tasks or every, suite.headline) for a in suite.averages}
-    partial = not complete(scores, every)
-    return SuiteResult(suite.name, procedure.protocol(context, scores), scores, averages, tuple(missing), partial)
-
-
-def _read(procedure: Procedure[D], context: Context) -> tuple[dict[str, D], list[SkippedTask]]:
+    data: dict[str, Any] = {}
+    missing: dict[str, DataError] = {}
+    readers: Mapping[str, Callable[[], Any]] = {}
     try:
         readers = procedure.find(context)
     except DataError as error:
-        return {}, [SkippedTask(task, error.what, error.hint) for task in context.asked]
-    data: dict[str, D] = {}
-    missing = []
+        missing = dict.fromkeys(context.asked, error)
     for task, read in readers.items():
         try:
             data[task] = read()
         except DataError as error:
-            missing.append(SkippedTask(task, error.what, error.hint))
-    return data, missing
+            missing[task] = error
+    scores = _score(procedure, context, data, missing)
+    tasks = [*((suite.averages and suite.tasks) or scores), *missing]
+    averages = {a.key: _average(scores, a.tasks or tasks, suite.headline) for a in suite.averages}
+    partial = any(scores.get(task, {"partial": True}).get("partial") for task in tasks)
+    skipped = tuple(SkippedTask(task, error.what, error.hint) for task, error in missing.items())
+    return SuiteResult(suite.name, procedure.protocol(context, scores), scores, averages, skipped, partial)
 
 
 def _score(
-    procedure: Procedure[D], context: Context, data: Mapping[str, D]
-) -> tuple[dict[str, TaskScores], list[SkippedTask]]:
+    procedure: Procedure[D], context: Context, data: Mapping[str, D], missing: dict[str, DataError]
+) -> dict[str, TaskScores]:
+    """The scores of tasks by their data; those that cannot be scored are added to `missing`."""
     name, subject, options = context.suite.name, context.subject, context.options
     keys: dict[str, cache.Key] = {task: (name, task, subject.fingerprint, data[task].fingerprint) for task in data}
     known = {task: None if options.fresh else cache.read(key) for task, key in keys.items()}
@@ -149,25 +145,20 @@ def _score(
     if procedure.texts:
         context.vectors.add(text for task in data if not known[task] for text in procedure.texts(data[task]))
     scores: dict[str, TaskScores] = {}
-    unscored = []
     for done, task in enumerate(data, 1):
         try:
             scores[task] = known[task] or cache.keep(keys[task], procedure.score(context, task, data[task]))
         except Unscored as error:
-            unscored.append(SkippedTask(task, error.what, error.hint))
+            missing[task] = error
         options.on_progress(name, done, len(data))
-    return scores, unscored
+    return scores
 
 
-def complete(scores: Mapping[str, TaskScores], tasks: Iterable[str]) -> bool:
-    """Whether all these tasks are there, each with the published rows."""
-    return all(task in scores and not scores[task].get("partial") for task in tasks)
-
-
-def average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:
-    """Mean of a score over tasks; None unless all are complete and have it, or where there is no task."""
-    values = [value_at(scores.get(task), path) for task in tasks]
-    return math.fsum(values) / len(values) if values and complete(scores, tasks) and None not in values else None
+def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:
+    """Mean of a score over tasks; None unless each has it over the published rows, or where there is no task."""
+    complete = [task for task in tasks if task in scores and not scores[task].get("partial")]
+    values = [value_at(scores[task], path) for task in complete]
+    return math.fsum(values) / len(values) if values and len(values) == len(tasks) and None not in values else None
 
 
 def finite(value: float) -> float | None:

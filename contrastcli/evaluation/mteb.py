@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mteb import AbsTask
     from mteb.models import ModelMeta
 
-_HINT = "MTEB fetches its data from the hub: check the network"
-
 
 @dataclass(frozen=True)
 class _Task:
@@ -45,7 +43,7 @@ def _find(context: Context) -> dict[str, Callable[[], _Task]]:
 def find(names: Iterable[str]) -> list[AbsTask]:
     """The tasks with these names and those of benchmarks with these names, each once.
 
-    Raises UsageError for unknown names, and for tasks of other things than texts.
+    Raises UsageError for unknown names, and for tasks of other data than texts.
     """
     try:
         import mteb
@@ -56,7 +54,10 @@ def find(names: Iterable[str]) -> list[AbsTask]:
         try:
             tasks = mteb.get_benchmark(name).tasks if "(" in name else [mteb.get_task(name)]
         except KeyError:
-            raise UsageError(f"MTEB has no task or benchmark '{name}'", _nearest(name)) from None
+            known = [task.metadata.name for task in mteb.get_tasks()] + [one.name for one in mteb.get_benchmarks()]
+            close = difflib.get_close_matches(name, known, 1, 0.5)
+            hint = f"did you mean '{close[0]}'?" if close else "see MTEB's documentation for its tasks"
+            raise UsageError(f"MTEB has no task or benchmark '{name}'", hint) from None
         by_name |= {task.metadata.name: task for task in tasks}
     for name, task in by_name.items():
         if set(task.metadata.modalities) != {"text"}:
@@ -64,12 +65,9 @@ def find(names: Iterable[str]) -> list[AbsTask]:
     return list(by_name.values())
 
 
-def _nearest(name: str) -> str:
-    import mteb
-
-    known = [task.metadata.name for task in mteb.get_tasks()] + [benchmark.name for benchmark in mteb.get_benchmarks()]
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f"did you mean '{close[0]}'?" if close else "see MTEB's documentation for its tasks"
+def _folder(context: Context) -> Path:
+    """Where MTEB keeps its results, in its own format."""
+    return (context.options.out or cache_dir()) / "mteb"
 
 
 def _score(context: Context, name: str, data: _Task) -> TaskScores:
@@ -87,19 +85,11 @@ def _score(context: Context, name: str, data: _Task) -> TaskScores:
             co2_tracker=False,
         )
     if result.exceptions:
-        raise Unscored(_first_line(result.exceptions[0].exception), _HINT)
+        message = result.exceptions[0].exception.strip() or "it failed without a message"
+        raise Unscored(message.splitlines()[0], "MTEB fetches its data from the hub: check the network")
     about, (scored,) = data.task.metadata, result.task_results
     score, splits = finite(100 * scored.get_score()), list(scored.scores)
     return {"score": score, "metric": about.main_score, "type": str(about.type), "splits": splits}
-
-
-def _folder(context: Context) -> Path:
-    """Where MTEB keeps its results, in a format of its own."""
-    return (context.options.out or cache_dir()) / "mteb"
-
-
-def _first_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it failed without a message"])[0]
 
 
 def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:

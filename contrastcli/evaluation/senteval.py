@@ -13,10 +13,11 @@ import hashlib
 import io
 import math
 import os
+import re
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,46 +60,46 @@ def root(data_dir: Path | None) -> Path:
 
 
 def _from_hub(folder: Path) -> Path:
-    if not folder.is_dir():
-        archive = _download()
-        try:
-            _unpack(archive, folder)
-        except (OSError, tarfile.TarError) as error:
-            if folder.is_dir():
-                return folder  # unpacked by another process
+    if folder.is_dir():
+        return folder
+    try:
+        hub.require_hub(ARCHIVE)
+        archive = hub.download(hub.parse(ARCHIVE), ARCHIVE)
+    except DataError as error:
+        raise DataError(error.what, _HINT) from None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary, tarfile.open(archive) as tar:
+            tar.extractall(Path(temporary) / folder.name, filter="data")
+            os.rename(Path(temporary) / folder.name, folder)  # so that an interruption leaves no incomplete folder
+    except (OSError, tarfile.TarError) as error:
+        if not folder.is_dir():  # else another process has unpacked it
             raise DataError(f"{archive} cannot be unpacked to {folder}: {error}", _HINT) from None
     return folder
 
 
-def _download() -> Path:
-    try:
-        hub.require_hub(ARCHIVE)
-        return hub.download(hub.parse(ARCHIVE), ARCHIVE)
-    except DataError as error:
-        raise DataError(error.what, _HINT) from None
+class Subsets(dict[str, ScoredPairs]):
+    """The scored pairs of a task's test set, by subset; one subset, "test", where the task has no parts."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all pairs, in hexadecimal."""
+        return hashlib.sha256(repr([pairs.fingerprint for pairs in self.values()]).encode()).hexdigest()
 
 
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack the archive all or nothing: an interruption leaves no incomplete folder behind."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary, tarfile.open(archive) as tar:
-        tar.extractall(Path(temporary) / folder.name, filter="data")
-        os.rename(Path(temporary) / folder.name, folder)
-
-
-def read_sts(folder: Path, task: str) -> dict[str, ScoredPairs]:
-    """The scored pairs of a task's test set, by subset; one subset, "test", where the task has no parts.
+def read_sts(folder: Path, task: str) -> Subsets:
+    """The test set of a task; `folder` is that of `root`.
 
     Unscored pairs are left out. White space within sentences becomes single spaces, as SentEval splits and joins them;
-    quotes are literal. `folder` is that of `root`. Raises DataError where the set is missing or malformed.
+    quotes are literal. Raises DataError where the set is missing or malformed.
     """
     if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / "sts-test.csv"
-        return {"test": _scored(path, _columns(path, "sentence1", "sentence2", "score"))}
+        return Subsets(test=_scored(path, _columns(path, "sentence1", "sentence2", "score")))
     if task == "SICK-R":
         path = folder / "SICK" / "SICK_test_annotated.txt"
-        return {"test": _scored(path, _columns(path, "sentence_A", "sentence_B", "relatedness_score"))}
-    return {subset: _subset(folder / "STS" / f"{task}-en-test", subset) for subset in SUBSETS[task]}
+        return Subsets(test=_scored(path, _columns(path, "sentence_A", "sentence_B", "relatedness_score")))
+    return Subsets({subset: _subset(folder / "STS" / f"{task}-en-test", subset) for subset in SUBSETS[task]})
 
 
 def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
@@ -128,25 +129,22 @@ def _subset(folder: Path, name: str) -> ScoredPairs:
 
 def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
     """The rows with a score, each of its place, both sentences and the score."""
-    kept = [
-        (" ".join(a.split()), " ".join(b.split()), _number(score, where))
-        for where, a, b, score in rows
-        if score.strip()
-    ]
-    if not kept:
+    pairs = ScoredPairs([], [], [], str(path))
+    for where, first, second, text in rows:
+        if not text.strip():
+            continue
+        try:
+            score = float(text)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; fix the line")
+        pairs.first.append(" ".join(first.split()))
+        pairs.second.append(" ".join(second.split()))
+        pairs.scores.append(score)
+    if not pairs.scores:
         raise DataError(f"{path} has no score", _HINT)
-    first, second, scores = zip(*kept, strict=True)
-    return ScoredPairs(list(first), list(second), list(scores), str(path))
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; fix the line")
-    return number
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -194,36 +192,13 @@ _POLARITY: Mapping[str, tuple[str, str]] = {
 }
 """The files of both classes."""
 
-_Row = tuple[str, str, str]
-"""The class by its name, the text, and the second one of a pair, else empty."""
-
-
-def _sst2(line: str) -> _Row:
-    text, label = line.rsplit("\t", 1)
-    return label, text, ""
-
-
-def _sst5(line: str) -> _Row:
-    label, text = line.split(" ", 1)
-    return label, text, ""
-
-
-def _trec(line: str) -> _Row:
-    label, rest = line.split(":", 1)  # LABEL:sub text
-    return label, rest.split(" ", 1)[1], ""
-
-
-def _mrpc(line: str) -> _Row:
-    label, _, _, first, second = line.split("\t")[:5]
-    return label, first, second
-
 
 @dataclass(frozen=True)
-class _Form:
-    """The files of the splits, what a line of them is, and the names of the classes."""
+class _Format:
+    """The files of the splits, the pattern of a line, and the names of the classes."""
 
     files: tuple[str, ...]
-    parse: Callable[[str], _Row]
+    line: str
     classes: tuple[str, ...]
     header: bool = False
     latin: bool = False
@@ -232,11 +207,15 @@ class _Form:
 _SST = ("sentiment-train", "sentiment-dev", "sentiment-test")
 _TREC = ("TREC/train_5500.label", "TREC/TREC_10.label")
 _MRPC = ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt")
-_FORMS: Mapping[str, _Form] = {
-    "SST2": _Form(tuple(f"SST/binary/{name}" for name in _SST), _sst2, tuple("01")),
-    "SST5": _Form(tuple(f"SST/fine/{name}" for name in _SST), _sst5, tuple("01234")),
-    "TREC": _Form(_TREC, _trec, ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), latin=True),
-    "MRPC": _Form(_MRPC, _mrpc, tuple("01"), header=True),
+_FORMATS: Mapping[str, _Format] = {
+    "SST2": _Format(tuple(f"SST/binary/{name}" for name in _SST), r"(?P<first>.*)\t(?P<label>.*)", tuple("01")),
+    "SST5": _Format(tuple(f"SST/fine/{name}" for name in _SST), r"(?P<label>[^ ]*) (?P<first>.*)", tuple("01234")),
+    "TREC": _Format(
+        _TREC, r"(?P<label>[^:]*):[^ ]* (?P<first>.*)", ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), latin=True
+    ),
+    "MRPC": _Format(
+        _MRPC, r"(?P<label>.)\t[^\t]*\t[^\t]*\t(?P<first>[^\t]*)\t(?P<second>[^\t]*)", tuple("01"), header=True
+    ),
 }
 _MIN_ROWS = 20  # of a class to train on: ten folds within ten folds; 16 to train on and some to test on
 
@@ -252,7 +231,7 @@ def read_transfer(folder: Path, task: str) -> Splits:
         texts = [" ".join(text.split()) for part in classes for text in part]
         splits = Splits(Labelled(texts, [], [label for label, part in enumerate(classes) for _ in part]))
     else:
-        train, *dev, test = (_labelled(folder / file, _FORMS[task]) for file in _FORMS[task].files)
+        train, *dev, test = (_labelled(folder / file, _FORMATS[task]) for file in _FORMATS[task].files)
         splits = Splits(train, dev[0] if dev else None, test)
     rows = Counter(splits.train.labels)
     if len(rows) < 2 or min(rows.values()) < _MIN_ROWS:
@@ -260,19 +239,17 @@ def read_transfer(folder: Path, task: str) -> Splits:
     return splits
 
 
-def _labelled(path: Path, form: _Form) -> Labelled:
-    numbers = {name: number for number, name in enumerate(form.classes)}
+def _labelled(path: Path, form: _Format) -> Labelled:
     labelled = Labelled([], [], [])
     for number, line in read_lines(path, latin=form.latin):
         if form.header and number == 1:
             continue
-        try:
-            label, first, second = form.parse(line)
-            labelled.labels.append(numbers[label])
-        except (ValueError, IndexError, KeyError):
-            raise DataError(f"{path}, line {number}: not a row of this set: {line!r:.60}", _HINT) from None
-        labelled.first.append(" ".join(first.split()))
-        labelled.second.extend([" ".join(second.split())] if second else [])
+        match = re.match(form.line, line)
+        if match is None or match["label"] not in form.classes:
+            raise DataError(f"{path}, line {number}: not a row of this set: {line!r:.60}", _HINT)
+        labelled.labels.append(form.classes.index(match["label"]))
+        labelled.first.append(" ".join(match["first"].split()))
+        labelled.second.extend(" ".join(text.split()) for text in match.groups()[2:])
     return labelled
 
 

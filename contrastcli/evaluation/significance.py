@@ -41,25 +41,25 @@ def bootstrap(
 ) -> Bootstrap:
     """Draw pairs with replacement, the same for both models, and correlate each sample: all three arrays are (P,).
 
-    `models` and `data` are their names in the result.
+    `models` and `data` are their names in the result. The two-sided p is never 0, as the sample at hand counts as one
+    of those drawn.
     """
     whole = 100 * _spearman(np.stack([first, second]), np.stack([gold, gold]))  # (2,)
-    draw = np.random.Generator(np.random.PCG64(_SEED))
-    differences = np.concatenate(
-        [_differences(first, second, gold, draw) for _ in range(RESAMPLES // _BLOCK)]
-    )  # (RESAMPLES,)
-    kept = 100 * differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
-    low, high = np.quantile(kept, [0.025, 0.975]) if len(kept) else (math.nan, math.nan)
-    numbers = (*whole, whole[0] - whole[1], low, high, _p(kept))
-    one, other, difference, low, high, p = (float(x) if math.isfinite(x) else None for x in numbers)
-    return Bootstrap(models, data, len(gold), (one, other), difference, low, high, p)
-
-
-def _differences(first: Floats, second: Floats, gold: Floats, draw: np.random.Generator) -> Floats:
-    """Differences of the correlations in a block of samples: (_BLOCK,)."""
-    rows = draw.integers(len(gold), size=(_BLOCK, len(gold)))  # (_BLOCK, P)
-    golds = gold[rows]
-    return _spearman(first[rows], golds) - _spearman(second[rows], golds)
+    generator = np.random.Generator(np.random.PCG64(_SEED))
+    blocks = []
+    for _ in range(RESAMPLES // _BLOCK):
+        rows = generator.integers(len(gold), size=(_BLOCK, len(gold)))  # (_BLOCK, P)
+        blocks.append(_spearman(first[rows], gold[rows]) - _spearman(second[rows], gold[rows]))
+    differences = 100 * np.concatenate(blocks)  # (RESAMPLES,)
+    differences = differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
+    low = high = p = math.nan
+    if len(differences):
+        low, high = np.quantile(differences, [0.025, 0.975])
+        tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+        p = min(1.0, 2 * (tail + 1) / (len(differences) + 1))
+    numbers = (*whole, whole[0] - whole[1], low, high, p)
+    one, other, difference, *interval_and_p = (float(x) if math.isfinite(x) else None for x in numbers)
+    return Bootstrap(models, data, len(gold), (one, other), difference, *interval_and_p)
 
 
 def _spearman(cosines: Floats, gold: Floats) -> Floats:
@@ -72,14 +72,6 @@ def _spearman(cosines: Floats, gold: Floats) -> Floats:
     correlations: Floats = np.full(len(a), math.nan)
     np.divide((a * b).sum(axis=1), lengths, out=correlations, where=lengths > 0)
     return correlations
-
-
-def _p(differences: Floats) -> float:
-    """Two-sided; never 0, since the sample at hand counts as one of those drawn."""
-    if not len(differences):
-        return math.nan
-    tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    return min(1.0, 2 * (tail + 1) / (len(differences) + 1))
 
 
 def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:

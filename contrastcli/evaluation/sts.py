@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from contrastcli.data.examples import ScoredPairs
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.measure import Context, Procedure, finite, in_folder
 from contrastcli.evaluation.result import Floats, TaskScores
+from contrastcli.evaluation.senteval import Subsets
 from contrastcli.model.metrics import cosine, pearson, spearman
 
 _PROTOCOL = (
@@ -22,32 +19,13 @@ _PROTOCOL = (
 )
 
 
-@dataclass(frozen=True)
-class _Subsets:
-    """The scored pairs of one task, by subset."""
-
-    parts: Mapping[str, ScoredPairs]
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(repr([part.fingerprint for part in self.parts.values()]).encode()).hexdigest()
-
-
-def _read(folder: Path, task: str) -> _Subsets:
-    return _Subsets(senteval.read_sts(folder, task))
-
-
-def _texts(data: _Subsets) -> list[str]:
-    return [text for pairs in data.parts.values() for text in (*pairs.first, *pairs.second)]
-
-
-def _score(context: Context, task: str, data: _Subsets) -> TaskScores:
+def _score(context: Context, task: str, data: Subsets) -> TaskScores:
     """Correlations of one test set.
 
     `all` is one correlation of the concatenated subsets (SimCSE, SimACE, PairSupCon), `mean` the mean over subsets,
     `wmean` that mean weighted by pairs (SupCon's table). For a set without subsets all three are the same.
     """
-    subsets = data.parts.values()
+    subsets = data.values()
     counts = [len(pairs) for pairs in subsets]
     first = context.vectors([text for pairs in subsets for text in pairs.first])  # (P, d)
     second = context.vectors([text for pairs in subsets for text in pairs.second])
@@ -79,5 +57,9 @@ def _named(pair: Sequence[float] | Floats) -> dict[str, float | None]:
     return {"spearman": finite(pair[0]), "pearson": finite(pair[1])}
 
 
-PROCEDURE = Procedure(in_folder(senteval.root, _read), _score, _protocol, _texts)
+def _texts(data: Subsets) -> list[str]:
+    return [text for pairs in data.values() for text in (*pairs.first, *pairs.second)]
+
+
+PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_sts), _score, _protocol, _texts)
 """Each distinct sentence of all sets is encoded once, all together."""

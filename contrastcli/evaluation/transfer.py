@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
 
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
 from contrastcli.evaluation.result import Floats, TaskScores
 from contrastcli.evaluation.senteval import Labelled, Splits
 
-if TYPE_CHECKING:
-    from sklearn.linear_model import LogisticRegression
-
 Ints = NDArray[np.int64]
 Split = tuple[Floats, Ints]
 """Features (N, d) and classes (N,)."""
-Advance = Callable[[], None]
 
 FOLDS = 10
 GRID = tuple(2.0**power for power in range(-2, 4))
@@ -40,49 +39,37 @@ _PROTOCOL = (
 
 
 def _score(context: Context, task: str, data: Splits) -> TaskScores:
-    middle = features(data.train, context.vectors).mean(axis=0)  # (d,)
+    mean = features(data.train, context.vectors).mean(axis=0)  # (d,)
 
-    def read(rows: Labelled) -> Split:
-        return features(rows, context.vectors) - middle, np.array(
-            rows.labels
-        )  # changes the intercept only; lbfgs needs it
+    def centred(rows: Labelled) -> Split:  # changes the intercept only; lbfgs needs it
+        return features(rows, context.vectors) - mean, np.array(rows.labels)
 
-    train, advance = read(data.train), _counter(f"classifying {task}", _fits(data), context)
-    scores: TaskScores = {}
+    grid = GRID if data.test is None or data.dev is not None else TEST_GRID
+    total = len(grid) * (FOLDS * FOLDS if data.test is None else FOLDS if data.dev is None else 1)
+    fits = count(1)
+
+    def advance() -> None:
+        context.options.on_progress(f"classifying {task}", next(fits), total)
+
+    train, scores = centred(data.train), counted(context, task, data)
     if data.test is None:
-        scores["accuracy"] = 100 * float(np.mean(list(_nested(*train, advance))))
-    else:
-        c = _by_folds(*train, TEST_GRID, advance) if data.dev is None else _by_dev(train, read(data.dev), advance)
-        x, labels = read(data.test)
-        predicted = fit(*train, c).predict(x)
-        scores["accuracy"] = 100 * float(np.mean(predicted == labels))
-        if data.test.second:
-            scores["f1"] = 100 * _f1(predicted, labels)
-    return scores | counted(context, task, data)
+        accuracies = []
+        for outer, held in _folds(*train):
+            c = _best_c(_folds(*outer), grid, advance)
+            accuracies.append(float(fit(*outer, c).score(*held)))
+        return {"accuracy": 100 * float(np.mean(accuracies)), **scores}
+    c = _best_c(_folds(*train) if data.dev is None else [(train, centred(data.dev))], grid, advance)
+    x, labels = centred(data.test)
+    predicted = fit(*train, c).predict(x)
+    if data.test.second:
+        scores = {"f1": 100 * float(f1_score(labels, predicted, zero_division=0.0)), **scores}
+    return {"accuracy": 100 * float(np.mean(predicted == labels)), **scores}
 
 
 def counted(context: Context, task: str, data: Splits) -> TaskScores:
     """How many rows there are, and how many there should be."""
     expected = context.suite.tasks[task]
     return {"rows": sum(data.counts), "expected": sum(expected), "partial": data.counts != expected}
-
-
-def _fits(data: Splits) -> int:
-    """How many classifiers are fitted to choose C."""
-    if data.test is None:
-        return FOLDS * FOLDS * len(GRID)
-    return FOLDS * len(TEST_GRID) if data.dev is None else len(GRID)
-
-
-def _counter(what: str, total: int, context: Context) -> Advance:
-    done = 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        context.options.on_progress(what, done, total)
-
-    return advance
 
 
 def features(rows: Labelled, vectors: Vectors) -> Floats:
@@ -94,60 +81,31 @@ def features(rows: Labelled, vectors: Vectors) -> Floats:
     return np.hstack([np.abs(u - v), u * v])
 
 
-def _nested(x: Floats, y: Ints, advance: Advance) -> Iterator[float]:
-    """The accuracy of each outer fold, with the C that inner folds of its training rows chose."""
-    for train, test in _folds(y):
-        c = _by_folds(x[train], y[train], GRID, advance)
-        yield float(fit(x[train], y[train], c).score(x[test], y[test]))
-
-
-def _by_folds(x: Floats, y: Ints, grid: Sequence[float], advance: Advance) -> float:
-    """The C that is best on the folds of the rows."""
-    paths = [_path((x[train], y[train]), (x[test], y[test]), grid, advance) for train, test in _folds(y)]
-    return _best(np.mean(paths, axis=0), grid)
-
-
-def _by_dev(train: Split, dev: Split, advance: Advance) -> float:
-    """The C that is best on the dev split."""
-    return _best(np.array(_path(train, dev, GRID, advance)), GRID)
-
-
-def _best(accuracies: Floats, grid: Sequence[float]) -> float:
-    """The C of the best accuracy, to a hundredth of a percent; the smallest where several are as good."""
-    return grid[int(np.argmax(accuracies.round(4)))]
-
-
-def _path(train: Split, held: Split, grid: Sequence[float], advance: Advance) -> list[float]:
-    """The accuracy on held-out rows for each C, the smallest first: each fit starts at the previous solution."""
-    model, accuracies = None, []
-    for c in grid:
-        model = fit(*train, c, model)
-        accuracies.append(float(model.score(*held)))
-        advance()
-    return accuracies
-
-
-def _folds(y: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _folds(x: Floats, y: Ints) -> Iterator[tuple[Split, Split]]:
     """The rows to train on and those to test on, ten times; each class has its share of every fold."""
-    from sklearn.model_selection import StratifiedKFold
+    for train, held in StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED).split(y, y):
+        yield (x[train], y[train]), (x[held], y[held])
 
-    yield from StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED).split(y, y)
+
+def _best_c(splits: Iterable[tuple[Split, Split]], grid: Sequence[float], advance: Callable[[], None]) -> float:
+    """The C of the best mean accuracy on held-out rows, to a hundredth of a percent; the smallest of equal ones."""
+    accuracies = []  # by split and C
+    for train, held in splits:
+        model, path = None, []
+        for c in grid:
+            model = fit(*train, c, model)  # starts at the previous solution
+            path.append(float(model.score(*held)))
+            advance()
+        accuracies.append(path)
+    return grid[int(np.argmax(np.mean(accuracies, axis=0).round(4)))]
 
 
 def fit(x: Floats, y: Ints | Sequence[int], c: float, start: LogisticRegression | None = None) -> LogisticRegression:
     """Logistic regression of (N, d) and N classes with inverse regularisation `c`; `start` is a fit to continue."""
-    from sklearn.linear_model import LogisticRegression
-
     model = start or LogisticRegression(tol=_TOLERANCE, max_iter=_STEPS, warm_start=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # float32 may not reach the tolerance, at the same accuracy
         return model.set_params(C=c).fit(x, y)
-
-
-def _f1(predicted: Ints, labels: Ints) -> float:
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(labels, predicted, zero_division=0.0))
 
 
 PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL))
