@@ -1,4 +1,4 @@
-"""The scores of a task in the cache: what was measured once is not measured again."""
+"""The scores of tasks that were measured before."""
 
 from __future__ import annotations
 
@@ -12,29 +12,25 @@ from contrastcli.evaluation.result import TaskScores
 from contrastcli.files import atomic_write, cache_dir, read_json
 
 Key = tuple[str, str, str, str | None]
-"""Suite, task, and the fingerprints of model and data; nothing is kept of data without one."""
+"""Suite, task, and the fingerprints of model and data; scores of data without one are not kept."""
 
 _VERSION = 1  # of the protocols: raised when one gives other numbers than before
 
 
 def read(key: Key) -> TaskScores | None:
-    """The scores of a task; None where they are not kept, or not readable."""
-    if None in key:
-        return None
+    """The scores of a task; None if they are not in the cache, or not readable."""
     try:
-        return read_json(_path(key), TaskScores)
+        return None if None in key else read_json(_path(key), TaskScores)
     except (DataError, OSError):
         return None
 
 
-def keep(key: Key, scores: TaskScores) -> TaskScores:
-    """The scores of a task, which `read` will find. A cache that cannot be written costs time, not the answer."""
-    if None not in key:
-        with contextlib.suppress(OSError):
-            path = _path(key)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(path, json.dumps(scores).encode())
-    return scores
+def write(key: Key, scores: TaskScores) -> None:
+    """Keep the scores of a task for `read`. If the cache cannot be written, they are measured again next time."""
+    with contextlib.suppress(OSError):
+        if None not in key:
+            _path(key).parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(_path(key), json.dumps(scores).encode())
 
 
 def _path(key: Key) -> Path:

@@ -18,8 +18,21 @@ def compare(runs: Sequence[Run]) -> Comparison:
     members = [member(run) for run in runs]
     keys = dict.fromkeys(key for m in members for key in m.settings)
     columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
+    results = []
+    for run in runs:
+        last = digest(run.events_path)
+        dev, angles = last.evaluated, last.angles
+        result = Result(
+            **asdict(run.status(last)),
+            dev=dev.spearman if dev else None,
+            alignment=dev.alignment if dev else None,
+            uniformity=dev.uniformity if dev else None,
+            angles=MeanAngles(angles.positive, angles.negative, angles.hardest) if angles else None,
+            scores=run.scores(),
+        )
+        results.append(result)
     differing = {key: column for key, column in columns.items() if len(set(column)) > 1}
-    return Comparison(differing, tuple(_result(run) for run in runs), group(members))
+    return Comparison(differing, tuple(results), group(members))
 
 
 def member(run: Run) -> Member:
@@ -27,16 +40,3 @@ def member(run: Run) -> Member:
     status = run.status()
     dev = {} if status.best is None else {"dev": 100 * status.best}
     return Member(run.name, run.config().flat(), status.state, dev | headlines(run.scores()))
-
-
-def _result(run: Run) -> Result:
-    last = digest(run.events_path)
-    dev, angles = last.evaluated, last.angles
-    return Result(
-        **asdict(run.status(last)),
-        dev=dev.spearman if dev else None,
-        alignment=dev.alignment if dev else None,
-        uniformity=dev.uniformity if dev else None,
-        angles=MeanAngles(angles.positive, angles.negative, angles.hardest) if angles else None,
-        scores=run.scores(),
-    )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from contrastcli.data.examples import ScoredPairs, scored_from_table
 from contrastcli.data.formats import read_file
@@ -35,7 +34,7 @@ _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, s
 
 
 def _find(context: Context) -> dict[str, Callable[[], ScoredPairs | Classed]]:
-    """STS-B's dev split, in whose place the starter's scored pairs serve; clustering sets to draw.
+    """STS-B's dev split, or the starter's scored pairs where there is none, and clustering sets to draw.
 
     Raises DataError where --data-dir is no folder.
     """
@@ -76,7 +75,13 @@ def _read_classes(data_dir: Path | None, task: str) -> Classed:
 
 
 def _score(context: Context, task: str, data: ScoredPairs | Classed) -> TaskScores:
-    return _draw(context, data) if isinstance(data, Classed) else _angles(context, task, data)
+    if isinstance(data, ScoredPairs):
+        return _angles(context, task, data)
+    chosen = sample(len(data.texts), _TEXTS)
+    with context.subject.truncated(clustering.LENGTH):
+        vectors = context.subject.encode([data.texts[n] for n in chosen])  # (N, d)
+    labels: list[int] = data.labels[chosen].tolist()
+    return {"texts": len(data.texts), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
 
 
 def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
@@ -86,7 +91,11 @@ def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
     vectors = torch.from_numpy(context.vectors(texts))  # (S, d)
     positive = np.asarray(pairs.scores) > POSITIVE
     left, right = vectors[first[positive]], vectors[second[positive]]  # (P, d)
-    one, other = _random_pairs(len(texts), first, second)
+    # Random pairs as in a batch: of different sentences, and none of the scored pairs.
+    one, other = np.random.default_rng(_SEED).integers(len(texts), size=(2, _NEGATIVES))
+    scored = np.concatenate([first * len(texts) + second, second * len(texts) + first])
+    random = (one != other) & ~np.isin(one * len(texts) + other, scored)
+    one, other = one[random], other[random]
     positives, negatives = degrees(left, right), degrees(vectors[one], vectors[other])
     chosen = sample(len(texts), _SENTENCES)
     plane = pca(vectors[chosen].numpy())
@@ -107,24 +116,6 @@ def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
         "explained": [round(share, 4) for share in plane.explained],
         "partial": (len(pairs),) != context.suite.tasks.get(task),
     }
-
-
-def _random_pairs(
-    count: int, first: NDArray[np.intp], second: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Random pairs of `count` sentences, as a batch brings them together: distinct, and none of the scored pairs."""
-    one, other = np.random.default_rng(_SEED).integers(count, size=(2, _NEGATIVES))
-    scored = np.concatenate([first * count + second, second * count + first])
-    strange = (one != other) & ~np.isin(one * count + other, scored)
-    return one[strange], other[strange]
-
-
-def _draw(context: Context, data: Classed) -> TaskScores:
-    chosen = sample(len(data.texts), _TEXTS)
-    with context.subject.truncated(clustering.LENGTH):
-        vectors = context.subject.encode([data.texts[n] for n in chosen])  # (N, d)
-    labels: list[int] = data.labels[chosen].tolist()
-    return {"texts": len(data.texts), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
 
 
 def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:

@@ -147,7 +147,9 @@ def _score(
     scores: dict[str, TaskScores] = {}
     for done, task in enumerate(data, 1):
         try:
-            scores[task] = known[task] or cache.keep(keys[task], procedure.score(context, task, data[task]))
+            scores[task] = known[task] or procedure.score(context, task, data[task])
+            if not known[task]:
+                cache.write(keys[task], scores[task])
         except Unscored as error:
             missing[task] = error
         options.on_progress(name, done, len(data))

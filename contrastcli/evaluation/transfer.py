@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
-from sklearn.model_selection import StratifiedKFold
 
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
 from contrastcli.evaluation.result import Floats, TaskScores
 from contrastcli.evaluation.senteval import Labelled, Splits
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 Ints = NDArray[np.int64]
 Split = tuple[Floats, Ints]
@@ -39,6 +40,8 @@ _PROTOCOL = (
 
 
 def _score(context: Context, task: str, data: Splits) -> TaskScores:
+    from sklearn.metrics import f1_score
+
     mean = features(data.train, context.vectors).mean(axis=0)  # (d,)
 
     def centred(rows: Labelled) -> Split:  # changes the intercept only; lbfgs needs it
@@ -83,6 +86,8 @@ def features(rows: Labelled, vectors: Vectors) -> Floats:
 
 def _folds(x: Floats, y: Ints) -> Iterator[tuple[Split, Split]]:
     """The rows to train on and those to test on, ten times; each class has its share of every fold."""
+    from sklearn.model_selection import StratifiedKFold
+
     for train, held in StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED).split(y, y):
         yield (x[train], y[train]), (x[held], y[held])
 
@@ -102,6 +107,8 @@ def _best_c(splits: Iterable[tuple[Split, Split]], grid: Sequence[float], advanc
 
 def fit(x: Floats, y: Ints | Sequence[int], c: float, start: LogisticRegression | None = None) -> LogisticRegression:
     """Logistic regression of (N, d) and N classes with inverse regularisation `c`; `start` is a fit to continue."""
+    from sklearn.linear_model import LogisticRegression
+
     model = start or LogisticRegression(tol=_TOLERANCE, max_iter=_STEPS, warm_start=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # float32 may not reach the tolerance, at the same accuracy
