@@ -1,11 +1,12 @@
-"""Where the user's files are, and writing so that a reader, a crash or a full disk never leaves half of one."""
+"""The user's folders, and files that are never half written: replaced, cached, locked or flushed to disk."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,28 +18,28 @@ T = TypeVar("T")
 
 
 def user_file() -> Path:
-    """The user's own settings, below every other file."""
+    """The user's settings file, which every other source overrides."""
     import platformdirs
 
     return Path(platformdirs.user_config_dir("contrast")) / "config.toml"
 
 
 def cache_dir() -> Path:
-    """Where tokens and embeddings are cached: CONTRAST_CACHE, else the user's cache folder."""
+    """The folder of cached tokens, embeddings and scores: CONTRAST_CACHE, else the user's cache folder."""
     import platformdirs
 
     return Path(os.environ.get("CONTRAST_CACHE") or platformdirs.user_cache_dir("contrast"))
 
 
 def state_dir() -> Path:
-    """Where the app keeps what it remembers: CONTRAST_STATE, else the user's state folder."""
+    """The folder of the app's last choices: CONTRAST_STATE, else the user's state folder."""
     import platformdirs
 
     return Path(os.environ.get("CONTRAST_STATE") or platformdirs.user_state_dir("contrast"))
 
 
 def read_json(path: Path, kind: type[T]) -> T | None:
-    """What a JSON file holds, None where there is no such file. Raises DataError where it holds something else."""
+    """The content of a JSON file, None if there is no such file. Raises DataError if it is not of that kind."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
@@ -47,24 +48,56 @@ def read_json(path: Path, kind: type[T]) -> T | None:
         raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None
 
 
-def atomic_write(path: Path, data: bytes) -> None:
-    """Replace a file's contents at once: readers see the old bytes or the new ones. Raises OSError."""
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A temporary file that replaces `path` after the body, or is removed on an error. Raises OSError."""
     # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
     draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    draft.touch(exist_ok=False)  # fails before the work, not after it
     try:
-        with open(draft, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield draft
         os.replace(draft, path)
-    except BaseException:
+    finally:
         draft.unlink(missing_ok=True)
-        raise
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Replace a file's contents at once: readers see the old bytes or the new ones. Raises OSError."""
+    with replaced(path) as draft, open(draft, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     fsync_dir(path.parent)
 
 
+def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]) -> T | None:
+    """Load a file of the cache, which `write` makes first where it is missing or damaged.
+
+    `load` may raise any exception for a damaged file. The result is None where the cache cannot be written.
+    """
+    path = cache_dir() / name
+    with contextlib.suppress(Exception):
+        return load(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as draft:
+            write(draft)
+        return load(path)
+    except OSError:
+        return None
+
+
+def cache_key(version: str, texts: Iterable[str]) -> str:
+    """The SHA-256, in hexadecimal, of texts and of the version of what is computed from them."""
+    digest = hashlib.sha256(version.encode())
+    for text in texts:
+        data = text.encode()
+        digest.update(b"%d " % len(data) + data)  # with its length: a text may hold any character
+    return digest.hexdigest()
+
+
 def fsync_dir(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can; Windows and some shared disks cannot."""
+    """Make the names in a folder durable, on systems that can: Windows and some shared disks cannot."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -75,18 +108,18 @@ def fsync_dir(folder: Path) -> None:
 
 @contextlib.contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Raises RunError, in the system's own words, where the body cannot write below `path`."""
+    """Turn an OSError of the body, which writes below `path`, into a RunError with the system's message."""
     try:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "make room, for instance with `contrast runs prune`" if full else "mend the permissions there"
+        remedy = "make room, for instance with `contrast runs prune`" if full else "fix the permissions"
         place = error.filename or path
         raise RunError(f"cannot write {place}: {error.strerror or error}", f"{remedy}, or write elsewhere") from error
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder where there is none. Raises RunError unless it can be written to."""
+    """Make a folder unless it exists. Raises RunError if it cannot be written to."""
     with writing_to(path):
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
@@ -95,7 +128,7 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, taken: RunError) -> Iterator[None]:
-    """Hold a lock file, which the system frees should the process die. Raises `taken` while another process has it."""
+    """Hold a lock file, which the system frees if the process dies. Raises `taken` if another process holds it."""
     import filelock
 
     lock = filelock.FileLock(path)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError, RunError, UsageError
-from contrastcli.files import writing_to
+from contrastcli.files import replaced, writing_to
 from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.model.vectors import WRITERS, Writer
-
-OnProgress = Callable[[int, int], None]
 
 
 def read_sentences(source: str) -> list[str]:
@@ -39,13 +37,8 @@ def encode_to(
     The file appears when it is whole. Raises UsageError for an unknown suffix, RunError where it cannot be written.
     """
     write = check_output(output)
-    draft = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    with writing_to(output):
-        try:
-            write(draft, encoder.blocks(texts, precision=precision, on_progress=on_progress), texts, encoder.width)
-            os.replace(draft, output)
-        finally:
-            draft.unlink(missing_ok=True)
+    with writing_to(output), replaced(output) as draft:
+        write(draft, encoder.blocks(texts, precision=precision, on_progress=on_progress), texts, encoder.width)
 
 
 def check_output(output: Path) -> Writer:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.examples import ScoredPairs
+from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError
 from contrastcli.runs.results import Bootstrap, Welch
 
 Floats = NDArray[np.floating]
-OnProgress = Callable[[int, int], None]
 
 RESAMPLES = 1000
 """Bootstrap samples."""

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from contrastcli.data.sources import load_sentences
-from contrastcli.model.cache import OnProgress, cached_vectors
+from contrastcli.data.tokens import OnProgress
+from contrastcli.model.cache import cached_vectors
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.objectives.similarity import cosines
