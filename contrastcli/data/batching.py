@@ -1,4 +1,4 @@
-"""Which rows go into which batch, and which texts of a batch go through the encoder together."""
+"""The rows of each batch, and the chunks of its texts that go through the encoder together."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Examples as indices into their distinct texts: a view's entry says which text stands in each row.
-
-    Equal indices are equal texts, which is what masking duplicates and grouping premises need.
-    """
+    """Examples as indices into their distinct texts, one for each row of a view: equal indices are equal texts."""
 
     texts: list[str]
     views: dict[str, Indices]  # view -> (N,)
@@ -32,7 +29,7 @@ class Corpus:
 
     @classmethod
     def of(cls, examples: Examples) -> Corpus:
-        """Number the distinct texts in the order in which they appear. Sentences become their own positives."""
+        """Number the distinct texts in order of appearance. A sentence is its own positive."""
         numbers: dict[str, int] = {}
         views = {
             view: np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, len(texts))
@@ -46,7 +43,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """The order of rows in every epoch, a pure function of the seed, so that a position is all that resuming needs.
+    """The order of rows in every epoch, a pure function of the seed: a resumed run needs only the position in it.
 
     The last short batch is kept. With `groups` ((N,) numbers), rows of one number stay in one batch: groups are
     shuffled whole, and a batch is closed early when the next group does not fit (a group larger than a batch is cut).
@@ -70,28 +67,22 @@ class BatchOrder:
         if self.groups is None:
             order = random.permutation(self.rows)
             return np.split(order, range(self.batch_size, self.rows, self.batch_size))
-        return self._grouped(self.groups, random)
-
-    def _grouped(self, groups: Indices, random: np.random.Generator) -> list[Indices]:
-        order = np.argsort(groups, kind="stable")
-        members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-        pieces = [
-            members[g][start : start + self.batch_size]
-            for g in random.permutation(len(members))
-            for start in range(0, len(members[g]), self.batch_size)
-        ]
+        order = np.argsort(self.groups, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
         batches: list[list[Indices]] = [[]]
-        filled = 0
-        for piece in pieces:
-            if filled + len(piece) > self.batch_size:
-                batches.append([])
-                filled = 0
-            batches[-1].append(piece)
-            filled += len(piece)
+        free = self.batch_size
+        for group in (groups[i] for i in random.permutation(len(groups))):
+            for start in range(0, len(group), self.batch_size):
+                rows = group[start : start + self.batch_size]
+                if len(rows) > free:
+                    batches.append([])
+                    free = self.batch_size
+                batches[-1].append(rows)
+                free -= len(rows)
         return [np.concatenate(batch) for batch in batches]
 
     def __len__(self) -> int:
-        """Batches of an epoch; of grouped rows, of the first one (epochs differ by how groups happen to fit)."""
+        """The batches of an epoch; with groups those of the first epoch, since epochs differ."""
         return -(-self.rows // self.batch_size) if self.groups is None else len(self.epoch(0))
 
 
@@ -102,10 +93,10 @@ def chunks(lengths: Indices, token_budget: int) -> list[Indices]:
     almost no padding is computed and the largest chunk comes first. A text longer than the budget is a chunk alone.
     """
     order = np.argsort(-lengths, kind="stable")
-    found: list[Indices] = []
+    cut: list[Indices] = []
     start = 0
     while start < len(order):
-        rows = max(1, token_budget // max(1, int(lengths[order[start]])))
-        found.append(order[start : start + rows])
-        start += rows
-    return found
+        size = max(1, token_budget // max(1, int(lengths[order[start]])))
+        cut.append(order[start : start + size])
+        start += size
+    return cut

@@ -1,10 +1,10 @@
-"""How one form of training rows becomes another, and how some rows are held out. What happens is said in the notes."""
+"""Training rows in other forms, and rows held out as dev data. The notes of the result say what was done."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, compress
 
@@ -30,46 +30,41 @@ def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
 
 
 def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], columns: Iterable[str] = ()) -> Examples:
-    """The rows in a form of `needs`, and of labelled ones those whose label is in `labels` (all, where it is empty).
+    """The rows in a form of `needs`; of labelled rows those whose label is in `labels` (all, if it is empty).
 
     Rows that already have a form of `needs` keep it. Otherwise triplets become labelled pairs (the positive entails,
     the negative contradicts), these become pairs (the entailments), and any become sentences; labelled pairs become
-    triplets where those are needed, a triplet for each entailment, the contradictions of its premise taken in turn.
-    Raises DataError, which names the `columns` that the rows came from, where no such form can be had; also where no
-    row is left, or only one sentence.
+    triplets if those are needed, a triplet for each entailment, with the contradictions of its premise in turn.
+    Raises DataError, which names the `columns` of the rows, if they have and become no such form; also if no row is
+    left, or only one sentence.
     """
     possible = _targets(examples.form, needs)
     if not possible:
-        raise _unsuitable(examples, needs, columns)
+        content = FORMS[examples.form] + (f" in the columns {', '.join(columns)}" if columns else "")
+        what = f"the objective needs {FORMS[needs[0]]}; {examples.source} holds {content}"
+        others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
+        convertible = f", or {' or '.join(others)}, which are converted" if others else ""
+        raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles")
     for form in possible:
-        found = _with_labels(_convert(examples, form), labels)
-        if len(found):
-            return _contrastable(found)
+        converted = _with_labels(_convert(examples, form), labels)
+        if len(converted):
+            return _contrastable(converted)
     used = f"the labels it uses: {', '.join(LABELS[label] for label in labels)}" if labels else "it uses entailments"
     raise DataError(f"{examples.source}: no row is left that the objective can use", used)
-
-
-def _unsuitable(examples: Examples, needs: tuple[Form, ...], columns: Iterable[str]) -> DataError:
-    found = f"{FORMS[examples.form]} in the columns {', '.join(columns)}" if columns else FORMS[examples.form]
-    what = f"the objective needs {FORMS[needs[0]]}; {examples.source} holds {found}"
-    others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
-    convert = f", or {' or '.join(others)}, which become these by themselves" if others else ""
-    return DataError(what, f"give {FORMS[needs[0]]}{convert}; data.columns says what a column is")
 
 
 def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
     if examples.labels is None or not labels:
         return examples
-    wanted = [label in labels for label in examples.labels]
+    keep = [label in labels for label in examples.labels]
     names = " and ".join(name for label, name in enumerate(LABELS) if label not in labels)
-    notes = examples.notes + dropped(wanted, f"labelled {names}")
-    return replace(_select(examples, wanted), notes=notes)
+    return _select(examples, keep, dropped(keep, f"labelled {names}"))
 
 
-def _select(examples: Examples, wanted: list[bool]) -> Examples:
-    views = {view: list(compress(texts, wanted)) for view, texts in examples.views.items()}
-    labels = None if examples.labels is None else list(compress(examples.labels, wanted))
-    return replace(examples, views=views, labels=labels)
+def _select(examples: Examples, keep: list[bool], notes: tuple[str, ...] = ()) -> Examples:
+    views = {view: list(compress(texts, keep)) for view, texts in examples.views.items()}
+    labels = None if examples.labels is None else list(compress(examples.labels, keep))
+    return replace(examples, views=views, labels=labels, notes=examples.notes + notes)
 
 
 def _contrastable(examples: Examples) -> Examples:
@@ -87,31 +82,25 @@ def _contrastable(examples: Examples) -> Examples:
 def _convert(examples: Examples, form: Form) -> Examples:
     if form == examples.form:
         return examples
-    found = _CONVERSIONS[form](examples)
-    note = f"{len(examples):,} {FORMS[examples.form]} became {len(found):,} {FORMS[form]}"
-    return replace(found, form=form, notes=(*examples.notes, note))
+    views, labels = examples.views, None
+    if form == "sentences":
+        views = {"anchor": list(dict.fromkeys(chain.from_iterable(zip(*views.values(), strict=True))))}
+    elif form == "pairs":
+        if examples.labels is not None:
+            views = _select(examples, [label == _ENTAILMENT for label in examples.labels]).views
+        views = {view: views[view] for view in ("anchor", "positive")}
+    elif form == "labelled":
+        hypotheses = chain.from_iterable(zip(views["positive"], views["negative"], strict=True))
+        labels = [_ENTAILMENT, _CONTRADICTION] * len(examples)
+        views = {"anchor": [text for text in views["anchor"] for _ in range(2)], "positive": list(hypotheses)}
+    else:
+        views = _triplets(examples)
+    converted = replace(examples, form=form, views=views, labels=labels)
+    note = f"{len(examples):,} {FORMS[examples.form]} became {len(converted):,} {FORMS[form]}"
+    return replace(converted, notes=(*examples.notes, note))
 
 
-def _to_sentences(examples: Examples) -> Examples:
-    distinct = dict.fromkeys(chain.from_iterable(zip(*examples.views.values(), strict=True)))
-    return replace(examples, views={"anchor": list(distinct)}, labels=None)
-
-
-def _to_pairs(examples: Examples) -> Examples:
-    if examples.labels is not None:
-        examples = _select(examples, [label == _ENTAILMENT for label in examples.labels])
-    return replace(examples, views={view: examples.views[view] for view in ("anchor", "positive")}, labels=None)
-
-
-def _to_labelled(examples: Examples) -> Examples:
-    anchor, positive, negative = (examples.views[view] for view in ("anchor", "positive", "negative"))
-    premises = list(chain.from_iterable(zip(anchor, anchor, strict=True)))
-    hypotheses = list(chain.from_iterable(zip(positive, negative, strict=True)))
-    labels = [_ENTAILMENT, _CONTRADICTION] * len(anchor)
-    return replace(examples, views={"anchor": premises, "positive": hypotheses}, labels=labels)
-
-
-def _to_triplets(examples: Examples) -> Examples:
+def _triplets(examples: Examples) -> dict[str, list[str]]:
     rows = list(zip(examples.views["anchor"], examples.views["positive"], examples.labels or (), strict=True))
     contradictions: defaultdict[str, list[str]] = defaultdict(list)
     for premise, hypothesis, label in rows:
@@ -120,42 +109,25 @@ def _to_triplets(examples: Examples) -> Examples:
     used: Counter[str] = Counter()
     views: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
     for premise, hypothesis, label in rows:
-        if label == _ENTAILMENT and (against := contradictions.get(premise)):
+        if label == _ENTAILMENT and (negatives := contradictions.get(premise)):
             views["anchor"].append(premise)
             views["positive"].append(hypothesis)
-            views["negative"].append(against[used[premise] % len(against)])
+            views["negative"].append(negatives[used[premise] % len(negatives)])
             used[premise] += 1
-    return replace(examples, views=views, labels=None)
-
-
-_CONVERSIONS: Mapping[Form, Callable[[Examples], Examples]] = {
-    "sentences": _to_sentences,
-    "pairs": _to_pairs,
-    "labelled": _to_labelled,
-    "triplets": _to_triplets,
-}
+    return views
 
 
 def hold_out(examples: Examples, share: float, seed: int) -> tuple[Examples, ScoredPairs]:
-    """The rows that stay for training, and at least `share` (0..1) of them held out as scored pairs.
+    """The rows left for training, and at least `share` (0..1) of all rows, held out as scored pairs.
 
-    All rows of one anchor go to the same side. Which ones is a function of their texts and the seed alone. Labelled
-    pairs score 1, 0.5 and 0 for entailment, neutral and contradiction; of a triplet the positive scores 1, the
-    negative 0. Raises DataError for forms that know no negatives, and where too little is left on either side.
+    All rows of one anchor go to the same side, chosen by its text and the seed alone. Labelled pairs score 1, 0.5 and
+    0 for entailment, neutral and contradiction; the positive of a triplet scores 1, the negative 0. Raises DataError
+    for forms without negatives, and if too little is left on either side.
     """
     if examples.form not in ("labelled", "triplets"):
         what = f"{FORMS[examples.form]} cannot be held out as dev data: all would have the same score"
         raise DataError(what, "give scored pairs with --dev FILE, or --dev none")
-    held = _held_anchors(examples.views["anchor"], share, seed)
-    out = [anchor in held for anchor in examples.views["anchor"]]
-    note = f"{sum(out):,} of {len(out):,} rows were held out as dev data"
-    rest = replace(_select(examples, [not held_out for held_out in out]), notes=(*examples.notes, note))
-    if len(rest) < 2:
-        raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
-    return rest, rankable(_as_scored(_select(examples, out), f"{100 * share:g}% of {examples.source}"))
-
-
-def _held_anchors(anchors: list[str], share: float, seed: int) -> set[str]:
+    anchors = examples.views["anchor"]
     sizes = Counter(anchors)
     held: set[str] = set()
     count = 0
@@ -164,10 +136,11 @@ def _held_anchors(anchors: list[str], share: float, seed: int) -> set[str]:
             break
         held.add(anchor)
         count += sizes[anchor]
-    return held
-
-
-def _as_scored(examples: Examples, source: str) -> ScoredPairs:
-    labelled = _convert(examples, "labelled")
-    scores = [_SCORES[label] for label in labelled.labels or ()]
-    return ScoredPairs(labelled.views["anchor"], labelled.views["positive"], scores, source)
+    note = f"{count:,} of {len(anchors):,} rows were held out as dev data"
+    rest = _select(examples, [anchor not in held for anchor in anchors], (note,))
+    if len(rest) < 2:
+        raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
+    dev = _convert(_select(examples, [anchor in held for anchor in anchors]), "labelled")
+    scores = [_SCORES[label] for label in dev.labels or ()]
+    source = f"{100 * share:g}% of {examples.source}"
+    return rest, rankable(ScoredPairs(dev.views["anchor"], dev.views["positive"], scores, source))

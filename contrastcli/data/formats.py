@@ -1,6 +1,6 @@
-"""Files into named columns, read strictly: whatever is wrong is named by file and line.
+"""Files as named columns, read strictly: an error names the file and the line.
 
-Two published forms go by their content whatever they are called: STS-B (tabs, no header) and SICK (tabs, in a .txt).
+Two published forms are recognised by their content: STS-B (tabs, no header) and SICK (tabs, in a .txt).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 from contrastcli.errors import DataError
 
@@ -29,23 +29,21 @@ FORMATS: Mapping[str, str] = {
     ".json": 'a list of objects, or {"data": [...]}',
     ".parquet": "columns by name",
 }
-"""What a file holds, by the end of its name; each but parquet also compressed, as .gz."""
-
-_KNOWN = f"known: {' '.join(FORMATS)}, and .gz of each but .parquet"
+"""The content of a file, by its suffix; each but parquet also compressed, as .gz."""
 
 Cell = object
-"""What a file holds in one place: text from most, numbers and null as well from JSON and parquet."""
+"""A value of a file: text, and from JSON and parquet numbers and null as well."""
 
 Lines = Iterator[tuple[int, str]]
-"""Lines with their ends, counted from 1."""
+"""Lines with their line ends, counted from 1."""
 
 Rows = Iterator[tuple[int, Sequence[Cell]]]
-"""Rows, each with the line that it starts in."""
+"""Rows, each with the number of its first line. The first row is the names of the columns."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of one file: the name that people know it by, and the line that each row starts in."""
+    """The rows of one file: its name for the user, and the line in which each row starts."""
 
     name: str
     lines: Sequence[int]
@@ -72,19 +70,8 @@ class Table:
         raise IndexError(row)
 
 
-class Columnar(Protocol):
-    """What is used of a `datasets.Dataset`."""
-
-    @property
-    def features(self) -> Mapping[str, object]:
-        """The type of each column, by name."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, rows: slice) -> dict[str, list[Cell]]: ...
-
-
 def format_of(path: Path) -> str:
-    """The format that a file's name says, or "" for none that is known."""
+    """The format of a file by its name, or "" for an unknown one."""
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     known = suffix in FORMATS and not (suffix == ".parquet" and path.name.endswith(".gz"))
     return suffix if known else ""
@@ -94,7 +81,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
     """The first `limit` rows of a file (0: all). Raises DataError, which calls the file `name`."""
     suffix = format_of(path)
     if not suffix:
-        raise DataError(f"{name} has no format that is known", _KNOWN)
+        raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
     if suffix == ".parquet":
         return _read_parquet(path, name, limit)
     try:
@@ -109,7 +96,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
 def _open(path: Path) -> BinaryIO:
     if not path.name.endswith(".gz"):
         return path.open("rb")
-    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # whose lines come without a call into Python each
+    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # reads lines without a call into Python for each
 
 
 def decode(stream: Iterable[bytes], name: str, first: int = 1) -> Lines:
@@ -130,54 +117,38 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Table:
     if first is None:
         raise DataError(f"{name} is empty", "give a file with at least two sentences")
     lines = chain([first], lines)
-    notes: tuple[str, ...] = ()
+    unit, notes, rows = "line", list[str](), _tsv(lines)
     if suffix == ".json":
-        header, rows = _json(lines, name)
+        unit, rows = "row", _json(lines, name)
     elif suffix == ".jsonl":
-        header, rows = _jsonl(lines, name)
+        rows = _objects(((number, _parse(text.rstrip("\r\n"), name, number)) for number, text in lines), name, unit)
     elif suffix != ".txt" and _is_stsb(first[1]):
-        header, rows = _stsb(lines, name)
-        notes = (f"{name} has STS-B's published form: no header, score and sentences in columns 5-7",)
+        notes.append(f"{name} has STS-B's published form: no header, score and sentences in columns 5-7")
+        rows = _stsb(lines, name)
     elif suffix == ".csv":
-        header, rows = _with_header(_csv(lines, name), name)
-    elif suffix == ".tsv" or _is_sick(first[1]):
-        header, rows = _with_header(_tsv(lines), name)
-    else:
-        header, rows = ["sentence"], ((number, (text.rstrip("\r\n"),)) for number, text in lines)
-    return _collect(header, rows, name, limit, unit="row" if suffix == ".json" else "line", notes=notes)
+        rows = _csv(lines, name)
+    elif suffix == ".txt" and not first[1].startswith("pair_ID\tsentence_A\tsentence_B\t"):  # SICK's header
+        rows = chain([(1, ["sentence"])], ((number, [text.rstrip("\r\n")]) for number, text in lines))
+    return _collect(rows, name, limit, unit, notes)
 
 
-def _collect(header: Sequence[str], rows: Rows, name: str, limit: int, unit: str, notes: tuple[str, ...]) -> Table:
-    columns: list[list[Cell]] = [[] for _ in header]
+def _collect(rows: Rows, name: str, limit: int, unit: str, notes: Iterable[str]) -> Table:
+    header = [str(cell).strip() for cell in next(rows, (0, ()))[1]]
+    columns: dict[str, list[Cell]] = {column: [] for column in header}
+    if len(columns) < len(header):
+        repeated = next(column for column in header if header.count(column) > 1)
+        raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
     numbers = array("Q")
     for number, cells in islice(rows, limit or None):
+        if len(cells) != len(header):
+            what = f"{name}, line {number}: {len(cells)} fields where the header has {len(header)}"
+            raise DataError(what, "fix or delete the line; in a .csv, fields with commas stand in double quotes")
         numbers.append(number)
-        for column, cell in zip(columns, cells, strict=True):
+        for column, cell in zip(columns.values(), cells, strict=True):
             column.append(cell)
     if not numbers:
-        raise DataError(f"{name} has no rows", "give a file with at least two rows below its column names")
-    return Table(dict(zip(header, columns, strict=True)), (Part(name, numbers, unit),), notes)
-
-
-def _with_header(rows: Rows, name: str) -> tuple[list[str], Rows]:
-    _, cells = next(rows)
-    header = [str(cell).strip() for cell in cells]
-    return _distinct(header, name), _even(rows, len(header), name)
-
-
-def _distinct(header: list[str], name: str) -> list[str]:
-    twice = sorted({column for column in header if header.count(column) > 1})
-    if twice:
-        raise DataError(f"{name}, line 1: the column '{twice[0]}' occurs twice", "give every column a name of its own")
-    return header
-
-
-def _even(rows: Rows, width: int, name: str) -> Rows:
-    for number, cells in rows:
-        if len(cells) != width:
-            what = f"{name}, line {number}: {len(cells)} fields where the header has {width}"
-            raise DataError(what, "mend or delete the line; in a .csv, fields with commas stand in double quotes")
-        yield number, cells
+        raise DataError(f"{name} has no rows", "give a file with at least two rows")
+    return Table(columns, (Part(name, numbers, unit),), tuple(notes))
 
 
 def _tsv(lines: Lines) -> Rows:
@@ -185,7 +156,7 @@ def _tsv(lines: Lines) -> Rows:
 
 
 def _csv(lines: Lines, name: str) -> Rows:
-    record: list[str] = []  # the lines of the row being read: an unclosed quote is found only at the end
+    record: list[str] = []  # the lines of the current row: an unclosed quote shows only at the end of the file
 
     def feed() -> Iterator[str]:
         for _, text in lines:
@@ -201,12 +172,16 @@ def _csv(lines: Lines, name: str) -> Rows:
         except StopIteration:
             return
         except csv.Error as error:
-            raise _bad_quotes(name, start, "".join(record), error) from None
+            raise _quote_error(name, start, "".join(record), error) from None
         yield start, cells
 
 
-def _bad_quotes(name: str, start: int, record: str, error: csv.Error) -> DataError:
-    """What is wrong with a row that begins in line `start`, at the first field that is not well formed."""
+_QUOTED = re.compile(r'"(?:[^"]|"")*+"')
+_FIELD = re.compile(_QUOTED.pattern + r'(?=[,\r\n]|\Z)|(?!")[^,\r\n]*')
+
+
+def _quote_error(name: str, start: int, record: str, error: csv.Error) -> DataError:
+    """The error at the first malformed field of a row that begins in line `start`."""
     position = 0
     while position < len(record) and (field := _FIELD.match(record, position)):
         position = field.end() + 1
@@ -217,105 +192,80 @@ def _bad_quotes(name: str, start: int, record: str, error: csv.Error) -> DataErr
     return DataError(f"{name}, line {line}: {error}", 'in a quoted field a literal quote is written twice: ""')
 
 
-_QUOTED = re.compile(r'"(?:[^"]|"")*+"')
-_FIELD = re.compile(_QUOTED.pattern + r'(?=[,\r\n]|\Z)|(?!")[^,\r\n]*')
-
-
 def _is_stsb(line: str) -> bool:
     fields = line.split("\t")
-    return len(fields) >= 7 and _is_number(fields[4])
-
-
-def _is_number(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return len(fields) >= 7 and math.isfinite(float(fields[4]))
     except ValueError:
         return False
 
 
-def _stsb(lines: Lines, name: str) -> tuple[list[str], Rows]:
-    def rows() -> Rows:
-        for number, fields in _tsv(lines):
-            if len(fields) < 7:
-                what = f"{name}, line {number}: {len(fields)} fields where STS-B has at least 7"
-                raise DataError(what, "download the file again: genre, file, year, id, score and the two sentences")
-            yield number, fields[4:7]
-
-    return ["score", "sentence1", "sentence2"], rows()
-
-
-def _is_sick(line: str) -> bool:
-    return line.startswith("pair_ID\tsentence_A\tsentence_B\t")
+def _stsb(lines: Lines, name: str) -> Rows:
+    yield 1, ["score", "sentence1", "sentence2"]
+    for number, text in lines:
+        fields = text.rstrip("\r\n").split("\t")
+        if len(fields) < 7:
+            what = f"{name}, line {number}: {len(fields)} fields where STS-B has at least 7"
+            raise DataError(what, "download the file again: genre, file, year, id, score and the two sentences")
+        yield number, fields[4:7]
 
 
-def _jsonl(lines: Lines, name: str) -> tuple[list[str], Rows]:
-    objects = ((number, _parse(text.rstrip("\r\n"), name, number)) for number, text in lines)
-    return _keyed(objects, name, "line")
-
-
-def _json(lines: Lines, name: str) -> tuple[list[str], Rows]:
-    found = _parse("".join(text for _, text in lines), name, 1)
-    items = found.get("data") if isinstance(found, dict) else found
+def _json(lines: Lines, name: str) -> Rows:
+    content = _parse("".join(text for _, text in lines), name, 1)
+    items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')
-    if not items:
-        raise DataError(f"{name} has no rows", "give a file with at least two rows")
-    return _keyed(enumerate(items, 1), name, "row")
+    return _objects(enumerate(items, 1), name, "row")
+
+
+def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Rows:
+    """The values of objects, in the order of the first one's keys."""
+    header: list[str] = []
+    for number, item in objects:
+        if not isinstance(item, dict) or not item:
+            raise DataError(f"{name}, {unit} {number}: not an object", 'write {"sentence": "…"}')
+        if not header:
+            header = list(item)
+            yield number, header
+        if item.keys() != set(header):
+            what = f"{name}, {unit} {number}: has the keys {', '.join(item)}; the first has {', '.join(header)}"
+            raise DataError(what, "give every object the same keys")
+        yield number, [item[key] for key in header]
 
 
 def _parse(text: str, name: str, number: int) -> object:
-    """JSON that starts in line `number`."""
+    """The value of a JSON text that starts in line `number`."""
     try:
-        found: object = _DECODER.decode(text)
-        if "\\u" in text:  # only an escape can smuggle in what is not text
-            json.dumps(found, ensure_ascii=False).encode()
+        value: object = _DECODER.decode(text)
+        if "\\u" in text:  # an escape may be half of a character
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
-        raise DataError(what, "mend or delete the line") from None
+        raise DataError(what, "fix or delete the line") from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None
-    except (RecursionError, ValueError) as error:
-        raise DataError(f"{name}, line {number}: JSON beyond reading: {error}", "mend or delete the line") from None
-    except _RepeatedKey as error:
-        raise DataError(f"{name}, line {number}: the key '{error}' occurs twice", "give each key once") from None
-    return found
+    except (RecursionError, ValueError):
+        what = f"{name}, line {number}: JSON nested too deeply, or a number too large"
+        raise DataError(what, "fix or delete the line") from None
+    except KeyError as error:
+        raise DataError(f"{name}, line {number}: the key {error} occurs twice", "give each key once") from None
+    return value
 
 
-class _RepeatedKey(Exception):
-    pass
-
-
-def _distinct_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
+    """The object of keys and values. Raises KeyError for a repeated key."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise _RepeatedKey(next(key for key in keys if keys.count(key) > 1))
-    return found
+        raise KeyError(next(key for key in keys if keys.count(key) > 1))
+    return value
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_distinct_keys)  # one for all lines: json.loads would make one for each
-
-
-def _keyed(objects: Iterable[tuple[int, object]], name: str, unit: str) -> tuple[list[str], Rows]:
-    """The keys of the first object, and the values of all in that order."""
-    source = iter(objects)
-    first = next(source)
-    header = list(first[1]) if isinstance(first[1], dict) else []
-
-    def rows() -> Rows:
-        for number, found in chain([first], source):
-            if not isinstance(found, dict) or not found:
-                raise DataError(f"{name}, {unit} {number}: not an object", 'write {"sentence": "…"}')
-            if found.keys() != set(header):
-                what = f"{name}, {unit} {number}: has the keys {', '.join(found)}; the first has {', '.join(header)}"
-                raise DataError(what, "give every object the same keys")
-            yield number, [found[key] for key in header]
-
-    return header, rows()
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would make one for each line
 
 
 def _read_parquet(path: Path, name: str, limit: int) -> Table:
-    import datasets  # seconds to import
+    import datasets  # takes seconds
     import pyarrow
     from pyarrow import parquet
 
@@ -324,13 +274,13 @@ def _read_parquet(path: Path, name: str, limit: int) -> Table:
     except (OSError, pyarrow.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{name} cannot be read as parquet: {reason}", "write or download it again") from None
-    return from_dataset(datasets.Dataset(table), name, limit)
+    dataset = datasets.Dataset(table)
+    return from_columns(dataset[: limit or len(dataset)], dataset.features, name)
 
 
-def from_dataset(dataset: Columnar, name: str, limit: int = 0) -> Table:
-    """The first `limit` rows (0: all) of a `datasets.Dataset`, its class labels by their names and -1 as "-"."""
-    columns = dataset[: limit or len(dataset)]
-    for column, feature in dataset.features.items():
+def from_columns(columns: dict[str, list[Cell]], features: Mapping[str, object], name: str) -> Table:
+    """The rows of a `datasets.Dataset` with these features, its class labels by their names and −1 as "-"."""
+    for column, feature in features.items():
         classes = getattr(feature, "names", None)
         if classes:
             columns[column] = [classes[i] if isinstance(i, int) and i >= 0 else "-" for i in columns[column]]

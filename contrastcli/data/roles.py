@@ -1,9 +1,9 @@
-"""What each column is for, by its name or by the user's word, and the cells of a role as checked values."""
+"""The role of each column, by its name or by `data.columns`, and the cells of a role as checked values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, cast
 
 from contrastcli.data.formats import Table
@@ -13,7 +13,7 @@ from contrastcli.settings.catalogue import Form
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
 
 Shape = Form | Literal["scored"]
-"""What the rows of a file are: a form to train on, or scored pairs."""
+"""The rows of a file: in a form to train on, or scored pairs."""
 
 NAMES: Mapping[str, Role] = {
     "sentence": "sentence",
@@ -34,13 +34,13 @@ NAMES: Mapping[str, Role] = {
     "score": "score",
     "relatedness_score": "score",
 }
-"""Column names, in lower case, that say the role."""
+"""The role of a column name in lower case."""
 
 LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 """Names of the labels 0, 1 and 2."""
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
-_NO_GOLD = {"-", "-1"}  # how SNLI and MNLI mark a row whose annotators disagreed
+_NO_GOLD = {"-", "-1"}  # in SNLI and MNLI: the annotators disagreed
 
 SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
     ("scored", ("anchor", "positive", "score")),
@@ -57,65 +57,63 @@ _HINT = (
 )
 
 
-def assign(table: Table, columns: str, source: str) -> dict[Role, str]:
-    """The column of each role: by `columns` ("anchor=a,positive=b") alone where it is given, else by name.
+def shape(table: Table, columns: str, source: str) -> tuple[Shape, dict[Role, str]]:
+    """The kind of rows that a table holds and the column of each role.
 
-    Raises UsageError where `columns` is malformed, DataError where columns are missing or ambiguous.
+    Roles come from `columns` ("anchor=a,positive=b") alone if it is set, else from the names of the columns. Raises
+    UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
     """
-    if columns:
-        return _by_word(columns, list(table.columns), source)
-    candidates: dict[Role, list[str]] = {}
-    for column in table.columns:
-        role = NAMES.get(column.strip().lower())
-        if role:
-            candidates.setdefault(role, []).append(column)
-    found = {role: named[0] for role, named in candidates.items()}
-    for role, named in candidates.items():
-        if len(named) > 1:
-            what = f"{source}: {' and '.join(map(repr, named))} could both be the {role}"
-            choice = ",".join(f"{role}={column}" for role, column in found.items())
-            raise DataError(what, f"say which: --columns {choice}")
-    return found
-
-
-def _by_word(columns: str, known: Sequence[str], source: str) -> dict[Role, str]:
-    found: dict[Role, str] = {}
-    for key, column in _settings("data.columns", columns, "anchor=a,positive=b").items():
-        role = NAMES.get(key.lower())
-        if role is None:
-            raise UsageError(f"data.columns: there is no role '{key}'", nearest(key, set(NAMES.values())))
-        if role in found:
-            raise UsageError(f"data.columns gives the role '{role}' twice", "give each role one column")
-        if column not in known:
-            raise DataError(f"{source} has no column '{column}'", nearest(column, known))
-        found[role] = column
-    return found
-
-
-def _settings(key: str, text: str, example: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for item in text.split(","):
-        name, equals, value = (part.strip() for part in item.partition("="))
-        if not (name and equals and value):
-            raise UsageError(f"{key} is {text!r}", f"write it as {example}")
-        if name in found:
-            raise UsageError(f"{key} gives '{name}' twice", f"write it as {example}")
-        found[name] = value
-    return found
-
-
-def shape(roles: Mapping[Role, str], table: Table, source: str) -> tuple[Shape, dict[Role, str]]:
-    """What rows these roles make, and the columns that it takes. Raises DataError where they make none, or two."""
+    roles = _parse_columns(columns, table, source) if columns else _roles_by_name(table, source)
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
-        raise DataError(what, f"say which: --columns sentence={roles['sentence']}")
+        raise DataError(what, f"choose one: --columns sentence={roles['sentence']}")
     for form, needed in SHAPES:
         if all(role in roles for role in needed):
             return form, {role: roles[role] for role in needed}
-    have = ", ".join(f"'{column}'" for column in table.columns)
-    what = f"{source}: its columns {have} make neither sentences nor pairs"
+    names = ", ".join(f"'{column}'" for column in table.columns)
+    what = f"{source}: its columns {names} make neither sentences nor pairs"
     tabs = any("\t" in column for column in table.columns)
     raise DataError(what, "its fields are separated by tabs: name the file .tsv" if tabs else _HINT)
+
+
+def _roles_by_name(table: Table, source: str) -> dict[Role, str]:
+    roles: dict[Role, str] = {}
+    second: dict[Role, str] = {}
+    for column in table.columns:
+        role = NAMES.get(column.strip().lower())
+        if role and roles.setdefault(role, column) != column:
+            second.setdefault(role, column)
+    for role, column in second.items():
+        what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"
+        raise DataError(what, f"choose one: --columns {','.join(f'{role}={column}' for role, column in roles.items())}")
+    return roles
+
+
+def _parse_columns(columns: str, table: Table, source: str) -> dict[Role, str]:
+    roles: dict[Role, str] = {}
+    for key, column in _parse_items("data.columns", columns, "anchor=a,positive=b").items():
+        role = NAMES.get(key.lower())
+        if role is None:
+            raise UsageError(f"data.columns: there is no role '{key}'", nearest(key, set(NAMES.values())))
+        if role in roles:
+            raise UsageError(f"data.columns gives the role '{role}' twice", "give each role one column")
+        if column not in table.columns:
+            raise DataError(f"{source} has no column '{column}'", nearest(column, table.columns))
+        roles[role] = column
+    return roles
+
+
+def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
+    """The items of a setting such as "a=1,b=2". Raises UsageError, which shows the example."""
+    items: dict[str, str] = {}
+    for item in text.split(","):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if not (name and value):
+            raise UsageError(f"{key} is {text!r}", f"write it as {example}")
+        if name in items:
+            raise UsageError(f"{key} gives '{name}' twice", f"write it as {example}")
+        items[name] = value
+    return items
 
 
 def texts(table: Table, column: str) -> list[str]:
@@ -134,7 +132,7 @@ def texts(table: Table, column: str) -> list[str]:
 
 def scores(table: Table, column: str) -> list[float]:
     """A column of finite numbers. Raises DataError."""
-    found = []
+    numbers = []
     for row, cell in enumerate(table.columns[column]):
         try:
             number = float(cell) if isinstance(cell, str | int | float) else math.nan
@@ -142,41 +140,34 @@ def scores(table: Table, column: str) -> list[float]:
             number = math.nan
         if not math.isfinite(number):
             what = f"{table.where(row)}: the score in the column '{column}' is {cell!r:.40}"
-            raise DataError(what, "a score is a finite number; mend or delete the row")
-        found.append(number)
-    return found
+            raise DataError(what, "a score is a finite number; fix or delete the row")
+        numbers.append(number)
+    return numbers
 
 
 def label_names(text: str) -> dict[str, int]:
-    """What `data.labels` says: "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
-    if not text:
-        return {}
+    """The labels of `data.labels`, "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
     example = "0=entailment,1=neutral,2=contradiction"
-    found = {}
-    for word, name in _settings("data.labels", text, example).items():
+    names = _parse_items("data.labels", text, example) if text else {}
+    for name in names.values():
         if name.lower() not in _LABEL_WORDS:
             raise UsageError(f"data.labels: there is no label '{name}'", f"write it as {example}")
-        found[word.lower()] = _LABEL_WORDS[name.lower()]
-    return found
+    return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 
 def labels(table: Table, column: str, names: Mapping[str, int]) -> list[int | None]:
-    """A column of labels as 0, 1 and 2, None for a row without a gold label. `names` add to the words that are known.
+    """A column of labels as 0, 1 and 2, None for a row without a gold label. `names` are added to the known words.
 
     Raises DataError for other words, and for numbers that `names` does not explain.
     """
     known: dict[str, int | None] = {**dict.fromkeys(_NO_GOLD, None), **_LABEL_WORDS, **names}
-    found = []
+    values = []
     for row, cell in enumerate(table.columns[column]):
-        word = _word(cell)
+        if isinstance(cell, float) and cell.is_integer():
+            cell = int(cell)  # parquet gives integers with gaps as floats
+        word = str(cell).strip().lower()
         if word not in known:
             what = f"{table.where(row)}: the label in the column '{column}' is {cell!r:.40}"
-            raise DataError(what, "say what labels mean: --labels 0=entailment,1=neutral,2=contradiction")
-        found.append(known[word])
-    return found
-
-
-def _word(cell: object) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)  # a column of integers with gaps comes out of parquet as floats
-    return str(cell).strip().lower()
+            raise DataError(what, "explain the labels: --labels 0=entailment,1=neutral,2=contradiction")
+        values.append(known[word])
+    return values

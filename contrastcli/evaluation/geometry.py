@@ -67,7 +67,7 @@ def _dev_file(data_dir: Path | None) -> Path | None:
 
 def _read_pairs(path: Path | None) -> ScoredPairs:
     source = STARTER / "dev.tsv" if path is None else path
-    return scored_from_table(read_file(source, str(source)), "", _STARTER if path is None else _STSB)
+    return scored_from_table(read_file(source, str(source)), _STARTER if path is None else _STSB)
 
 
 def _read_classes(data_dir: Path | None, task: str) -> Classed:

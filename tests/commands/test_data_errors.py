@@ -29,7 +29,7 @@ TRAINING_FILES: dict[str, tuple[str, bytes, str]] = {
     "half a gzip file": ("rows.txt.gz", gzip.compress(b"one\ntwo\n" * 99)[:20], "not a whole gzip file"),
     "not a gzip file": ("rows.txt.gz", b"one\ntwo\n", "not a whole gzip file"),
     "not parquet": ("rows.parquet", b"PAR1", "cannot be read as parquet"),
-    "an unknown format": ("rows.docx", b"one\ntwo\n", "no format that is known"),
+    "an unknown format": ("rows.docx", b"one\ntwo\n", "an unknown format"),
     "scored pairs": ("rows.csv", b"sentence1,sentence2,score\na,b,1\nc,d,2\n", "holds scored pairs"),
     "STS-B as published": ("rows.csv", b"g\tf\t2012\t1\t2.5\ta\tb\n" * 2, "holds scored pairs"),
     "SICK as published": (

@@ -201,8 +201,6 @@ def test_scores_are_not_rescaled(tmp_path: Path) -> None:
     assert pairs is not None
     assert (pairs.first, pairs.second, pairs.scores) == (["a", "c"], ["b", "d"], [4.75, -0.001])
     assert pairs.notes == ("columns not used: id",)
-    turned = load_scored(str(path), columns="anchor=sentence2,positive=sentence1,score=id")
-    assert turned is not None and (turned.first, turned.scores) == (["b", "d"], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("score", ["high", "", "nan", "inf", "-Infinity", "4,5"])

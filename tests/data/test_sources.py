@@ -135,7 +135,7 @@ def test_a_form_that_the_data_cannot_give_is_an_error_with_one_that_would_do(
         load_examples(Data(train=files[form]), needs, ())
     assert caught.value.what.startswith(f"the objective needs {needs[0]}")
     assert f"; {files[form]} holds {holds}" in caught.value.what
-    assert remedy in caught.value.hint and "by themselves" in caught.value.hint
+    assert remedy in caught.value.hint and "converted" in caught.value.hint
 
 
 def test_no_row_left_and_one_row_only_are_refused(tmp_path: Path) -> None:
