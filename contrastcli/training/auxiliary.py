@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from contrastcli.errors import UsageError
 from contrastcli.model.encoder import Precision, SentenceEncoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Event, Progress
 from contrastcli.settings.catalogue import ObjectiveSettings
 from contrastcli.settings.config import Config
 from contrastcli.training.batch import Batch, Chunk
-from contrastcli.training.objective import import_named
 
 Emit = Callable[[Event], None]
 
@@ -48,10 +49,7 @@ class Context:
 
 
 class Auxiliary:
-    """Something next to the encoder. It is made from its settings, without weights, and loaded before training.
-
-    Each attribute and method adds nothing by default.
-    """
+    """Something next to the encoder, made from its settings and loaded before training. By default it adds nothing."""
 
     name: ClassVar[str]
     """The name of its module in a checkpoint, and of its term among the parts of the loss."""
@@ -89,3 +87,13 @@ class Auxiliary:
 def make_auxiliaries(objective: ObjectiveSettings) -> list[Auxiliary]:
     """The auxiliaries that the settings declare, not loaded. Raises UsageError."""
     return [import_named(spec.make)(**spec.settings) for spec in objective.auxiliaries()]
+
+
+def import_named(name: str) -> Any:
+    """The function or class of a `module:name`. Raises UsageError."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        what = f"the objective's {name} cannot be imported: {error}"
+        raise UsageError(what, "install or fix the package that it is from") from None

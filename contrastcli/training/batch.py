@@ -1,4 +1,4 @@
-"""What goes through the encoders in one step, as texts and as chunks of them."""
+"""What goes through the encoders in one step, as texts and as chunks of them, and the seeds of their dropout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
+
+CHUNK, LOSS, FRESH, MASKS, MLM, PERTURB = range(6)
+"""Streams of a step: an encoder chunk, the loss, fresh weights, masked tokens, a chunk of the masked-token term, and
+perturbed views."""
 
 
 @dataclass(frozen=True)
@@ -40,3 +45,23 @@ class Chunk:
     encoder: SentenceEncoder
     texts: Indices
     places: Indices
+
+
+def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:
+    """A seed for one stream of one step, and of one chunk where the stream is cut into chunks.
+
+    Random states are functions of the position in the run, so that a position is all that resuming needs; both passes
+    over a chunk draw the same dropout, and so does the same chunk on another process.
+    """
+    sequence = np.random.SeedSequence([run_seed, step, stream, chunk])
+    return int(sequence.generate_state(1, np.uint64)[0] >> 1)
+
+
+def set_seed(run_seed: int, step: int, stream: int, chunk: int = 0) -> None:
+    """Seed the generators of the CPU and of the accelerator in use for one stream of one step."""
+    seed = seed_of(run_seed, step, stream, chunk)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a stack trace per idle backend
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)

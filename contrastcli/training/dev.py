@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import TokenTable
+from contrastcli.evaluation.measure import finite
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
 from contrastcli.runs.events import Evaluated
@@ -41,12 +41,8 @@ class DevSet:
         positive = torch.from_numpy(self.scores > (4.0 if self.scores.max() > 1 else 0.8))
         return Evaluated(
             step=step,
-            spearman=_finite(spearman(cosine(first.numpy(), second.numpy()), self.scores)),
-            alignment=_finite(alignment(first[positive], second[positive])),
-            uniformity=_finite(uniformity(vectors)),
+            spearman=finite(round(spearman(cosine(first.numpy(), second.numpy()), self.scores), 6)),
+            alignment=finite(round(alignment(first[positive], second[positive]), 6)),
+            uniformity=finite(round(uniformity(vectors), 6)),
             pairs=len(self.scores),
         )
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 6) if math.isfinite(value) else None

@@ -25,7 +25,16 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "dat
 
 
 def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
-    """Write versions, device, revisions and fingerprints as JSON. Raises DataError, and RunError on a full disk."""
+    """Write versions, device, revisions and fingerprints as JSON.
+
+    Raises DataError where a resumed run would get other rows than it began with, RunError where it cannot write.
+    """
+    recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
+    if recorded not in (None, plan.examples.fingerprint):
+        raise DataError(
+            f"the rows of {plan.examples.source} are not those that the run began with",
+            f"restore them, or start a new run: contrast train --config {path.with_name('config.toml')}",
+        )
     record = {
         "contrast": contrastcli.__version__,
         "commit": _commit(),
@@ -52,16 +61,6 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
     }
     with writing_to(path):
         atomic_write(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def check_data(path: Path, plan: Plan) -> None:
-    """Raise DataError where a resumed run would get other rows than those that it began with."""
-    recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
-    if recorded not in (None, plan.examples.fingerprint):
-        raise DataError(
-            f"the rows of {plan.examples.source} are not those that the run began with",
-            f"restore them, or start a new run: contrast train --config {path.with_name('config.toml')}",
-        )
 
 
 def _model(name: str) -> dict[str, str | None]:

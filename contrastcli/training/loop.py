@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -25,17 +26,13 @@ from contrastcli.training import angles, checkpoint
 from contrastcli.training.auxiliary import Emit
 from contrastcli.training.batch import Batch
 from contrastcli.training.checkpoint import Position
-from contrastcli.training.clock import Clock
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import gradient_norm, set_rate
 from contrastcli.training.plan import Plan
 from contrastcli.training.step import Outcome, Stepper
 
-SMALLEST_BUDGET = 64
-"""Tokens. A step that needs more memory than so many take fails."""
-
-COLLAPSE = 0.10
-"""A dev Spearman that falls so far below the best is reported as it happens."""
+SMALLEST_BUDGET = 64  # tokens; a step that needs more memory than these take fails
+COLLAPSE = 0.10  # a dev Spearman that falls so far below the best is reported as it happens
 
 
 @dataclass(kw_only=True)
@@ -55,7 +52,6 @@ class Trainer:
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """The encoder that is trained and saved."""
         return self.stepper.encoder
 
     @property
@@ -140,7 +136,7 @@ class Trainer:
         step = int(self._bad_step)
         if not step:
             return
-        rows = next(rows for number, _, rows in self.plan.batches(step - 1) if number == step)
+        _, _, rows = next(self.plan.batches(step - 1))
         corpus = self.plan.corpus
         views = {view: [corpus.texts[i] for i in texts[rows]] for view, texts in corpus.views.items()}
         record = {"step": step, "rows": rows.tolist(), **views}
@@ -208,3 +204,35 @@ class Trainer:
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best)
             self.emit(Saved(step=self.position.step, checkpoint=name, best=best))
         self.stepper.world.wait()
+
+
+class Clock:
+    """Counts the seconds and sentences of steps; `restart` leaves out evaluation and saving."""
+
+    def __init__(self) -> None:
+        self._seconds, self._steps, self._sentences = 0.0, 0, 0
+        self._at_last_rate = (0.0, 0)  # seconds and sentences
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the time since the last step."""
+        self._mark = time.monotonic()
+
+    def tick(self, sentences: int) -> None:
+        """A step is done."""
+        now = time.monotonic()
+        self._seconds += now - self._mark
+        self._mark = now
+        self._steps += 1
+        self._sentences += sentences
+
+    def rate(self) -> float | None:
+        """Sentences a second since the last call."""
+        seconds, sentences = self._at_last_rate
+        self._at_last_rate = (self._seconds, self._sentences)
+        passed = self._seconds - seconds
+        return round((self._sentences - sentences) / passed, 1) if passed > 0 else None
+
+    def seconds_left(self, steps: int) -> float | None:
+        """The time that so many more steps take at the mean speed so far."""
+        return round(steps * self._seconds / self._steps, 1) if self._steps else None

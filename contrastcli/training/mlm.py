@@ -17,8 +17,7 @@ from contrastcli.model.encoder import autocast, pad
 from contrastcli.model.locate import resolve
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
 from contrastcli.training.auxiliary import Auxiliary, Context, Term
-from contrastcli.training.batch import Batch, Chunk
-from contrastcli.training.seeds import MASKS, MLM, seed_of, set_seed
+from contrastcli.training.batch import MASKS, MLM, Batch, Chunk, seed_of, set_seed
 
 Masked = tuple[Tensor, Tensor, Tensor]
 """A chunk's token ids with some masked, the mask of real tokens, and the labels, all (B, T)."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-import torch
 from torch import Tensor, nn
+from torch.optim import Adam, AdamW, Optimizer
 
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.settings.sections import Train
 
 
-def make_optimizer(
-    settings: Train, encoders: Iterable[SentenceEncoder], extras: nn.ModuleDict
-) -> torch.optim.Optimizer:
+def make_optimizer(settings: Train, encoders: Sequence[SentenceEncoder], extras: nn.ModuleDict) -> Optimizer:
     """Adam or AdamW with a rate for the encoders' backbones, and one for everything else, with their own heads.
 
     `extras` is what is dropped after training, further encoders included. Vectors (biases, norms) are not decayed.
     """
-    encoders = list(encoders)
     parts = [(list(encoder.backbone.parameters()), settings.lr) for encoder in encoders]
     in_backbones = {parameter for parameters, _ in parts for parameter in parameters}
     heads = [p for p in nn.ModuleList([*encoders, extras]).parameters() if p not in in_backbones]
@@ -28,11 +25,11 @@ def make_optimizer(
         for is_matrix, decay in ((True, settings.weight_decay), (False, 0.0)):
             if some := [p for p in parameters if p.requires_grad and (p.ndim > 1) == is_matrix]:
                 groups.append({"params": some, "lr": lr, "peak_lr": lr, "weight_decay": decay})
-    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    kind = AdamW if settings.optimizer == "adamw" else Adam
     return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
 
 
-def set_rate(optimizer: torch.optim.Optimizer, settings: Train, step: int, steps: int) -> float:
+def set_rate(optimizer: Optimizer, settings: Train, step: int, steps: int) -> float:
     """Set every group's rate for a step (from 1) and return the backbone's."""
     share = rate(settings, step, steps)
     for group in optimizer.param_groups:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly
 from contrastcli.files import writing_to
@@ -15,26 +15,11 @@ from contrastcli.runs.process import handle_signals, hold
 from contrastcli.runs.status import Writer
 from contrastcli.training.auxiliary import Emit
 from contrastcli.training.distributed import World
-from contrastcli.training.environment import check_data, write_environment
+from contrastcli.training.environment import write_environment
 from contrastcli.training.plan import Plan
 from contrastcli.training.setup import make_trainer
 
-Watch = Callable[[Event, bytes], None]
-"""Called with each event and its line as written."""
-
-
-class Interrupts:
-    """The first Ctrl-C or SIGTERM asks the loop to end its step; the second, and one before the loop, interrupts."""
-
-    def __init__(self) -> None:
-        self.in_loop = False
-        self.requested = False
-
-    def __call__(self) -> None:
-        """Handle a signal."""
-        if self.requested or not self.in_loop:
-            raise KeyboardInterrupt
-        self.requested = True
+Watch = Callable[[Event, bytes], None]  # gets each event and its line as written
 
 
 def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
@@ -42,15 +27,52 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
 
     Raises ContrastError, which the last event reports too.
     """
-    interrupts = Interrupts()
-    with handle_signals(interrupts):
-        if not world.is_main:
-            return _train(run, plan, lambda event: None, world, None, interrupts)
-        with hold(run) as writer, _recorded(run, watch) as emit:
-            return _train(run, plan, emit, world, writer, interrupts)
+    config, main = plan.config, world.is_main
+    in_loop = stop_asked = False
+
+    def interrupt() -> None:
+        """The first Ctrl-C or SIGTERM ends the step; the second, and one before the loop, interrupts."""
+        nonlocal stop_asked
+        if stop_asked or not in_loop:
+            raise KeyboardInterrupt
+        stop_asked = True
+
+    held: AbstractContextManager[Writer | None] = hold(run) if main else nullcontext()
+    recorded: AbstractContextManager[Emit] = _recorded(run, watch) if main else nullcontext(lambda event: None)
+    with handle_signals(interrupt), held as writer, recorded as emit:
+        device = choose_device(config.train.device)
+        last = run.checkpoints().get("last")
+        resumed_from = int(last) if last else 0 if run.events() else None
+        if writer is not None:
+            precision = choose_precision(config.train.precision, device)
+            started = Started(
+                step=resumed_from or 0,
+                host=writer.host,
+                pid=writer.pid,
+                process_start=writer.process_start,
+                steps=plan.steps,
+                steps_per_epoch=len(plan.order),
+                batch_size=plan.order.batch_size,
+                sentences_per_step=plan.sentences_per_step,
+                negatives_per_anchor=plan.negatives_per_anchor,
+                objective=config.spec.name,
+                backbone=config.model.backbone,
+                device=str(device),
+                precision=precision,
+                resumed_from=resumed_from,
+            )
+            emit(started)
+            write_environment(run.environment_path, plan, device, precision, world.size)
+            for text in (*config.notes, *plan.examples.notes):
+                emit(Note(step=started.step, text=text))
+        trainer = make_trainer(run, plan, device, emit, lambda: stop_asked or run.stop_path.exists(), world)
+        in_loop = True
+        done = Done(status=trainer.train(), step=trainer.position.step, code=0)
+        emit(done)
+        return done
 
 
-@contextlib.contextmanager
+@contextmanager
 def _recorded(run: Run, watch: Watch) -> Iterator[Emit]:
     """A function that writes an event to the run and shows it; an error of the body becomes the last event."""
     with writing_to(run.events_path):
@@ -86,37 +108,3 @@ def _explain(run: Run, error: BaseException) -> ContrastError:
     if run.checkpoints():
         return ContrastError("interrupted while a step was under way", f"contrast train --resume {run.name}")
     return InterruptedEarly("interrupted", "no step had been saved yet; start again")
-
-
-def _train(run: Run, plan: Plan, emit: Emit, world: World, writer: Writer | None, interrupts: Interrupts) -> Done:
-    device = choose_device(plan.config.train.device)
-    last = run.checkpoints().get("last")
-    resumed_from = int(last) if last else 0 if run.events() else None
-    if writer is not None:
-        precision = choose_precision(plan.config.train.precision, device)
-        started = Started(
-            step=resumed_from or 0,
-            host=writer.host,
-            pid=writer.pid,
-            process_start=writer.process_start,
-            steps=plan.steps,
-            steps_per_epoch=len(plan.order),
-            batch_size=plan.order.batch_size,
-            sentences_per_step=plan.sentences_per_step,
-            negatives_per_anchor=plan.negatives_per_anchor,
-            objective=plan.config.spec.name,
-            backbone=plan.config.model.backbone,
-            device=str(device),
-            precision=precision,
-            resumed_from=resumed_from,
-        )
-        emit(started)
-        check_data(run.environment_path, plan)
-        write_environment(run.environment_path, plan, device, precision, world.size)
-        for text in (*plan.config.notes, *plan.examples.notes):
-            emit(Note(step=started.step, text=text))
-    trainer = make_trainer(run, plan, device, emit, lambda: interrupts.requested or run.stop_path.exists(), world)
-    interrupts.in_loop = True
-    done = Done(status=trainer.train(), step=trainer.position.step, code=0)
-    emit(done)
-    return done

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
 
 from contrastcli.data.tokens import tokenise
+from contrastcli.errors import UsageError
 from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_precision, default_budget
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
+from contrastcli.objectives.functional import HiddenInput, Result, Views, check_inputs, checked
+from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
+from contrastcli.settings.catalogue import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
-from contrastcli.training.auxiliary import Context, Emit
+from contrastcli.training.auxiliary import Context, Emit, import_named
+from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
-from contrastcli.training.objective import make_heads, make_loss
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
-from contrastcli.training.seeds import FRESH, set_seed
-from contrastcli.training.step import Stepper
+from contrastcli.training.step import Loss, Stepper
 
 
 def make_trainer(
@@ -40,11 +45,9 @@ def make_trainer(
             checkpoint.prune(run)  # a killed process may have left an incomplete one
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
-    precision = choose_precision(config.train.precision, device)
-    context = Context(config, encoder, precision, plan.corpus.texts, emit)
+    context = Context(config, encoder, choose_precision(config.train.precision, device), plan.corpus.texts, emit)
     stepper = _make_stepper(plan, context, world)
-    optimizer = make_optimizer(config.train, stepper.encoders.values(), stepper.extras)
-    position = checkpoint.restore(folder, stepper.extras, optimizer) if folder else Position()
+    optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     if context.max_length < config.model.max_length:
         emit(Note(step=0, text=f"model.max_length is {context.max_length}, the most that this backbone reads"))
     return Trainer(
@@ -52,7 +55,7 @@ def make_trainer(
         plan=plan,
         stepper=stepper,
         optimizer=optimizer,
-        position=position,
+        position=checkpoint.restore(folder, stepper.extras, optimizer) if folder else Position(),
         table=tokenise(plan.corpus.texts, encoder.tokenizer, context.max_length, context.progress("tokenising")),
         dev=DevSet.of(plan.dev, encoder) if plan.dev else None,
         emit=emit,
@@ -74,8 +77,9 @@ def _make_stepper(plan: Plan, context: Context, world: World) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
     width = encoder.backbone.width
-    extras = nn.ModuleDict({"heads": make_heads(config.spec, encoder.width)})
-    extras["projection"] = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
+    heads = import_named(config.spec.heads)(encoder.width) if config.spec.heads else nn.ModuleDict()
+    projection = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
+    extras = nn.ModuleDict({"heads": heads, "projection": projection})
     for auxiliary in plan.auxiliaries:
         auxiliary.load(context)
         if auxiliary.module is not None:
@@ -83,6 +87,8 @@ def _make_stepper(plan: Plan, context: Context, world: World) -> Stepper:
     return Stepper(
         encoder=encoder,
         extras=extras.to(encoder.device),
+        heads=heads,
+        projection=encoder.dense or projection,
         auxiliaries=plan.auxiliaries,
         loss=make_loss(config.spec, config.objective),
         precision=context.precision,
@@ -90,3 +96,31 @@ def _make_stepper(plan: Plan, context: Context, world: World) -> Stepper:
         token_budget=config.train.token_budget or default_budget(encoder.device),
         world=world,
     )
+
+
+def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
+    """The loss with its settings bound; settings that it does not name belong to auxiliaries.
+
+    Called for the first time, it raises UsageError where it depends on a weight that would not be trained.
+    """
+    function = import_named(spec.loss)
+    parameters = inspect.signature(function).parameters
+    bound: Loss = partial(function, **{f: getattr(settings, f) for f in settings.__struct_fields__ if f in parameters})
+    is_checked = False
+
+    def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
+        nonlocal is_checked
+        if is_checked:
+            return bound(views, rows, heads)
+        try:
+            with checked():
+                value, parts = bound(views, rows, heads)
+            check_inputs(value, (*views.values(), *heads.parameters()))
+        except HiddenInput as hidden:
+            what = f"the loss of '{spec.name}' depends on a tensor of shape {hidden.args} that it would not train"
+            hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
+            raise UsageError(what, hint) from None
+        is_checked = True
+        return value, parts
+
+    return loss

@@ -8,21 +8,22 @@ embeddings, and their gradient is handed to the chunks, so that both ways differ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from contrastcli.data.batching import chunks as cut_lengths
 from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.objectives.functional import Result, Views
+from contrastcli.objectives.rows import Rows
 from contrastcli.training.auxiliary import Auxiliary
-from contrastcli.training.batch import Batch, Chunk
+from contrastcli.training.batch import CHUNK, LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
-from contrastcli.training.objective import Loss
-from contrastcli.training.seeds import CHUNK, LOSS, set_seed
+
+Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 
 
 @dataclass
@@ -41,6 +42,9 @@ class Stepper:
     encoder: SentenceEncoder
     extras: nn.ModuleDict
     """What is dropped after training: the loss's heads, a projection, and the modules of the auxiliaries."""
+    heads: nn.ModuleDict
+    projection: nn.Module
+    """The module between pooling and loss: the encoder's own dense layer, or one for training only."""
     auxiliaries: Sequence[Auxiliary]
     loss: Loss
     precision: Precision
@@ -55,16 +59,6 @@ class Stepper:
         for auxiliary in self.auxiliaries:
             encoders |= auxiliary.encoders()
         return encoders
-
-    @property
-    def heads(self) -> nn.ModuleDict:
-        """Modules that only the loss uses."""
-        return cast(nn.ModuleDict, self.extras["heads"])
-
-    @property
-    def projection(self) -> nn.Module:
-        """The module between pooling and loss: the encoder's own dense layer, or one for training only."""
-        return self.encoder.dense or self.extras["projection"]
 
     def cut(self, batch: Batch) -> tuple[list[Chunk], bool]:
         """The chunks of a batch, and whether all of their graphs fit into the budget.

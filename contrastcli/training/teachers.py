@@ -29,7 +29,6 @@ class Teacher:
     pooling: Pooling | None
 
     def __str__(self) -> str:
-        """As `read_teachers` reads it."""
         return f"{self.name}{f':{self.pooling}' if self.pooling else ''}={self.weight}"
 
 
@@ -80,7 +79,6 @@ class Teachers(Auxiliary):
             self.vectors.append(cached_vectors(encoder, context.texts, context.progress("encoding by a teacher")))
 
     def with_models(self, path: Callable[[str], str]) -> dict[str, str]:
-        """The setting `teachers` with other names, where they differ."""
         teachers = [replace(teacher, name=path(teacher.name)) for teacher in self.teachers]
         return {} if teachers == self.teachers else {"teachers": ",".join(map(str, teachers))}
 

@@ -15,13 +15,9 @@ from contrastcli.data.tokens import Ids, TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.pcl import PEER
 from contrastcli.training.auxiliary import Auxiliary, Context
-from contrastcli.training.batch import Batch
-from contrastcli.training.seeds import PERTURB, seed_of
+from contrastcli.training.batch import PERTURB, Batch, seed_of
 
 Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
-
-SHARE = 0.2
-"""The share of a sentence's tokens that is deleted or repeated."""
 
 
 def perturb(kind: Perturbation, ids: Ids, random: Generator) -> Ids:
@@ -30,14 +26,14 @@ def perturb(kind: Perturbation, ids: Ids, random: Generator) -> Ids:
         return random.permutation(ids)
     if kind == "reverse":
         return ids[::-1]
-    chosen = random.choice(len(ids), round(SHARE * len(ids)), replace=False)
+    chosen = random.choice(len(ids), round(0.2 * len(ids)), replace=False)
     if kind == "delete":
         return np.delete(ids, chosen)
     return np.insert(ids, random.integers(0, len(ids) + 1, len(chosen)), ids[chosen])
 
 
 class PerturbedViews(Auxiliary):
-    """A further view of the anchors for each kind, named by the kind and its number among its kind: shuffle_1, …
+    """A further view of the anchors for each kind, with a name like shuffle_1: the first view of that kind.
 
     They are a pure function of the run's seed and the step. The special tokens that the tokenizer puts around every
     text stay in place, and a view has no more tokens than training reads.
@@ -50,10 +46,9 @@ class PerturbedViews(Auxiliary):
         self.views_added = tuple(f"{kind}_{kinds[: place + 1].count(kind)}" for place, kind in enumerate(kinds))
 
     def load(self, context: Context) -> None:
-        """Get the special tokens: those of an empty text."""
         self.max_length = context.max_length
         self.run_seed = context.config.train.seed
-        self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])
+        self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])  # of an empty text
 
     def extend(self, batch: Batch) -> Batch:
         """The batch with the perturbed anchors, all its texts in a new table."""
@@ -82,10 +77,8 @@ class Peer(Auxiliary):
     module: SentenceEncoder
 
     def load(self, context: Context) -> None:
-        """Copy the backbone."""
         encoder = context.encoder
         self.module = SentenceEncoder(deepcopy(encoder.backbone), encoder.tokenizer, encoder.pooling).train()
 
     def encoders(self) -> dict[str, SentenceEncoder]:
-        """The peer, whose views have the names of the encoder's after a prefix."""
         return {PEER: self.module}

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from contrastcli.api import ObjectiveSettings, Rows, Spec, full_precision, mean_over, paired
 from contrastcli.errors import UsageError
-from contrastcli.training.objective import Loss, make_loss
+from contrastcli.training.setup import make_loss
+from contrastcli.training.step import Loss
 from support.command import Contrast, failed, train
 
 Function = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], Tensor]

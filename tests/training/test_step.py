@@ -18,13 +18,11 @@ from contrastcli.model.encoder import Precision
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
 from contrastcli.settings.catalogue import Spec
-from contrastcli.training.batch import Batch, Chunk
+from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.mlm import MaskedTokens
-from contrastcli.training.objective import make_heads
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
-from contrastcli.training.seeds import CHUNK, LOSS, MLM, seed_of, set_seed
 from contrastcli.training.step import Outcome
 from support.settings import config
 from support.tiny import Tiny
@@ -339,4 +337,3 @@ def test_a_kept_head_and_the_losses_heads_are_drawn_apart(tiny: Tiny, tmp_path: 
     dense = trainer.encoder.dense.linear.weight.flatten()
     (classifier,) = trainer.stepper.heads["classifier"].parameters()
     assert not torch.equal(dense, classifier.flatten()[: len(dense)])
-    assert make_heads(trainer.config.spec, 32).keys() == trainer.stepper.heads.keys()
