@@ -1,9 +1,7 @@
 """Clustering of short texts: KMeans against the classes of eight sets (PairSupCon's Table 1).
 
-    X.tsv, X.txt, X            a class, a tab and the text a line
-    X.txt and X_gnd.txt        a text a line, and its class in the same line of the other file
-
-X is the set's name, whatever its case and punctuation, such as agnews, or a usual one, such as agnewsdataraw-8000.
+A set X is a file X.tsv, X.txt or X of lines with a class, a tab and a text, or X.txt with a text a line and X_gnd.txt
+with its class in the same line. X is its name, whatever the case and punctuation, or a usual one (agnewsdataraw-8000).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Models measured by name, and their scores kept: in the directory of a run, and in a folder."""
+"""Measure models by name, and write their scores to the directory of a run and to a folder."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from contrastcli.settings.sections import Pooling
 
 
 def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Pooling | None = None) -> Scores:
-    """Measure a model by its name: a run, a folder or a hub name; `pooling` in place of the model's own.
+    """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
 
-    A suite's scores are kept as soon as they are there: in the run's directory, if it is a run under its own pooling,
-    and in `options.out`, with what other suites have measured. Raises DataError where the model cannot be loaded,
-    RunError where scores cannot be written.
+    The scores of each suite are written as soon as it is measured, next to those of other suites: to `options.out`, and
+    to the run's directory if it is a run with its own pooling and the suite is complete. Raises DataError if the model
+    cannot be loaded, RunError if scores cannot be written.
     """
     subject = load_subject(model, pooling, options.on_progress)
     results = []
     for suite in suites:
-        if suite.tasks and not suite.asked(options.tasks):
+        if suite.tasks and not suite.select(options.tasks):
             continue
         results.append(measure(suite, subject, options))
         paths = [options.out / "scores.json"] if options.out else []
@@ -42,13 +42,13 @@ def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Poo
 
 
 def check_model(name: str) -> None:
-    """Look for a model without loading it. Raises DataError where there is none."""
+    """Raises DataError if there is no model with this name. The model is not loaded."""
     if not glove.is_word_vectors(name):
         resolve(name).folder()
 
 
 def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -> Subject:
-    """What a name stands for: a model, or a file of word vectors. Raises DataError where it cannot be loaded."""
+    """The model or the file of word vectors with this name. Raises DataError if it cannot be loaded."""
     if glove.is_word_vectors(model):
         return glove.load_subject(model, pooling)
     encoder = load_model(resolve(model), pooling=pooling)

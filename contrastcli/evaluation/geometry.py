@@ -1,4 +1,4 @@
-"""How a model's sentences lie on the sphere: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 11) and angles."""
+"""Geometry of the embeddings: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 11) and angles of pairs."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def _find(context: Context) -> dict[str, Callable[[], ScoredPairs | Classed]]:
     Raises DataError where --data-dir is no folder.
     """
     data_dir, readers = context.options.data_dir, dict[str, Callable[[], ScoredPairs | Classed]]()
-    for task in context.asked:
+    for task in context.tasks:
         if task in CLUSTERING.tasks:
             readers[task] = partial(_read_classes, data_dir, task)
         else:
             path = _dev_file(data_dir) if task == _STSB else None
-            readers[task if path else _STARTER] = partial(_read_pairs, path)
+            name, file = (_STSB, path) if path else (_STARTER, STARTER / "dev.tsv")
+            readers[name] = partial(_read_pairs, file, name)
     return readers
 
 
 def training_sentences(data: Data) -> list[str]:
-    """At most 1000 of the sentences that a run trains on, chosen once and for all. Raises DataError."""
+    """A fixed sample of at most 1000 of the sentences that a run trains on. Raises DataError."""
     texts = load_examples(data, ("sentences",), ()).views["anchor"]
     return [texts[n] for n in sample(len(texts), _SENTENCES)]
 
 
 def _dev_file(data_dir: Path | None) -> Path | None:
-    """STS-B's dev split; None where there is none. Raises DataError where `data_dir` is no folder."""
     try:
         path = senteval.root(data_dir) / "STS" / "STSBenchmark" / "sts-dev.csv"
     except DataError:
@@ -65,9 +65,8 @@ def _dev_file(data_dir: Path | None) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_pairs(path: Path | None) -> ScoredPairs:
-    source = STARTER / "dev.tsv" if path is None else path
-    return scored_from_table(read_file(source, str(source)), _STARTER if path is None else _STSB)
+def _read_pairs(path: Path, name: str) -> ScoredPairs:
+    return scored_from_table(read_file(path, str(path)), name)
 
 
 def _read_classes(data_dir: Path | None, task: str) -> Classed:
@@ -119,7 +118,7 @@ def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
 
 
 def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
-    """What was measured, in words, with the definitions: half of the published confusion is about them."""
+    """What was measured, with the definitions, in which papers differ."""
     words = [f"unit vectors, pooling: {context.subject.pooling}"]
     for name, task in scores.items():
         if "pairs" in task:

@@ -1,14 +1,8 @@
-"""Static word vectors as a baseline: a text file in GloVe's format → the average vector of a sentence's words.
+"""Static word vectors as a baseline: a sentence is the average of the vectors of its words, from a file like GloVe's.
 
-    the 0.418 0.24968 -0.41242 …        a word and d numbers a line, plain or .gz
-    400000 300                          word2vec's header, where there is one
-
-Each text is lower-cased and split at white space; a token that the file lacks is tried without the ASCII punctuation
-around it, as SBERT's average word embeddings do, but no stop word is left out: the papers average all tokens. Words
-outside the file are skipped, and a text without any known word is the zero vector.
-
-The file is read through once for each set of texts with new words, and only the vectors of those words are kept, so
-that memory holds the vocabulary of the texts and not that of the file.
+A line is a word and d numbers, after word2vec's header if there is one. Texts are lower-cased and split at white space.
+A token that the file lacks is looked up without the ASCII punctuation around it, as SBERT's average word embeddings do;
+no stop word is left out. Only the vectors of words in the texts are kept in memory.
 """
 
 from __future__ import annotations
@@ -36,14 +30,14 @@ _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
 def is_word_vectors(name: str) -> bool:
-    """Whether a model's name means a file of word vectors: it ends in .txt or .vec, or the .gz of these."""
+    """Whether a model's name is that of a file of word vectors: .txt or .vec, or .gz of these."""
     return name.endswith(_SUFFIXES) and Path(name).expanduser().is_file()
 
 
 def load_subject(name: str, pooling: Pooling | None) -> Subject:
-    """A file of word vectors as what a suite measures. Raises DataError, and UsageError for a pooling."""
+    """A file of word vectors as a subject to measure. Raises DataError, and UsageError for a pooling."""
     if pooling is not None:
-        raise UsageError("word vectors are averaged and know no other pooling", "leave out --pooling")
+        raise UsageError("word vectors are averaged and have no other pooling", "leave out --pooling")
     vectors = WordVectors(Path(name))
     with open(vectors.path, "rb") as file:
         fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
@@ -51,7 +45,7 @@ def load_subject(name: str, pooling: Pooling | None) -> Subject:
 
 
 class WordVectors:
-    """A file of word vectors that encodes texts. Raises DataError for a file that is not one, naming the line."""
+    """Encodes texts with a file of word vectors. Raises DataError, with the line, for a malformed file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
@@ -75,7 +69,7 @@ class WordVectors:
         return means
 
     def _read(self, words: set[bytes]) -> tuple[int, dict[bytes, Floats]]:
-        """The width d of the vectors, and those of some words; without any, only the file's beginning is read."""
+        """The width d of the vectors, and those of some words; without any word, only the first line is read."""
         try:
             with gzip.open(self.path) if self.path.suffix == ".gz" else open(self.path, "rb") as stream:
                 return self._parse(enumerate(stream, 1), words)

@@ -1,4 +1,4 @@
-"""One frame for all suites: tasks are found and read, scored or taken from the cache, and averaged."""
+"""Measuring a suite: read the data of its tasks, score them or read their scores from the cache, average."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Data(Protocol):
 
     @property
     def fingerprint(self) -> str | None:
-        """Equal only for equal data; None where the cache must not be used."""
+        """Equal only for equal data; None if scores of it must not be cached."""
 
 
 D = TypeVar("D", bound=Data)
 
 
 class Vectors:
-    """The embeddings of texts; each distinct one is encoded once, however many tasks have it."""
+    """The embeddings of texts, each distinct text encoded once."""
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
@@ -42,7 +42,7 @@ class Vectors:
         return np.stack([self._known[text] for text in texts])
 
     def add(self, texts: Iterable[str]) -> None:
-        """Encode what will be asked for, in one call, so that texts of like length share a batch. Raises DataError."""
+        """Encode texts in advance in one call, so that those of similar length share a batch. Raises DataError."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             vectors = self._encode(new)
@@ -54,7 +54,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Context:
-    """One suite that is measured of one subject, whose vectors of texts are `vectors`."""
+    """A suite to measure on a subject; `vectors` encodes texts."""
 
     suite: Suite
     subject: Subject
@@ -62,22 +62,22 @@ class Context:
     vectors: Vectors
 
     @property
-    def asked(self) -> list[str]:
-        """The tasks of the suite that are asked for."""
-        return self.suite.asked(self.options.tasks)
+    def tasks(self) -> list[str]:
+        """The tasks of the suite to measure."""
+        return self.suite.select(self.options.tasks)
 
 
 class Unscored(DataError):
-    """Raised for a task that cannot be scored although its data were found; other tasks can be."""
+    """A task cannot be scored although its data are there; the others are still scored."""
 
 
 @dataclass(frozen=True)
 class Procedure(Generic[D]):
     """How a suite is measured.
 
-    `find` gives the tasks to measure, each with what reads its data: it raises DataError where there are none at all,
-    and a reader where those of its task are missing or malformed. `score` measures a task, `protocol` says in words
-    what was done. `texts` are those of a task, in a suite that encodes the texts of all tasks together.
+    `find` returns a reader of the data of each task. It raises DataError if the data of all tasks are missing, a reader
+    if those of its task are missing or malformed. `score` measures a task, `protocol` describes how in words. `texts`
+    returns the texts of a task, in a suite that encodes the texts of all tasks together.
     """
 
     find: Callable[[Context], Mapping[str, Callable[[], D]]]
@@ -89,26 +89,25 @@ class Procedure(Generic[D]):
 def in_folder(
     root: Callable[[Path | None], Path], read: Callable[[Path, str], D]
 ) -> Callable[[Context], Mapping[str, Callable[[], D]]]:
-    """The `find` of a suite whose sets are in one folder, which `root` finds in --data-dir; `read` reads a task's."""
+    """The `find` of a suite whose sets are in one folder, located by `root` in --data-dir; `read` reads a task's."""
 
     def find(context: Context) -> Mapping[str, Callable[[], D]]:
         folder = root(context.options.data_dir)
-        return {task: partial(read, folder, task) for task in context.asked}
+        return {task: partial(read, folder, task) for task in context.tasks}
 
     return find
 
 
 def in_words(protocol: str) -> Callable[[Context, Mapping[str, TaskScores]], str]:
-    """The `protocol` of a suite that always does the same; the words name the `{pooling}`."""
+    """The `protocol` of a suite that is always measured in the same way; the text has a place for the {pooling}."""
     return lambda context, scores: protocol.format(pooling=context.subject.pooling)
 
 
 def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
-    """Measure the tasks of a suite one after another; each is kept in the cache, and taken from there if it can be.
+    """Measure the tasks of a suite, or read their scores from the cache, where each is written once it is measured.
 
-    So an interrupted evaluation continues where it stopped, and a repeated one only reads the data again. A task whose
-    data are missing or malformed does not keep the others from being measured. Raises DataError for a model whose
-    vectors are not finite, and UsageError.
+    Tasks whose data are missing or malformed are skipped. Raises DataError for a model whose vectors are not finite,
+    and UsageError.
     """
     module, _, name = suite.procedure.partition(":")
     procedure = cast(Procedure[Any], getattr(import_module(module), name))
@@ -119,7 +118,7 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
     try:
         readers = procedure.find(context)
     except DataError as error:
-        missing = dict.fromkeys(context.asked, error)
+        missing = dict.fromkeys(context.tasks, error)
     for task, read in readers.items():
         try:
             data[task] = read()
@@ -164,5 +163,5 @@ def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) 
 
 
 def finite(value: float) -> float | None:
-    """The number as JSON can hold it."""
+    """The number, or None for NaN and infinity, which JSON lacks."""
     return float(value) if math.isfinite(value) else None

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from contrastcli.errors import UsageError
-from contrastcli.evaluation.measure import Context, Procedure, Unscored, finite
+from contrastcli.evaluation.measure import Context, Procedure, Unscored, Vectors, finite
 from contrastcli.evaluation.result import Floats, Subject, TaskScores
 from contrastcli.evaluation.silence import logging_disabled
 from contrastcli.files import cache_dir
@@ -119,14 +119,8 @@ class Encoder:
         )
 
     def encode(self, inputs: Iterable[Mapping[str, list[str]]], **context: object) -> Floats:
-        """Embeddings (N, d) of the texts in batches, each distinct one encoded once.
-
-        `context` is the task and the role of the texts, which our models do not use.
-        """
-        texts = [text for batch in inputs for text in batch["text"]]
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        vectors = self._subject.encode(list(numbers))  # (distinct, d)
-        return vectors[[numbers[text] for text in texts]]
+        """Embeddings (N, d) of the texts in batches. `context`, the task and the role of the texts, is not used."""
+        return Vectors(self._subject.encode)([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, first: Floats, second: Floats) -> torch.Tensor:
         """The cosine of every row of (N, d) with every row of (M, d): (N, M)."""

@@ -1,10 +1,8 @@
-"""SentEval's folder of data sets: what senteval.tar of princeton-nlp/datasets-for-simcse unpacks to.
+"""SentEval's folder of data sets, as in senteval.tar of princeton-nlp/datasets-for-simcse.
 
-STS/STS12-en-test/   STS.input.X.txt (two sentences and a tab), STS.gs.X.txt (a score, or blank for an unscored pair)
-STS/STSBenchmark/    sts-test.csv (tabs, no header)
-SICK/                SICK_test_annotated.txt (tabs, header)
-MR/ CR/ SUBJ/ MPQA/   a file of sentences a class
-SST/binary/ SST/fine/ TREC/ MRPC/    a file a split
+STS/STS12-en-test/: STS.input.X.txt (two sentences, tab-separated), STS.gs.X.txt (a score, blank for an unscored pair)
+STS/STSBenchmark/sts-test.csv (tabs, no header) · SICK/SICK_test_annotated.txt (tabs, header)
+MR/ CR/ SUBJ/ MPQA/: a file of sentences for each class · SST/binary/ SST/fine/ TREC/ MRPC/: a file for each split
 """
 
 from __future__ import annotations

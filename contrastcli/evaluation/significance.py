@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError
+from contrastcli.evaluation.measure import Vectors
 from contrastcli.runs.results import Bootstrap, Welch
 
 Floats = NDArray[np.floating]
@@ -76,15 +78,13 @@ def _spearman(cosines: Floats, gold: Floats) -> Floats:
 
 def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
     """Cosine of each pair under a run's best checkpoint or any other model: (P,). Raises DataError."""
-    from contrastcli.model.folder import load_model
+    from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
     from contrastcli.model.locate import resolve
     from contrastcli.model.metrics import cosine
 
-    encoder = load_model(resolve(model))
-    numbers = {text: n for n, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}
-    vectors = encoder.encode(list(numbers), on_progress=on_progress)  # (S, d)
-    first, second = ([numbers[text] for text in texts] for texts in (pairs.first, pairs.second))
-    return cosine(vectors[first], vectors[second])
+    vectors = Vectors(partial(load_model(resolve(model)).encode, on_progress=on_progress))
+    vectors.add([*pairs.first, *pairs.second])
+    return cosine(vectors(pairs.first), vectors(pairs.second))
 
 
 def compare_models(first: str, second: str, data: str, on_progress: OnProgress | None = None) -> Bootstrap:

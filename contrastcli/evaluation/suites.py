@@ -45,9 +45,9 @@ class Suite:
     optional: tuple[str, ...] = ()
     """Tasks that are measured only where they are named."""
 
-    def asked(self, words: Sequence[str]) -> list[str]:
-        """Those of its tasks that are asked for, in its own order; without any word, all but the optional ones."""
-        return [task for task in (*self.tasks, *self.optional) if task in words] if words else list(self.tasks)
+    def select(self, names: Sequence[str]) -> list[str]:
+        """Its tasks with these names, in its own order; without any name, all but the optional ones."""
+        return [task for task in (*self.tasks, *self.optional) if task in names] if names else list(self.tasks)
 
 
 def value_at(entry: object, path: str) -> Any:

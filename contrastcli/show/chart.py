@@ -177,15 +177,14 @@ def _range(values: Sequence[float], limits: Range | None, margin: float) -> Rang
 def _legend(chart: Chart, width: int) -> list[Cells]:
     """The names of the lines in as many rows as they need."""
     rows: list[Cells] = []
-    room = 0
     for n, line in enumerate(chart.lines):
-        text = f"{_SAMPLES[n % len(_SAMPLES)] if chart.joined else '∙'} {line.name}  "
-        if line.name and len(text) > room + 2:  # the two spaces at the end need no room
-            rows.append([])
-            room = width
         if line.name:
-            rows[-1].append((text, line.ink or n + 1))
-            room -= len(text)
+            entry = f"{_SAMPLES[n % len(_SAMPLES)] if chart.joined else '∙'} {line.name}  "
+            if (
+                not rows or sum(len(text) for text, _ in rows[-1]) + len(entry) > width + 2
+            ):  # the last spaces may be cut
+                rows.append([])
+            rows[-1].append((entry, line.ink or n + 1))
     return rows
 
 

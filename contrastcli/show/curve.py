@@ -1,8 +1,7 @@
-"""The curve of a similarity over angles, to look at before training: its value, its gradient and its slope.
+"""The curve of a similarity over angles: its value, its gradient at the embedding and its slope (SimACE, Figure 1b).
 
-The embedding feels a cosine through sin θ, which vanishes as two sentences come close: that is why an angle still
-tells near-identical sentences apart (SimACE, Figure 1b). Training clamps cosines to ±(1 − 1e-6) inside arccos, below
-a tenth of a degree from either end; these are the curves without that.
+The cosine's gradient has the factor sin θ, which vanishes as two sentences become alike; the angle's does not.
+Training clamps cosines to ±(1 − 1e-6) inside arccos, a tenth of a degree from either end; these curves are not clamped.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ def curve(name: str, margin: float, tau: float, angles: Sequence[float] = ANGLES
     """
     similarity = similarity_named(name)
     thetas = [math.radians(angle) for angle in angles]
-    pull = [similarity.slope(theta, margin) / tau for theta in thetas]
+    value = tuple(similarity.value(theta, margin) / tau for theta in thetas)
+    pull = tuple(similarity.slope(theta, margin) / tau for theta in thetas)
     sines = [math.sin(theta) if 0 < theta < math.pi else math.nan for theta in thetas]
-    return Curve(
-        value=tuple(similarity.value(theta, margin) / tau for theta in thetas),
-        pull=tuple(pull),
-        by_cosine=tuple(slope / sine for slope, sine in zip(pull, sines, strict=True)),
-    )
+    return Curve(value, pull, tuple(slope / sine for slope, sine in zip(pull, sines, strict=True)))

@@ -23,9 +23,9 @@ def as_json(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
 
 
-def as_json_line(value: object) -> str:
-    """A result as JSON in one line."""
-    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+def as_json_lines(values: Iterable[object]) -> str:
+    """Results as JSON, a line each."""
+    return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=False) for value in values)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

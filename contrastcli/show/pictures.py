@@ -1,13 +1,6 @@
 """The papers' pictures as data: what runs reported while they trained, and what the suite geometry measured.
 
-angles-positive, angles-negative        mean angles over training                     SimACE Figures 4 and 7
-histogram-positive, histogram-negative  angles at the end of training, or of a model  SimACE Figures 5 and 8
-plane                                   alignment against uniformity                  SimACE Figures 3, 6 and 9
-time                                    training time                                 SimACE Table 8
-pca                                     sentences of several models in a plane        SimACE Figure 2
-tsne                                    a clustering set, a colour for each class            PairSupCon Figures 1b and 3
-
-Each but the last overlays several runs or models. `sketch` draws them as text, `plots` as PNG and SVG.
+Each but t-SNE's overlays several runs or models. `sketch` draws them as text, `plots` as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -17,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec.structs import asdict
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
 
@@ -79,34 +74,35 @@ class Picture:
 
 
 def of_runs(runs: Mapping[str, Events]) -> list[Picture]:
-    """The pictures of training, from the events of runs by name. Those that no run has the events for are left out."""
-    angles = {name: [event for event in events if isinstance(event, Angles)] for name, events in runs.items()}
+    """The pictures of training, from the events of runs by name. Those that no run has the events for are left out.
+
+    Angles and alignment against uniformity over training, angles at the end, time: SimACE Figures 3-9 and Table 8.
+    """
+    angles = {name: [asdict(event) for event in events if isinstance(event, Angles)] for name, events in runs.items()}
+    drawn = []
+    for which in ("positive", "negative"):
+        points = {name: [(event["step"], event[which]) for event in events] for name, events in angles.items()}
+        title = f"mean angle of {which} pairs in the batch over training"
+        drawn.append(Picture(f"angles-{which}", title, "lines", "step", _ANGLE, _series(points)))
+    for which in ("positive", "negative"):
+        counts = {name: [event[f"{which}_histogram"] for event in events[-_LAST:]] for name, events in angles.items()}
+        drawn.append(_histograms(which, f"in the last {_LAST} logged batches", counts))
     dev = {name: [event for event in events if isinstance(event, Evaluated)] for name, events in runs.items()}
-    positive = {name: [(event.step, event.positive) for event in events] for name, events in angles.items()}
-    negative = {name: [(event.step, event.negative) for event in events] for name, events in angles.items()}
     path = {name: [(event.uniformity, event.alignment) for event in events] for name, events in dev.items()}
-    over_steps = [
-        Picture(
-            f"angles-{which}", f"mean angle of {which} pairs in the batch over training", "lines", "step", _ANGLE, s
-        )
-        for which, s in (("positive", _series(positive)), ("negative", _series(negative)))
-    ]
-    last = {name: events[-_LAST:] for name, events in angles.items()}
-    where = f"in the last {_LAST} logged batches"
-    drawn = [
-        *over_steps,
-        _histograms("positive", where, {name: [e.positive_histogram for e in some] for name, some in last.items()}),
-        _histograms("negative", where, {name: [e.negative_histogram for e in some] for name, some in last.items()}),
-        _plane("plane", "over training, from the open mark to the full one", "path", _series(path)),
-        _times(runs),
-    ]
+    drawn.append(_plane("plane", "over training, from the open mark to the full one", "path", _series(path)))
+    seconds = {name: training_seconds(events) for name, events in runs.items()}
+    longest = max(seconds.values(), default=0.0)
+    unit, size = ("hours", 3600) if longest >= 7200 else ("minutes", 60) if longest >= 120 else ("seconds", 1)
+    bars = tuple(Series(name, (), (time / size,)) for name, time in seconds.items() if time)
+    drawn.append(Picture("time", "training time, without evaluating and saving", "bars", unit, "", bars))
     return [picture for picture in drawn if picture.series]
 
 
 def of_models(suites: Mapping[str, Mapping[str, Any]]) -> list[Picture]:
     """The pictures of models, from the `suites` of each one's scores as `contrast eval --json` prints them.
 
-    Models that were measured on different sets are in different pictures.
+    PCA, alignment against uniformity, angles (SimACE Figures 2-9), t-SNE of clustering sets (PairSupCon Figures 1b and
+    3). Models that were measured on different sets are in different pictures.
     """
     averages = {model: scores.get("sts", {}).get("average") for model, scores in suites.items()}
     drawn: list[Picture] = []
@@ -196,14 +192,6 @@ def _plane(name: str, title: str, form: Form, series: tuple[Series, ...]) -> Pic
     return Picture(name, f"alignment against uniformity {title}", form, "uniformity", "alignment", series)
 
 
-def _times(runs: Mapping[str, Events]) -> Picture:
-    seconds = {name: training_seconds(events) for name, events in runs.items()}
-    longest = max(seconds.values(), default=0.0)
-    unit, size = ("hours", 3600) if longest >= 7200 else ("minutes", 60) if longest >= 120 else ("seconds", 1)
-    bars = tuple(Series(name, (), (time / size,)) for name, time in seconds.items() if time)
-    return Picture("time", "training time, without evaluating and saving", "bars", unit, "", bars)
-
-
 def _histograms(which: str, where: str, counts: Mapping[str, Iterable[Sequence[int]]], suffix: str = "") -> Picture:
     """Sums of histograms in per cent of their pairs; models without any pair are left out."""
     sums = {name: [sum(bins) for bins in zip(*filter(None, some), strict=True)] for name, some in counts.items()}
@@ -213,7 +201,6 @@ def _histograms(which: str, where: str, counts: Mapping[str, Iterable[Sequence[i
 
 
 def _shares(name: str, counts: Sequence[int], ink: int = 0) -> Series:
-    """A histogram in per cent of its pairs."""
     return Series(name, EDGES, tuple(100 * count / max(1, sum(counts)) for count in counts), ink=ink)
 
 
@@ -229,5 +216,4 @@ def _series(points: Mapping[str, Iterable[Point]]) -> tuple[Series, ...]:
 
 
 def _file(name: str) -> str:
-    """A name as part of a file's."""
     return re.sub(r"[^\w.=+-]+", "-", name).strip("-.").lower() or "model"

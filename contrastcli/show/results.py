@@ -14,7 +14,7 @@ from contrastcli.runs.text import MISSING, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.show import sketch
-from contrastcli.show.format import as_json, as_json_line, cell, markdown_table, names_and_values, table
+from contrastcli.show.format import as_json, as_json_lines, cell, markdown_table, names_and_values, table
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.result import Scores
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SuiteTable:
-    """The scores of a suite: a row a task, then its averages.
+    """The scores of a suite: a row for each task, then its averages.
 
-    The papers' numbers are in columns [1], [2] …, each after the column that it compares with, and the last column
-    marks what is missing or partial. `notes` tell where the papers' numbers are from and what was done, `missing` how
-    to get what is missing.
+    The papers' numbers are in columns [1], [2] …, each after the column to compare it with, and the last column marks
+    what is missing or partial. `notes` are the papers of these columns and the protocol; `missing` tells how to get the
+    data of tasks that were not measured.
     """
 
     suite: str
@@ -49,7 +49,7 @@ class SuiteTable:
 
 
 def suite_tables(scores: Mapping[str, Any], config: Config | None) -> list[SuiteTable]:
-    """A table for each suite that a scores.json has scores of; with the settings of a run, the papers' rows too."""
+    """A table for each suite with scores in a scores.json; with the settings of a run, the papers' rows too."""
     measured = scores.get("suites", {})
     return [
         _suite_table(suite, measured[name], published.rows(name, config) if config else [])
@@ -122,16 +122,16 @@ def drawings(drawn: Sequence[Picture]) -> str:
 
 
 def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
-    """One line a pair: full precision as JSON, else cosine to four decimals and degrees to one."""
+    """A line for each pair: full precision as JSON, else cosine to four decimals and degrees to one."""
     if to_json:
-        return "\n".join(map(as_json_line, pairs))
+        return as_json_lines(pairs)
     return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in pairs)
 
 
 def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
-    """Queries with what is nearest to each: one object a query as JSON, else a line a neighbour."""
+    """The nearest sentences to each query: a JSON object for each query, else a line for each neighbour."""
     if to_json:
-        return "\n".join(map(as_json_line, answers))
+        return as_json_lines(answers)
     blocks = []
     for answer in answers:
         lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in answer.neighbours]

@@ -38,7 +38,7 @@ class Texts:
 
 
 def _find(context: Context) -> Mapping[str, Callable[[], Texts]]:
-    return {task: partial(Texts, _TEXTS[task]) for task in context.asked}
+    return {task: partial(Texts, _TEXTS[task]) for task in context.tasks}
 
 
 def _score(context: Context, task: str, data: Texts) -> TaskScores:
