@@ -1,4 +1,4 @@
-"""What the losses share: precision, masks, means over anchors, the classifier's features."""
+"""Building blocks of losses: precision, masks, means over anchors, features for a classifier of pairs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 Views = Mapping[str, Tensor]
-"""Embeddings (N, d) by name: anchor, positive, negative, and what an objective's auxiliaries add."""
+"""Embeddings (N, d) by name: anchor, positive, negative, and those that an objective's auxiliaries add."""
 
 Result = tuple[Tensor, dict[str, Tensor]]
-"""The scalar to minimise, with its graph, and the terms that it is made of, unweighted and detached."""
+"""The scalar to minimise, with its graph, and its terms, unweighted and detached."""
 
 BLOCK = 256
 """Anchors whose similarities to the whole batch are held in memory at once."""
@@ -24,7 +24,7 @@ MASKED = -1e30
 
 
 def promoted(x: Tensor) -> Tensor:
-    """`x` in the precision that losses are computed in: float32, or float64 where it is that already."""
+    """`x` in float32, the precision of losses, or in float64 if it has that already."""
     return x if x.dtype == torch.float64 else x.float()
 
 
@@ -37,12 +37,12 @@ def full_precision(views: Views) -> Iterator[dict[str, Tensor]]:
 
 
 def isin(columns: Tensor, texts: Tensor) -> Tensor:
-    """Whether a column's text is one of a row's texts: (M,) and (n, k) text ids → (n, M) bool."""
+    """Whether the text of a column is among the texts of a row: (M,) and (n, k) text ids → (n, M) bool."""
     return (texts[:, :, None] == columns).any(dim=1)
 
 
 def mask_logits(logits: Tensor, valid: Tensor) -> Tensor:
-    """The logits, those that are not valid as MASKED, which leaves them out of a log-sum-exp: two (n, M) → (n, M)."""
+    """The logits with MASKED for invalid ones, which leaves them out of a log-sum-exp: two (n, M) → (n, M)."""
     return logits.masked_fill(~valid, MASKED)
 
 
@@ -57,17 +57,17 @@ def discrimination(positive: Tensor, negatives: Tensor) -> Tensor:
 def mean_over(anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """The mean of `term(anchors, *inputs)`: (n,) indices, embeddings → (n,) values → scalar.
 
-    Without anchors it is a zero that keeps the graph. Memory grows with the batch and not with its square: `term`
-    sees at most BLOCK anchors at a time, whose gradient is taken at once, so that one block's (BLOCK, M) matrices are
-    alive and nothing is computed twice. It must give each anchor's value on its own, and reach what needs a gradient
-    through `inputs` alone: see `checked`.
+    Without anchors it is a zero that keeps the graph. Memory grows with the batch, not with its square: `term` gets
+    at most BLOCK anchors at a time, whose gradient is taken immediately, so that only one block's (BLOCK, M) matrices
+    are in memory and nothing is computed twice. The value of an anchor must not depend on the other anchors, and
+    everything that needs a gradient must be one of `inputs`: see `checked`.
     """
     total: Tensor = _SumOverBlocks.apply(anchors, term, *inputs)  # type: ignore[no-untyped-call]
     return total / max(len(anchors), 1)
 
 
 class HiddenInput(Exception):
-    """A result depends on a tensor, of this shape, that is none of its inputs and gets no gradient from it."""
+    """A result depends on a tensor of this shape that is not one of its inputs, and so gets no gradient."""
 
 
 _checking = ContextVar("checking", default=False)
@@ -75,7 +75,7 @@ _checking = ContextVar("checking", default=False)
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Inside, `mean_over` raises HiddenInput for a term that depends on more than its inputs. That takes time."""
+    """Make `mean_over` raise HiddenInput for a term that depends on more than its inputs, which takes time."""
     token = _checking.set(True)
     try:
         yield
@@ -84,23 +84,23 @@ def checked() -> Iterator[None]:
 
 
 def check_inputs(result: Tensor, inputs: Iterable[Tensor]) -> None:
-    """Raise HiddenInput unless the graph of a result begins with its inputs, and nothing else has a gradient."""
+    """Raise HiddenInput if the graph of a result reaches a leaf that is not one of its inputs."""
     by_id = {id(tensor): tensor for tensor in inputs}
-    seen = {tensor.grad_fn for tensor in by_id.values()}  # what the inputs are made from does not matter
-    waiting = [result.grad_fn]
-    while waiting:
-        node = waiting.pop()
+    seen = {tensor.grad_fn for tensor in by_id.values()}  # the graph behind the inputs does not matter
+    pending = [result.grad_fn]
+    while pending:
+        node = pending.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        leaf = getattr(node, "variable", None)  # of a node that accumulates the gradient of a leaf
+        leaf = getattr(node, "variable", None)  # set on nodes that accumulate the gradient of a leaf
         if leaf is not None and id(leaf) not in by_id:
             raise HiddenInput(*leaf.shape)
-        waiting += [before for before, _ in node.next_functions]
+        pending += [previous for previous, _ in node.next_functions]
 
 
 def pair_features(u: Tensor, v: Tensor) -> Tensor:
-    """[u, v, |u − v|], what SBERT-style classifiers see of a pair: two (N, d) → (N, 3d)."""
+    """[u, v, |u − v|], the input of SBERT's classifier of pairs: two (N, d) → (N, 3d)."""
     return torch.cat([u, v, (u - v).abs()], dim=-1)
 
 

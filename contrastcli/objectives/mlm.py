@@ -9,17 +9,16 @@ from torch import Tensor, nn
 from contrastcli.objectives.functional import promoted
 
 UNMASKED = -100
-"""The label of a token that is not to be guessed."""
+"""The label of a token that is not predicted."""
 
 
 def mask_tokens(
     ids: Tensor, special: Tensor, *, probability: float, mask_id: int, vocab_size: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Hide tokens to be guessed: (B, T) ids → (B, T) ids with some replaced, (B, T) labels.
+    """Mask tokens for prediction: (B, T) ids → (B, T) ids with some replaced, (B, T) labels.
 
-    Each token is chosen with `probability`, unless `special` (padding included) says that it is none of the
-    sentence's. Of the chosen, 80 % become `mask_id`, 10 % a random token, 10 % stay as they are; their labels are
-    the original ids, all other labels are −100. `ids` is left as it was.
+    Each token is chosen with `probability` unless it is `special`, which includes padding. Of the chosen, 80 % become
+    `mask_id`, 10 % a random token, 10 % stay; their labels are the original ids, all other labels are −100.
     """
     draw = torch.rand(ids.shape, generator=generator, device=generator.device).to(ids.device)  # (B, T)
     other = torch.randint(vocab_size, ids.shape, generator=generator, device=generator.device).to(ids.device)
@@ -29,7 +28,7 @@ def mask_tokens(
 
 
 def mlm_loss(logits: Tensor, targets: Tensor, total: int) -> Tensor:
-    """The share of M masked tokens in a mean over `total`: (M, V) logits, (M,) ids → scalar.
+    """The cross-entropy of M masked tokens, divided by `total`: (M, V) logits, (M,) ids → scalar.
 
     `total` counts the masked tokens of the whole batch, so that the losses of its chunks add up to the batch's
     mean. Without a masked token it is 0 and keeps the graph.

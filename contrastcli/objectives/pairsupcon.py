@@ -1,7 +1,7 @@
-"""PairSupCon: tell entailment from contradiction, and each entailed pair from the rest of the batch.
+"""PairSupCon: classify entailment and contradiction, and contrast each entailed pair with the rest of the batch.
 
 Zhang et al., 2021, "Pairwise Supervised Contrastive Learning of Sentence Representations", Eq. 1-5. Where the paper
-and its released code differ, the code's conventions are kept: both directions and the cross-entropy are averaged.
+and its released code differ, the code is followed: both directions and the cross-entropy are averaged.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ PROJECTION_WIDTH = 128
 
 
 def heads(width: int) -> nn.ModuleDict:
-    """The pair classifier f and the projection h that instances are told apart in, all without biases."""
+    """The pair classifier f and the projection h for instance discrimination, all without biases."""
     projection = nn.Sequential(
         fresh_linear(width, width, bias=False),
         nn.ReLU(),
@@ -53,17 +53,33 @@ def pairsupcon(
     """CE(f([u, u', |u − u'|]), y) + β · L_ID (Eq. 5); without `classification`, L_ID alone and no β.
 
     Views: anchor (premise) and positive (hypothesis), (N, d). Labels: entailment (y = 1) or contradiction (y = 0);
-    neutral rows must have been dropped. The margin, in the unit of `similarity`, belongs to the positive.
+    neutral rows must have been dropped. The margin, in the unit of `similarity`, applies to positives only.
     L_ID takes both sentences of every entailed pair as anchors in turn and averages over the anchors; the negatives
-    are all sentences but the pair's own. Without an entailed pair it is 0. `hard_negatives` says how a negative is
-    weighed: see `negative_mass`.
+    are all sentences but the pair itself. Without an entailed pair it is 0. `hard_negatives` is the weighting of
+    negatives: see `negative_mass`.
     Parts: contrast (L_ID) and, with `classification`, classification.
     """
     with full_precision(views) as full:
-        contrast = _instance_discrimination(full, rows, heads["projection"], similarity, margin, tau, hard_negatives)
+        z = heads["projection"](torch.cat([full["anchor"], full["positive"]]))  # (2N, 128): j + N is j's partner
+        size = len(full["anchor"])
+        here = rows.to(z.device)
+        places = torch.arange(len(z), device=z.device)  # (2N,)
+
+        def term(anchors: Tensor, z: Tensor) -> Tensor:  # (n,), (2N, 128) → (n,)
+            partners = (anchors + size) % len(z)
+            logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
+            valid = (places - anchors[:, None]) % size != 0
+            if here.mask_duplicates:
+                texts = torch.cat([here.ids["anchor"], here.ids["positive"]])  # (2N,)
+                valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
+            positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
+            return discrimination(positive, negative_mass(logits, valid, hard_negatives))
+
+        entailed = rows.entailed().to(z.device)
+        contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
         if not classification:
             return contrast, {"contrast": contrast.detach()}
-        y = (rows.labels() == ENTAILMENT).long().to(contrast.device)  # (N,)
+        y = (rows.labels() == ENTAILMENT).long().to(z.device)  # (N,)
         logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 2)
         cross_entropy = nn.functional.cross_entropy(logits, y)
     loss = cross_entropy + beta * contrast
@@ -71,15 +87,15 @@ def pairsupcon(
 
 
 def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) -> Tensor:
-    """The log of what the negatives weigh together, for each anchor: (n, M) s/τ, (n, M) valid → (n,).
+    """The log of the weighted sum over the negatives of each anchor: (n, M) s/τ, (n, M) valid → (n,).
 
     With α_j = e^(s_j/τ) / mean_k e^(s_k/τ), the importance of a negative among an anchor's K negatives:
 
-    - importance: log Σ α_j e^(s_j/τ) = LSE(2s/τ) − LSE(s/τ) + log K, as the released code has it;
-    - exponent:   log Σ e^(α_j s_j/τ), as Eq. 3 prints it;
+    - importance: log Σ α_j e^(s_j/τ) = LSE(2s/τ) − LSE(s/τ) + log K, as in the released code;
+    - exponent:   log Σ e^(α_j s_j/τ), Eq. 3 as printed;
     - uniform:    log Σ e^(s_j/τ), Eq. 1.
 
-    The gradient goes through α. Raises ValueError for a weighing that does not exist.
+    The gradient goes through α. Raises ValueError for an unknown weighting.
     """
     negatives = mask_logits(logits, valid)
     total, count = negatives.logsumexp(dim=1), valid.sum(dim=1, dtype=logits.dtype)  # (n,) both
@@ -90,31 +106,4 @@ def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) 
     if hard_negatives == "exponent":
         importance = count[:, None] * (negatives - total[:, None]).exp()  # (n, M)
         return mask_logits(importance * logits, valid).logsumexp(dim=1)
-    raise ValueError(f"no weighing is called {hard_negatives!r}: there are importance, exponent and uniform")
-
-
-def _instance_discrimination(
-    views: Views,
-    rows: Rows,
-    projection: nn.Module,
-    similarity: str,
-    margin: float,
-    tau: float,
-    hard_negatives: HardNegatives,
-) -> Tensor:
-    z = projection(torch.cat([views["anchor"], views["positive"]]))  # (2N, 128): sentence j + N is j's partner
-    entailed, size = rows.entailed().to(z.device), len(z) // 2
-    rows = rows.to(z.device)
-    places = torch.arange(len(z), device=z.device)  # (2N,)
-
-    def term(anchors: Tensor, z: Tensor) -> Tensor:  # (n,), (2N, 128) → (n,)
-        partners = (anchors + size) % len(z)
-        logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
-        valid = (places - anchors[:, None]) % size != 0
-        if rows.mask_duplicates:
-            texts = torch.cat([rows.ids["anchor"], rows.ids["positive"]])  # (2N,)
-            valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
-        positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
-        return discrimination(positive, negative_mass(logits, valid, hard_negatives))
-
-    return mean_over(torch.cat([entailed, entailed + size]), term, z)
+    raise ValueError(f"unknown weighting {hard_negatives!r}: use importance, exponent or uniform")

@@ -1,4 +1,4 @@
-"""PCL: two peer encoders that learn from many views of every sentence, and from each other.
+"""PCL: two encoders, net and peer, that learn from many views of every sentence and from each other.
 
 Wu et al., 2022 (PCL); SimACE, Eq. 12. A row's list is the softmax of its anchor's similarities to the row's own views
 (the positive, which is a dropout copy, and the perturbed ones) and to the other rows' positives.
@@ -13,7 +13,7 @@ from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, pairwise
 
 PEER = "peer_"
-"""What the names of the peer's views begin with."""
+"""The prefix of the names of the peer's views."""
 
 
 def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float) -> Result:
@@ -26,7 +26,7 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, marg
     - within: KL( P(peer, peer) ‖ P(net, net) ).
 
     Views: anchor, positive and any further ones of the same rows, (N, d), and the peer's of all these. The margin, in
-    the unit of `similarity`, is InfoNCE's alone. Every term trains both encoders. It has no heads.
+    the unit of `similarity`, is used by InfoNCE only. Every term trains both encoders. No heads.
     Parts: contrast and peer (InfoNCE of each), group, across, within.
     """
     names = [name for name in views if not name.startswith(PEER)]
@@ -36,28 +36,27 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, marg
     with full_precision(views) as full:
         rows = rows.to(contrast.device)
         all_rows = torch.arange(len(full["anchor"]), device=contrast.device)  # (N,)
-        own = len(names) - 1  # K
-        others = [name for name in names if name not in ("anchor", "positive")]
+        further = [name for name in names if name not in ("anchor", "positive")]
         nets, peers = (
-            torch.stack([full[prefix + name] for name in ("anchor", "positive", *others)]) for prefix in ("", PEER)
+            torch.stack([full[prefix + name] for name in ("anchor", "positive", *further)]) for prefix in ("", PEER)
         )  # (1 + K, N, d) each
 
-        def listed(i: Tensor, asking: Tensor, answering: Tensor) -> Tensor:  # (n,), two (1 + K, N, d) → (n, K + N)
-            anchor = asking[0, i]  # (n, d)
-            mine = paired(anchor, answering[1:, i], similarity).T / tau  # (n, K)
-            theirs = pairwise(anchor, answering[1], similarity) / tau  # (n, N)
-            logits = torch.cat([mine, mask_logits(theirs, rows.negatives(i, ["positive"]))], dim=1)
+        def log_list(i: Tensor, f: Tensor, g: Tensor) -> Tensor:  # (n,), two (1 + K, N, d) → (n, K + N)
+            anchor = f[0, i]  # (n, d)
+            own_views = paired(anchor, g[1:, i], similarity).T / tau  # (n, K)
+            other_rows = pairwise(anchor, g[1], similarity) / tau  # (n, N)
+            logits = torch.cat([own_views, mask_logits(other_rows, rows.negatives(i, ["positive"]))], dim=1)
             return logits.log_softmax(dim=1)
 
         def group(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
-            lists = listed(i, net, peer) + listed(i, peer, net)
-            return -lists[:, :own].mean(dim=1)
+            lists = log_list(i, net, peer) + log_list(i, peer, net)
+            return -lists[:, : len(names) - 1].mean(dim=1)  # over K
 
         def across(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
-            return divergence(listed(i, peer, net), listed(i, net, peer))
+            return divergence(log_list(i, peer, net), log_list(i, net, peer))
 
         def within(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
-            return divergence(listed(i, peer, peer), listed(i, net, net))
+            return divergence(log_list(i, peer, peer), log_list(i, net, net))
 
         terms = {"contrast": contrast, "peer": contrast_of_peer}
         for name, term in (("group", group), ("across", across), ("within", within)):

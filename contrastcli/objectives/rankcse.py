@@ -1,4 +1,4 @@
-"""RankCSE: InfoNCE, two dropout copies that rank the batch alike, and the ranking of a teacher.
+"""RankCSE: InfoNCE, consistent rankings of two dropout copies, and the ranking of a teacher.
 
 Liu et al., 2023 (RankCSE); SimACE, Eq. 13 and 14. Each row ranks the batch by a list of similarities: its anchor to all
 positives, and its positive to all anchors.
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.pcl import divergence
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, pairwise
 
@@ -34,8 +35,8 @@ def rankcse(
     """InfoNCE + β · consistency + γ · distillation, each a mean over the rows.
 
     Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher and teacher_positive,
-    (N, d'). The margin, in the unit of `similarity`, is InfoNCE's alone; a teacher's list is of cosines. Texts that
-    InfoNCE leaves out of a row's negatives are left out of its lists. It has no heads.
+    (N, d'). The margin, in the unit of `similarity`, is InfoNCE's; a teacher's list is of cosines. Texts that InfoNCE
+    leaves out of a row's negatives are left out of its lists. No heads.
     Parts: contrast, consistency and, unless γ is 0, distillation.
     """
     loss, parts = infonce(views, rows, heads, similarity=similarity, margin=margin, tau=tau)
@@ -45,9 +46,9 @@ def rankcse(
 
         def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
             valid = _candidates(rows, i)  # (n, N)
-            there = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
-            back = pairwise(positive[i], anchor, similarity) / tau  # (n, N)
-            return jensen_shannon(mask_logits(there, valid), mask_logits(back, valid))
+            forward = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
+            backward = pairwise(positive[i], anchor, similarity) / tau  # (n, N)
+            return jensen_shannon(mask_logits(forward, valid), mask_logits(backward, valid))
 
         def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
             student = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
@@ -71,7 +72,7 @@ def jensen_shannon(a: Tensor, b: Tensor) -> Tensor:
     """The Jensen-Shannon divergence of the softmaxes of two lists of logits, 0 to log 2: two (n, N) → (n,)."""
     log_p, log_q = a.log_softmax(dim=1), b.log_softmax(dim=1)
     log_m = torch.logaddexp(log_p, log_q) - math.log(2)  # of the mixture (P + Q) / 2
-    return 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum(dim=1)
+    return (divergence(log_p, log_m) + divergence(log_q, log_m)) / 2
 
 
 def listnet(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
@@ -79,15 +80,15 @@ def listnet(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
 
     Without a valid logit it is 0.
     """
-    wanted = mask_logits(teacher, valid).softmax(dim=1) * valid
-    return -(wanted * mask_logits(student, valid).log_softmax(dim=1)).sum(dim=1)
+    target = mask_logits(teacher, valid).softmax(dim=1) * valid
+    return -(target * mask_logits(student, valid).log_softmax(dim=1)).sum(dim=1)
 
 
 def listmle(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
-    """How unlikely a student's logits make the teacher's order of the valid columns: three (n, N) → (n,).
+    """−log P of the teacher's order of the valid columns, under a student's logits: three (n, N) → (n,).
 
-    Plackett-Luce: each place in turn is drawn, by softmax, from what is left; the mean of −log over the places. Columns
-    that the teacher ranks alike stay in their order.
+    Plackett-Luce: each place in turn is drawn by softmax from the columns left; the mean over the places. Columns that
+    the teacher ranks equal stay in their order.
     """
     order = mask_logits(teacher, valid).argsort(dim=1, descending=True, stable=True)  # (n, N), masked columns last
     ordered = mask_logits(student, valid).gather(1, order)
@@ -97,6 +98,6 @@ def listmle(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
 
 
 def _candidates(rows: Rows, i: Tensor) -> Tensor:
-    """Which rows stand in the lists of rows i, themselves included: (n,) → (n, N) bool."""
+    """A mask of the rows in the lists of rows i, which include themselves: (n,) → (n, N) bool."""
     others = rows.negatives(i, ["anchor"]) & rows.negatives(i, ["positive"])
     return others | (torch.arange(others.shape[1], device=others.device) == i[:, None])

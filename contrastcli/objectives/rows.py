@@ -1,4 +1,4 @@
-"""What a loss may know of the texts behind the embeddings: which are equal, and how a pair is labelled."""
+"""The rows of a batch for a loss: which texts are equal, and the labels of pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
 @dataclass(frozen=True)
 class Rows:
-    """What a loss may know of a batch's rows besides their embeddings.
+    """The rows of a batch without their embeddings.
 
-    The tensors may stay on the CPU: a loss that picks rows by their label then need not wait for the device.
+    The tensors may stay on the CPU: selecting rows by their label then does not wait for the device.
     """
 
     ids: Mapping[str, Tensor]
@@ -33,20 +33,20 @@ class Rows:
         return replace(self, ids=ids, label=None if self.label is None else self.label.to(device))
 
     def labels(self) -> Tensor:
-        """The (N,) labels, for a loss that cannot do without. Raises ValueError where there are none."""
+        """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""
         if self.label is None:
-            raise ValueError("this objective learns from labelled pairs, and these rows have no label")
+            raise ValueError("this objective needs labelled pairs, and these rows have no labels")
         return self.label
 
     def entailed(self) -> Tensor:
-        """(E,) the indices of the rows labelled entailment."""
+        """The indices of the rows labelled entailment: (E,)."""
         return (self.labels() == ENTAILMENT).nonzero().squeeze(1)
 
     def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
-        """Which texts of some columns are negatives of each row: (n,) indices → (n, M) bool, columns in a line.
+        """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
-        All but the one at the row's own place in the first column and, with `mask_duplicates`, those equal to the
-        row's anchor or to its positive.
+        All but the row's text in the first column and, with `mask_duplicates`, texts equal to the row's anchor or to
+        its positive.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
         valid = torch.arange(len(texts), device=texts.device) != rows[:, None]

@@ -1,7 +1,7 @@
-"""How a loss compares embeddings: by a similarity of their directions, with the margin that a positive must clear.
+"""Similarities of embeddings, with the margin of a positive.
 
-The similarities themselves, with formulas and sources, are in `settings/similarity.py`. All of them normalise. A zero
-vector has no direction: its cosine with everything is 0, and no gradient reaches it.
+Their formulas and sources are in `settings/similarity.py`. All of them normalise. A zero vector has the cosine 0 with
+every vector, and no gradient.
 """
 
 import torch
@@ -11,7 +11,7 @@ from contrastcli.objectives.functional import promoted
 from contrastcli.settings.similarity import similarity_named
 
 SHORTEST = 1e-12
-"""Vectors no longer than this count as zero."""
+"""Vectors of at most this length count as zero."""
 
 
 def unit(x: Tensor) -> Tensor:
@@ -40,8 +40,5 @@ def paired(a: Tensor, b: Tensor, similarity: str, margin: float = 0.0) -> Tensor
 
 
 def from_cosine(cosine: Tensor, similarity: str, margin: float = 0.0) -> Tensor:
-    """The similarity of cosines of any shape; of positives where there is a margin (see `paired`).
-
-    Raises ValueError for a similarity that does not exist.
-    """
+    """The similarity for cosines of any shape, with the margin of a positive (see `paired`). Raises ValueError."""
     return similarity_named(similarity).from_cosine(cosine, margin)

@@ -1,4 +1,4 @@
-"""SBERT's classification objective: the label of a pair from [u, v, |u − v|].
+"""SBERT's classification objective, the label of a pair from [u, v, |u − v|].
 
 Reimers and Gurevych, 2019, https://arxiv.org/abs/1908.10084, Section 3.
 """

@@ -1,11 +1,13 @@
-"""Supervised contrastive learning on NLI: a premise between the hypotheses that it entails and all others.
+"""Supervised contrastive learning on NLI: a premise against the hypotheses that it entails and all others.
 
 Liao, 2021, "Sentence Embeddings using Supervised Contrastive Learning". The contrastive term is Khosla et al.'s,
-https://arxiv.org/abs/2004.11362, with premises as anchors and hypotheses as everything else.
+https://arxiv.org/abs/2004.11362, with premises as anchors and hypotheses as positives and negatives. Augment is its
+baseline, Table 2: 3p3n- and allpalln-Augment.
 """
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from contrastcli.objectives.functional import (
     Result,
@@ -17,7 +19,7 @@ from contrastcli.objectives.functional import (
     mean_over,
     pair_features,
 )
-from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.rows import CONTRADICTION, Rows
 from contrastcli.objectives.similarity import cosines, from_cosine
 
 
@@ -45,10 +47,10 @@ def supcon(
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. SCL averages over the
     entailed rows' premises x  −1/|P| Σ_p log( e^(x·p/τ) / Σ_(k in P and N) e^(x·k/τ) ):  P are the batch's hypotheses
-    that this premise entails, N all others. Without an entailed row it is 0.
-    `positives` and `negatives` cap |P| and |N|, drawn in each step without replacement from torch's global CPU
-    generator; 0 takes all. Without `normalize` the products are plain and `similarity` and `margin` are not used; with
-    it they are similarities, every member of P with the margin, above and below the fraction line.
+    that this premise entails, N all others. Without an entailed row it is 0. `positives` and `negatives` limit |P| and
+    |N| (0: no limit), which are drawn in each step without replacement from torch's global CPU generator. Without
+    `normalize` the products are dot products; with it they are similarities, with the margin for every member of P,
+    in numerator and denominator.
     Parts: contrast (SCL) and classification.
     """
     with full_precision(views) as full:
@@ -57,31 +59,57 @@ def supcon(
         cross_entropy = nn.functional.cross_entropy(logits, rows.labels().to(logits.device))
 
         anchors = rows.entailed().to(premises.device)  # (A,)
-        positive, negative = neighbours(rows.to(premises.device), anchors)  # (A, N)
-        positive, negative = drawn(positive, positives), drawn(negative, negatives)
-        compared_by = similarity if normalize else None
+        positive, negative = neighbours(rows.to(premises.device), anchors, positives, negatives)  # (A, N)
 
         def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:  # (n,) of the A anchors, (N, d), (N, d) → (n,)
-            logits = _products(u[anchors[i]], v, positive[i], compared_by, margin) / tau  # (n, N)
-            own = torch.where(positive[i], logits, 0).sum(dim=1) / positive[i].sum(dim=1)  # (n,)
-            return mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1) - own
+            if normalize:
+                cosine = cosines(u[anchors[i]], v)  # (n, N)
+                with_margin = from_cosine(cosine, similarity, margin)
+                logits = torch.where(positive[i], with_margin, from_cosine(cosine, similarity)) / tau
+            else:
+                logits = u[anchors[i]] @ v.T / tau
+            numerator = torch.where(positive[i], logits, 0).sum(dim=1) / positive[i].sum(dim=1)  # (n,)
+            return mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1) - numerator
 
         contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
     loss = (1 - lambda_) * cross_entropy + lambda_ * contrast
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
 
-def drawn(members: Tensor, count: int) -> Tensor:
-    """At most `count` of each row's members, drawn without replacement; all where count is 0: (A, N) bool → (A, N)."""
-    if count == 0 or not len(members):
-        return members
-    order = torch.stack([torch.randperm(members.shape[1]) for _ in members]).to(members.device)  # (A, N)
-    shuffled = members.gather(1, order)
-    return torch.zeros_like(members).scatter(1, order, shuffled & (shuffled.cumsum(dim=1) <= count))
+def augment(views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, negatives: int) -> Result:
+    """CE(f([u, v, |u − v|]), label), mean over the batch's rows and the pairs that SCL would contrast.
+
+    Views, heads, `positives` and `negatives` as in `supcon`. The labels of the further pairs are unpublished: here a
+    hypothesis of the same premise keeps its gold label, and every other contradicts. Parts: classification.
+    """
+    with full_precision(views) as full:
+        device = full["anchor"].device
+        gold, ids = rows.labels(), rows.ids["anchor"]
+        anchors = rows.entailed()  # (A,)
+        positive, negative = neighbours(rows, anchors, positives, negatives)  # (A, N)
+        anchor, further = (positive | negative).nonzero(as_tuple=True)
+        premises = anchors[anchor]
+        labels = torch.where(ids[premises] == ids[further], gold[further], CONTRADICTION)
+        all_rows = torch.arange(len(gold), device=gold.device)
+        premise = torch.cat([all_rows, premises]).to(device)  # (R,)
+        hypothesis, label = torch.cat([all_rows, further]).to(device), torch.cat([gold, labels]).to(device)  # (R,)
+        names, weights = zip(*heads["classifier"].named_parameters(), strict=True)
+
+        def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:  # (n,) of R pairs, two (N, d) → (n,)
+            features = pair_features(u[premise[i]], v[hypothesis[i]])  # (n, 3d)
+            logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))  # (n, 3)
+            return nn.functional.cross_entropy(logits, label[i], reduction="none")
+
+        pairs = torch.arange(len(label), device=device)
+        loss = mean_over(pairs, term, full["anchor"], full["positive"], *weights)
+    return loss, {"classification": loss.detach()}
 
 
-def neighbours(rows: Rows, anchors: Tensor) -> tuple[Tensor, Tensor]:
-    """Which hypotheses are positives and which are negatives of each anchor's premise: (A,) → two (A, N) bool."""
+def neighbours(rows: Rows, anchors: Tensor, positives: int, negatives: int) -> tuple[Tensor, Tensor]:
+    """Masks of the hypotheses that are positives and negatives of each anchor's premise: (A,) → two (A, N) bool.
+
+    At most `positives` and `negatives` of them, drawn without replacement; 0 takes all.
+    """
     premise, hypothesis = rows.ids["anchor"], rows.ids["positive"]  # (N,)
     entailed = torch.zeros_like(premise, dtype=torch.bool).index_fill(0, anchors, True)  # (N,)
     positive = (premise[anchors, None] == premise) & entailed
@@ -90,15 +118,13 @@ def neighbours(rows: Rows, anchors: Tensor) -> tuple[Tensor, Tensor]:
         same_text = hypothesis[:, None] == hypothesis  # (N, N)
         as_positive = (positive.float() @ same_text.float()) > 0
         negative &= ~as_positive & ~isin(hypothesis, premise[anchors, None])
-    return positive, negative
+    return _draw(positive, positives), _draw(negative, negatives)
 
 
-def _products(a: Tensor, b: Tensor, positive: Tensor, similarity: str | None, margin: float) -> Tensor:
-    """Each row of a compared with each of b, positives with the margin: (n, d), (N, d) → (n, N).
-
-    By dot products where there is no similarity.
-    """
-    if similarity is None:
-        return a @ b.T
-    cosine = cosines(a, b)
-    return torch.where(positive, from_cosine(cosine, similarity, margin), from_cosine(cosine, similarity))
+def _draw(members: Tensor, count: int) -> Tensor:
+    """At most `count` of each row's members (0: all): (A, N) bool → (A, N)."""
+    if count == 0 or not len(members):
+        return members
+    order = torch.stack([torch.randperm(members.shape[1]) for _ in members]).to(members.device)  # (A, N)
+    shuffled = members.gather(1, order)
+    return torch.zeros_like(members).scatter(1, order, shuffled & (shuffled.cumsum(dim=1) <= count))

@@ -3,7 +3,7 @@
 Nie et al., 2023, "On the Inadequacy of Optimizing Alignment and Uniformity in Contrastive Learning of Sentence
 Representations": the minimum dot product, Euclidean distance and angle triplet losses. The extreme is taken over
 anchors, as in the released code; that code gives the positive's own anchor a cosine of 0 in MPT and MAT, so that the
-hardest never lies beyond 90°, where here it takes no part.
+hardest never lies beyond 90°; here it is left out.
 """
 
 from collections.abc import Callable
@@ -35,8 +35,8 @@ def mat(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Res
 def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin: float) -> Result:
     """The mean over positives y_j of max(0, s(x_i, y_j) − s'(x_j, y_j)), x_i the hardest anchor and s' − s the margin.
 
-    Views: anchor (x) and positive (y), (N, d). s falls with the angle, so that the hardest is the one of the largest
-    cosine whatever s is. A positive without another anchor counts as 0. Parts: triplet.
+    Views: anchor (x) and positive (y), (N, d). For every s the hardest anchor is that of the largest cosine. A
+    positive without another anchor counts as 0. No heads. Parts: triplet.
     """
     with full_precision(views) as full:
         rows, size = rows.to(full["anchor"].device), len(full["anchor"])
@@ -53,6 +53,6 @@ def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin
 
 
 def _nearness(a: Tensor, b: Tensor, margin: float = 0.0) -> Tensor:
-    """Minus the distance between unit vectors, less the margin: two (n, d) → (n,). Equal ones pull nothing."""
+    """Minus the distance between unit vectors, less the margin: two (n, d) → (n,). No gradient between equal ones."""
     distance: Tensor = torch.linalg.vector_norm(unit(a) - unit(b), dim=-1)  # (n,)
     return -distance - margin

@@ -277,7 +277,7 @@ class Spec:
 
 _CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"
-_DCL = "contrastcli.objectives.dcl:dcl"
+_DCL = "contrastcli.objectives.infonce:dcl"
 _TRIPLETS = "contrastcli.objectives.triplets"
 
 BUILT_IN: tuple[Spec, ...] = (
@@ -314,7 +314,7 @@ BUILT_IN: tuple[Spec, ...] = (
         "augment",
         Augment,
         ("labelled",),
-        "contrastcli.objectives.augment:augment",
+        "contrastcli.objectives.supcon:augment",
         "Liao 2021, Table 2",
         heads="contrastcli.objectives.supcon:heads",
         labels=(0, 1, 2),

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from contrastcli.objectives import functional, supcon
-from contrastcli.objectives.augment import augment
 from contrastcli.objectives.functional import pair_features
 from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.supcon import augment
 from support.batches import batch, check, heavy, numbers, vectors
 from support.by_loops import Labelled, augmented_by_loops, augmented_rows, cross_entropy_by_loops
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.dcl import dcl
-from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.infonce import dcl, infonce
 from contrastcli.objectives.rows import Rows
 from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, distinct, numbers, on_the_circle, vectors
 from support.by_loops import decoupled_by_loops

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives import functional, pairsupcon, softmax, supcon, triplets
-from contrastcli.objectives.augment import augment
-from contrastcli.objectives.dcl import dcl
-from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.infonce import dcl, infonce
 from contrastcli.objectives.pcl import pcl
 from contrastcli.objectives.rankcse import Distillation, rankcse
 from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.supcon import augment
 
 WIDTH = 6
 Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[str, Tensor]]]

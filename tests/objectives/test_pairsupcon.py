@@ -105,7 +105,7 @@ def test_importance_in_logs_equals_the_plain_sum() -> None:
 
 
 def test_an_unknown_weighing_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'hardest'.*importance, exponent and uniform"):
+    with pytest.raises(ValueError, match=r"'hardest'.*importance, exponent or uniform"):
         negative_mass(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), cast(HardNegatives, "hardest"))
 
 
