@@ -136,7 +136,7 @@ def test_some_of_the_sets_have_no_average(tmp_path: Path) -> None:
 def test_the_table_is_in_the_order_of_the_papers_and_keeps_a_row_for_what_is_missing(tmp_path: Path) -> None:
     write_all(tmp_path)
     (tmp_path / "SICK" / "SICK_test_annotated.txt").unlink()
-    result = measured(FakeEncoder(), tmp_path, *reversed(STS.tasks))
+    result = measured(FakeEncoder(), tmp_path, *reversed(list(STS.tasks)))
     rows = shown(result).rows
     assert [row[0] for row in rows] == ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg."]
     assert rows[6][1:] == (*"–––––", "missing")

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation import transfer
+from contrastcli.evaluation.measure import Vectors
 from contrastcli.evaluation.senteval import read_transfer, root
 from contrastcli.evaluation.suites import TRANSFER
 from support.sts_files import problem
@@ -119,7 +120,7 @@ def test_a_pair_is_the_absolute_difference_and_the_product_of_its_vectors(tmp_pa
     write_mrpc(tmp_path, (20, 8))
     encode = HalfKnowing()
     rows = read_transfer(tmp_path, "MRPC").train
-    found = transfer.features(rows, transfer.Vectors(encode))
+    found = transfer.features(rows, Vectors(encode))
     for row, first, second in zip(found, rows.first, rows.second, strict=True):
         pairs = list(zip(encode.vector(first), encode.vector(second), strict=True))
         assert row == pytest.approx([*(abs(a - b) for a, b in pairs), *(a * b for a, b in pairs)])
@@ -237,7 +238,7 @@ def test_sentiment_has_its_class_behind_a_tab_or_before_a_space(tmp_path: Path) 
     write_sst5(tmp_path, (20, 1, 1))
     write(tmp_path / "SST" / "binary" / "sentiment-dev", ['contains "no wit , 2 \t0', "good \t1"])
     write(tmp_path / "SST" / "fine" / "sentiment-dev", ['4 a stirring , "funny', "0 1 bad film"])
-    binary, fine = (read_transfer(tmp_path, task).dev for task in ("SST2", "SST5"))  # type: ignore[arg-type]
+    binary, fine = (read_transfer(tmp_path, task).dev for task in ("SST2", "SST5"))
     assert binary is not None and fine is not None
     assert (binary.first, binary.labels) == (['contains "no wit , 2', "good"], [0, 1])
     assert (fine.first, fine.labels) == (['a stirring , "funny', "1 bad film"], [4, 0])
