@@ -1,7 +1,6 @@
-"""The command line: words into calls. What a command does is in the module that it calls.
+"""The command line: arguments and options into calls of the modules that do the work.
 
-stdout is the result, stderr is narration; an error is two lines on stderr. Heavy modules are imported by the command
-that needs them, so that `contrast --help` is instant.
+stdout is the result, stderr is narration. Modules that load torch are imported by the commands that need them.
 """
 
 from __future__ import annotations
@@ -10,33 +9,38 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from contrastcli import __version__, options
-from contrastcli.commands.evaluate import Measuring, check_measured, measure
+from contrastcli.commands import compare, evaluate, query, sweep, train
+from contrastcli.commands.doctor import examine
 from contrastcli.errors import UsageError, nearest
 from contrastcli.files import user_file
+from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
+from contrastcli.runs import process
+from contrastcli.runs.directory import Run
 from contrastcli.settings import presets
-from contrastcli.show import console, plots, results, settings
+from contrastcli.show import comparison, console, plots, results, settings
 from contrastcli.show.format import size
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import run_details, run_list
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+if TYPE_CHECKING:
+    from contrastcli.commands.export import Format
+    from contrastcli.model.encoder import Precision
 
 
-@click.group(cls=options.Group, context_settings=CONTEXT)
+@click.group(cls=options.Group, context_settings=options.CONTEXT)
 @click.version_option(__version__, prog_name="contrast")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are; else CONTRAST_RUNS, else ./runs.")
+@click.option("--runs-dir", metavar="DIR", help="The runs directory; else CONTRAST_RUNS, else ./runs.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     """Train sentence embeddings with contrastive objectives, and see what it does to the angles between sentences.
 
-    \b
     contrast train --preset starter --no-ui
     contrast query "a dog runs" "a puppy sprints"
     """
@@ -50,84 +54,62 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
     """The full-screen app; with a run, it opens on that.
 
-    \b
     contrast tui
     contrast tui last
     """
-    _show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
+    from contrastcli.tui import app  # textual is loaded only when the app is opened
+
+    app.show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
 
 
-def _show(directory: Path, run: runs.Run | None, *, mouse: bool = True) -> None:
-    from contrastcli.tui import app
-
-    app.show(directory, run, mouse=mouse)
-
-
-@cli.command(cls=options.SettingsCommand)
-@options.job
+@cli.command("train", cls=options.SettingsCommand, params=[*options.JOB])
 @click.option("--no-ui", is_flag=True, help="Plain progress in this terminal, not the app.")
 @click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
 @click.pass_obj
-def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> None:
+def train_command(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
     """Train a sentence encoder.
 
-    \b
     contrast train --preset starter --no-ui
     contrast train --preset simace-bert-base --data texts.txt --dry-run
     contrast train --resume last --max-steps 2000
     """
-    from contrastcli.commands import train as start
-
     options.check_training(job, detach)
     if job.seeds is not None:
         return _sweep(directory, job, ())
-    run = None if job.resume is None else runs.find(job.resume, directory)
-    chosen = start.changed(run, job.typed) if run else start.with_model_paths(options.resolve(job), directory)
+    run, config = options.run_and_config(job, directory)
     if job.dry_run:
-        return _print(settings.dry_run(start.preview(chosen), chosen, job.json))
-    plain = no_ui or detach or job.json or not options.on_a_terminal()
-    show = None if plain else partial(_show, directory)
-    raise click.exceptions.Exit(start.start(chosen, run, directory, job.name, json=job.json, detach=detach, show=show))
+        _print(settings.dry_run(train.preview(config), config, job.json))
+        return 0
+    if no_ui or detach or job.json or not options.on_a_terminal():
+        return train.start(config, run, directory, job.name, json=job.json, detach=detach)
+    from contrastcli.tui import app  # textual is loaded only when the app is opened
+
+    return train.start(config, run, directory, job.name, show=partial(app.show, directory))
 
 
-@cli.command(cls=options.SettingsCommand)
-@options.job
+@cli.command("sweep", cls=options.SettingsCommand, params=[*options.JOB])
 @click.option("--grid", "axes", multiple=True, metavar="KEY=A,B", help="A setting, and its values.")
 @click.pass_obj
-def sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
+def sweep_command(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
     """Train over a grid of settings, with several seeds.
 
-    \b
     contrast sweep --preset simace-grid
     contrast sweep --preset starter --grid objective.tau=0.05,0.06 --seeds 5
     contrast sweep --resume last
     """
-    _sweep(directory, job, axes)
+    return _sweep(directory, job, axes)
 
 
-def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> None:
-    from contrastcli.commands import sweep as sweeping
-    from contrastcli.runs import sweeps as grid
-    from contrastcli.show import comparison
-
-    found = sweeping.with_model_paths(options.sweep(job, axes, directory), directory)
-    if job.resume is None:
-        grid.check_free(found, directory)
-    sweeping.check(found, directory)
-    if job.dry_run:
-        return _print(comparison.cells(sweeping.results(found, directory), job.json))
-    if job.resume is None:
-        grid.save(found, directory)
-    code = sweeping.start(found, directory)
-    _print(comparison.sweep(sweeping.results(found, directory), job.json))
-    raise click.exceptions.Exit(code)
+def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
+    text, code = sweep.run(options.sweep(job, axes, directory), directory, job.resume is None, job.dry_run, job.json)
+    _print(text)
+    return code
 
 
 @cli.group("runs")
 def runs_group() -> None:
     """List, show and remove runs.
 
-    \b
     contrast runs
     contrast runs show last --json
     contrast runs prune
@@ -140,7 +122,6 @@ def runs_group() -> None:
 def list_(directory: Path, json: bool) -> None:
     """All runs, the newest first.
 
-    \b
     contrast runs list
     contrast runs list --json
     """
@@ -148,30 +129,26 @@ def list_(directory: Path, json: bool) -> None:
 
 
 @runs_group.command()
-@click.argument("run", default="last")
+@options.of_run
 @options.as_json
-@click.pass_obj
-def show(directory: Path, run: str, json: bool) -> None:
+def show(run: Run, json: bool) -> None:
     """Status, scores, checkpoints and settings of a run.
 
-    \b
     contrast runs show last
     contrast runs show simace --json
     """
-    _print(run_details(runs.find(run, directory), json))
+    _print(run_details(run, json))
 
 
 @runs_group.command()
-@click.argument("run", default="last")
-@click.pass_obj
-def path(directory: Path, run: str) -> None:
+@options.of_run
+def path(run: Run) -> None:
     """The directory of a run.
 
-    \b
     contrast runs path last
     tail -f "$(contrast runs path last)/events.jsonl"
     """
-    click.echo(runs.find(run, directory).path)
+    click.echo(run.path)
 
 
 @runs_group.command()
@@ -181,7 +158,6 @@ def path(directory: Path, run: str) -> None:
 def rm(directory: Path, names: Sequence[str], yes: bool) -> None:
     """Delete runs.
 
-    \b
     contrast runs rm 2026-11-20-1432-simace-bert-base-7f3a
     contrast runs rm last --yes
     """
@@ -199,7 +175,6 @@ def prune(directory: Path, names: Sequence[str]) -> None:
 
     That is the optimiser's state, most of a checkpoint. Of all runs, or of those named.
 
-    \b
     contrast runs prune
     contrast runs prune last
     """
@@ -208,183 +183,131 @@ def prune(directory: Path, names: Sequence[str]) -> None:
 
 
 @cli.command()
-@click.argument("run", default="last")
+@options.of_run
 @options.as_json
-@click.pass_obj
-def watch(directory: Path, run: str, json: bool) -> None:
+def watch(run: Run, json: bool) -> int:
     """Follow a run and end with its exit code.
 
-    \b
     contrast watch last
     contrast watch simace --json | jq .loss
     """
-    from contrastcli.commands import train as start
-
-    raise click.exceptions.Exit(start.watch(runs.find(run, directory), json))
+    return train.watch(run, json)
 
 
 @cli.command()
-@click.argument("run", default="last")
-@click.option(
-    "--wait", type=click.FloatRange(min=0), default=60, show_default=True, help="Seconds to wait for its end."
-)
-@click.pass_obj
-def stop(directory: Path, run: str, wait: float) -> None:
+@options.of_run
+@click.option("--wait", type=click.FloatRange(min=0), default=60, help="Seconds to wait for its end.")
+def stop(run: Run, wait: float) -> None:
     """Ask a run to end its step, save and stop.
 
-    \b
     contrast stop last
     contrast stop simace --wait 0
     """
-    from contrastcli.runs import process
-
-    found = runs.find(run, directory)
-    process.request_stop(found)
-    status = process.wait_for_end(found, wait)
-    click.echo(f"{found.name}: {status.state} at step {status.step:,}", err=True)
+    process.request_stop(run)
+    status = process.wait_for_end(run, wait)
+    click.echo(f"{run.name}: {status.state} at step {status.step:,}", err=True)
 
 
-@cli.command()
+@cli.command("compare")
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--bootstrap", is_flag=True, help="Also test two models on the same scored pairs.")
 @click.option("--dev", metavar="DATA", help="Those pairs; else the ones that chose the checkpoints.")
 @click.option("--plot", is_flag=True, help="Draw angles, alignment and uniformity over training.")
-@click.option("--out", "folder", type=click.Path(path_type=Path), help="Write these pictures there as PNG and SVG.")
+@click.option("--out", type=options.PATH, help="Write these pictures there as PNG and SVG.")
 @options.as_json
 @click.pass_obj
-def compare(
-    directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, plot: bool, folder: Path | None, json: bool
+def compare_command(
+    directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, plot: bool, out: Path | None, json: bool
 ) -> None:
-    """The settings that differ between runs, and what came of them.
+    """The settings that differ between runs, and their results.
 
     Runs that differ in their seed only are one method: mean and standard deviation, and for two methods Welch's test.
 
-    \b
     contrast compare simcse simace
     contrast compare simcse simace --bootstrap --dev stsb
     contrast compare simcse simace --plot --out pictures
     """
-    from contrastcli.commands import compare as comparing
-    from contrastcli.show import comparison
-
-    chosen = comparing.check([runs.find(name, directory) for name in names], bootstrap, dev)
-    if folder:
-        plots.check(folder)
-    _print(comparison.comparison(comparing.compare(chosen, bootstrap, dev), json))
-    if plot or folder:
-        drawn = comparing.draw(chosen)
-        if plot and not json:
-            _print(results.drawings(drawn))
-        _save(drawn, folder)
+    chosen = compare.check([runs.find(name, directory) for name in names], bootstrap, dev, out)
+    _print(comparison.comparison(compare.compare(chosen, bootstrap, dev), json))
+    if plot or out:
+        _show_pictures(compare.draw(chosen), plot and not json, out)
 
 
-@cli.command("eval")
+@cli.command("eval", params=[*options.MEASURING])
 @click.argument("models", nargs=-1, metavar="[RUN|MODEL]...")
-@options.measuring
 @options.as_json
 @click.pass_obj
-def evaluate(directory: Path, asked: Measuring, models: Sequence[str], json: bool) -> None:
+def eval_command(directory: Path, /, models: Sequence[str], json: bool, **request: Any) -> None:
     """Measure runs, models or files of word vectors.
 
-    \b
     contrast eval last --data-dir SentEval/data/downstream
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
-    scores, drawn = measure(asked, models, directory)
+    scores, drawn = evaluate.measure(evaluate.Measuring(**request), models, directory)
     _print(results.scores(scores, json))
-    if not json:
-        _print(results.drawings(drawn))
-    _save(drawn, asked.folder)
-    check_measured(scores)
+    _show_pictures(drawn, not json, request["folder"])
+    evaluate.check_measured(scores)
 
 
 @cli.command()
 @click.argument("source", metavar="FILE|-")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help=".npy, .safetensors or .parquet.")
-@options.of_model
-@click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True)
+@click.option("-o", "--output", required=True, type=options.PATH, help=".npy, .safetensors or .parquet.")
+@options.model
+@click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32")
 @click.pass_obj
-def encode(directory: Path, source: str, output: Path, model: str | None, precision: Literal["fp32", "bf16"]) -> None:
+def encode(directory: Path, source: str, output: Path, model: str | None, precision: Precision) -> None:
     """Embed the sentences of a file, one vector each, in their order.
 
-    \b
     contrast encode sentences.txt -o vectors.npy
     contrast encode questions.tsv -o vectors.parquet --model last --precision bf16
     contrast encode - -o vectors.safetensors < sentences.txt
     """
-    from contrastcli.commands import encode as encoding
-    from contrastcli.model.folder import load_model
-    from contrastcli.model.locate import resolve
+    from contrastcli.commands.encode import encode_file  # torch is loaded only when a model is needed
 
-    encoding.check_output(output)
-    ref = resolve(model, directory)
-    texts = encoding.read_sentences(source)
-    encoder = load_model(ref)
-    with console.progress() as advance:
-        encoding.encode_to(encoder, texts, output, precision, partial(advance, "encoding"))
-    click.echo(f"wrote {output}: {len(texts):,} vectors of {encoder.width}", err=True)
+    count, width = encode_file(source, output, model, directory, precision)
+    click.echo(f"wrote {output}: {count:,} vectors of {width}", err=True)
 
 
-@cli.command()
+@cli.command("query")
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
-@options.of_model
-@click.option("--corpus", type=click.Path(path_type=Path), help="Find the nearest sentences of this file.")
-@click.option("-k", "count", type=click.IntRange(min=1), default=5, show_default=True, help="How many of them.")
+@options.model
+@click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file.")
+@click.option("-k", "count", type=click.IntRange(min=1), default=5, help="How many of them.")
 @options.as_json
 @click.pass_obj
-def query(
-    directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, count: int, json: bool
+def query_command(
+    directory: Path, texts: tuple[str, ...], model: str | None, corpus: Path | None, count: int, json: bool
 ) -> None:
     """Cosine and angle of two sentences, or the nearest in a corpus.
 
     With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
 
-    \b
     contrast query "a dog runs" "a puppy sprints"
     contrast query "how do I reset my password" --corpus questions.txt -k 10
     contrast query - --model last --json < pairs.tsv
     """
-    options.check_question(texts, corpus)
-    from contrastcli.commands.query import read_pairs, read_questions
-    from contrastcli.model.folder import load_model
-    from contrastcli.model.locate import resolve
-    from contrastcli.model.search import Index, similarities
-    from contrastcli.runs.results import Nearest
-
+    query.check(texts, corpus)
     ref = resolve(model, directory)
-    encoder = load_model(ref)
-    piped = texts == ("-",)
-    if corpus is not None:
-        with console.progress() as advance:
-            index = Index(encoder, corpus, partial(advance, "encoding"))
-        for questions in read_questions(options.stdin()) if piped else [texts]:
-            nearest = [Nearest(text, index.nearest(text, count), ref.name) for text in questions]
-            _print(results.neighbours(nearest, json))
-    else:
-        for pairs in read_pairs(options.stdin()) if piped else [[(texts[0], texts[1])]]:
-            _print(results.similarities(similarities(encoder, pairs, ref.name), json))
+    for text in query.neighbours(texts, ref, corpus, count, json) if corpus else query.similarities(texts, ref, json):
+        _print(text)
 
 
 @cli.command()
 @click.argument("model", metavar="RUN|MODEL")
-@click.argument("dest", type=click.Path(path_type=Path))
+@click.argument("dest", type=options.PATH)
 @click.option("--format", "kind", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers")
 @click.option("--overwrite", is_flag=True, help="Replace what is in DEST.")
 @click.pass_obj
-def export(
-    directory: Path, model: str, dest: Path, kind: Literal["sentence-transformers", "onnx"], overwrite: bool
-) -> None:
+def export(directory: Path, model: str, dest: Path, kind: Format, overwrite: bool) -> None:
     """Write a folder that sentence-transformers loads, or ONNX.
 
-    \b
     contrast export last ./my-encoder
     contrast export simace ./my-onnx --format onnx
     """
-    from contrastcli.commands import export as exporting
-    from contrastcli.model.locate import resolve
+    from contrastcli.commands.export import export_model  # torch is loaded only when a model is needed
 
-    click.echo(exporting.export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
+    click.echo(export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
     if kind == "sentence-transformers":
         click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
@@ -393,7 +316,6 @@ def export(
 def presets_group() -> None:
     """The published settings that come with contrast.
 
-    \b
     contrast presets
     contrast presets show simace-bert-base
     """
@@ -404,7 +326,6 @@ def presets_group() -> None:
 def list_presets(json: bool) -> None:
     """All presets, those of sweeps last.
 
-    \b
     contrast presets list
     contrast presets list --json
     """
@@ -416,7 +337,6 @@ def list_presets(json: bool) -> None:
 def show_preset(name: str) -> None:
     """A preset as a file to copy, with published results and memory.
 
-    \b
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
     """
@@ -425,33 +345,28 @@ def show_preset(name: str) -> None:
 
 @cli.group("config")
 def config_group() -> None:
-    """What a run would use, and from where.
+    """The settings that a run would use, and their sources.
 
-    \b
     contrast config show --preset starter
     contrast config path
     """
 
 
-@config_group.command("show", cls=options.SettingsCommand)
-@options.settings
-@click.pass_obj
-def show_config(directory: Path, job: options.Job) -> None:
-    """Each setting with its value and where that came from.
+@config_group.command("show", cls=options.SettingsCommand, params=[*options.SETTINGS])
+def show_config(job: options.Job) -> None:
+    """Each setting with its value and the source of the value.
 
-    \b
     contrast config show --preset simace-bert-base --tau 0.07
     contrast config show --json
     """
-    found = options.resolve(job)
-    _print(settings.settings_json(found) if job.json else settings.settings(found))
+    config = options.resolve(job)
+    _print(settings.settings_json(config) if job.json else settings.settings(config))
 
 
 @config_group.command("path")
 def config_path() -> None:
-    """Your own settings file, which need not exist.
+    """The path of your own settings file, which need not exist.
 
-    \b
     contrast config path
     $EDITOR "$(contrast config path)"
     """
@@ -459,25 +374,21 @@ def config_path() -> None:
 
 
 @cli.command()
-@click.option("--model", default="starter", show_default=True, metavar="RUN|FOLDER|NAME")
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Measurements of each.")
+@click.option("--model", default="starter", metavar="RUN|FOLDER|NAME")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, help="Measurements of each.")
 @options.as_json
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
-    """How fast this machine encodes and trains.
+    """Speed of encoding and training, next to sentence-transformers.
 
-    Beside sentence-transformers where that is installed.
-
-    \b
     contrast bench
     contrast bench --model bert-base-uncased --rounds 5 --json
     """
-    from contrastcli.commands import bench as benching
-    from contrastcli.model.locate import resolve
+    from contrastcli.commands.bench import measure_speed  # torch is loaded only when a model is needed
 
     with console.progress() as advance:
-        found = benching.bench(resolve(model, directory), rounds, advance)
-    _print(results.benchmarks(found, json))
+        measured = measure_speed(resolve(model, directory), rounds, advance)
+    _print(results.benchmarks(measured, json))
 
 
 @cli.command()
@@ -486,12 +397,9 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
 def doctor(directory: Path, json: bool) -> None:
     """What this machine offers: versions, device, folders and extras.
 
-    \b
     contrast doctor
     contrast doctor --json
     """
-    from contrastcli.commands.doctor import examine
-
     _print(results.facts(examine(directory), json))
 
 
@@ -501,45 +409,40 @@ def doctor(directory: Path, json: bool) -> None:
 def help_(ctx: click.Context, words: Sequence[str]) -> None:
     """Topics to read, and the options of commands.
 
-    \b
     contrast help
     contrast help data
     contrast help runs prune
     """
-    from contrastcli.commands import help as topics
+    from contrastcli.commands import help as topics  # few commands need all that it describes
 
     width = ctx.make_formatter().width
     if not words:
         _print(topics.overview(width))
     elif len(words) == 1 and words[0] in topics.topics():
-        _print(topics.topic(words[0], width, {"screens": _screens}))
+        from contrastcli.tui import manual  # textual is loaded only for the app and this topic
+
+        _print(topics.topic(words[0], width, {"screens": manual.screens}))
     elif words[0] in cli.commands:
         cli.main([*words, "--help"], prog_name="contrast", standalone_mode=False)
     else:
         raise UsageError(f"there is no help on '{words[0]}'", nearest(words[0], [*topics.topics(), *cli.commands]))
 
 
-def _screens() -> Sequence[tuple[str, str]]:
-    from contrastcli.tui import manual
-
-    return manual.screens()
-
-
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
     try:
         with cli.make_context("contrast", sys.argv[1:]) as context:
-            cli.invoke(context)
-        return 0
+            return cli.invoke(context) or 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except BaseException as error:
         return options.report(error, debug="--debug" in sys.argv[1:])
 
 
-def _save(drawn: Sequence[Picture], folder: Path | None) -> None:
-    written = [path for picture in drawn for path in plots.save(picture, folder)] if folder else []
-    for path in written:
+def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
+    if on_terminal:
+        _print(results.drawings(drawn))
+    for path in [path for picture in drawn for path in plots.save(picture, folder)] if folder else []:
         click.echo(f"wrote {path}", err=True)
 
 

@@ -1,35 +1,36 @@
-"""What the commands share: options made from the settings' descriptions, groups, and errors in two lines."""
+"""What commands share: options, of which most are made from the settings, and errors in two lines."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, get_args
 
 import click
 
-from contrastcli.commands.evaluate import Measuring
+from contrastcli.commands import train
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
+from contrastcli.runs import directory as runs
+from contrastcli.runs import sweeps
+from contrastcli.runs.directory import Run
+from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import printable
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting
 
-if TYPE_CHECKING:
-    from contrastcli.runs.sweeps import Sweep
-
 
 @dataclass(frozen=True)
 class Job:
-    """Settings from everywhere, and what is to be done with them; `typed` are flags and `--set`."""
+    """The options of a command that takes settings; `typed` are flags and `--set`."""
 
     preset: str | None
     file: Path | None
@@ -41,75 +42,68 @@ class Job:
     dry_run: bool = False
 
 
-Body = Callable[..., None]
-Decorator = Callable[[Body], Body]
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
 
-
-def _gathered(name: str, kind: type, *options: Decorator) -> Decorator:
-    """Options, whose values the body gets as one object under that name."""
-
-    def decorate(body: Body) -> Body:
-        @functools.wraps(body)
-        def gathered(**words: Any) -> None:
-            own = {field.name: words.pop(field.name) for field in fields(kind) if field.name in words}
-            body(**{name: kind(**own)}, **words)
-
-        command: Body = gathered
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
+PATH = click.Path(path_type=Path)
 
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
-of_model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
+model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
 
-_SOURCES: tuple[Decorator, ...] = (
-    click.option("--preset", metavar="NAME", help="A published setting: see contrast presets."),
-    click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path), help="A TOML file of settings."),
-    click.option("--set", "typed", multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
-    as_json,
+SETTINGS = (
+    click.Option(["--preset"], metavar="NAME", help="A published setting: see contrast presets."),
+    click.Option(["--config", "file"], metavar="FILE", type=PATH, help="A TOML file of settings."),
+    click.Option(["--set", "typed"], multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
+    click.Option(["--json"], is_flag=True, help="Print JSON."),
 )
-settings = _gathered("job", Job, *_SOURCES)
-"""Options that settings come from."""
+"""Sources of settings."""
 
-job = _gathered(
-    "job",
-    Job,
-    *_SOURCES,
-    click.option("--name", metavar="NAME", help="Name of the run directory."),
-    click.option("--resume", metavar="NAME", help="Go on with one that exists."),
-    click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
-    click.option("--dry-run", is_flag=True, help="Show what would be done, and stop before loading weights."),
+JOB = (
+    *SETTINGS,
+    click.Option(["--name"], metavar="NAME", help="Name of the run directory."),
+    click.Option(["--resume"], metavar="NAME", help="Continue one that exists."),
+    click.Option(["--seeds"], type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
+    click.Option(["--dry-run"], is_flag=True, help="Show what would be done, and stop before loading weights."),
 )
-"""Options of what trains."""
+"""Options of the commands that train."""
 
-measuring = _gathered(
-    "asked",
-    Measuring,
-    click.option(
-        "--suite",
-        "suites",
-        default="sts",
-        show_default=True,
-        metavar="NAME,…",
-        help=f"What to measure: {', '.join(SUITES)}.",
+MEASURING = (
+    click.Option(["--suite", "suites"], default="sts", metavar="NAME,…", help=f"What to measure: {', '.join(SUITES)}."),
+    click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
+    click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),
+    click.Option(
+        ["--pooling"], type=click.Choice(get_args(sections.Pooling)), help="Another pooling than the model's own."
     ),
-    click.option("--task", "tasks", metavar="NAME,…", help="Only these tasks of the suites."),
-    click.option("--data-dir", type=click.Path(path_type=Path), help="A folder in SentEval's layout; else the hub."),
-    click.option(
-        "--pooling", type=click.Choice(get_args(sections.Pooling)), help="Another pooling than the model's own."
-    ),
-    click.option("--out", "folder", type=click.Path(path_type=Path), help="Also write scores and pictures there."),
-    click.option("--fresh", is_flag=True, help="Measure again what the cache knows."),
+    click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
+    click.Option(["--fresh"], is_flag=True, help="Measure again what the cache knows."),
 )
 """Options of an evaluation."""
 
 
-class Group(click.Group):
-    """A group that lists or shows where no command is named, else helps; unknown ones name the nearest known one."""
+def of_run(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument RUN; the body gets the run."""
 
+    @click.argument("run", default="last")
+    @click.pass_obj
+    @functools.wraps(body)
+    def with_run(directory: Path, /, run: str, **words: Any) -> Any:
+        return body(run=runs.find(run, directory), **words)
+
+    return with_run
+
+
+class Command(click.Command):
+    """A command whose help ends in examples, each on a line of its own."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        help = inspect.cleandoc(self.help or "")
+        self.help = help.replace("\n\ncontrast ", "\n\n\b\ncontrast ")  # click does not wrap what follows a \\b
+
+
+class Group(Command, click.Group):
+    """A group that without a command lists, if it can, or shows its help. An error names the nearest known command."""
+
+    command_class = Command
     group_class = type
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -124,8 +118,8 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class SettingsCommand(click.Command):
-    """A command with an option for each setting of a run, made from the settings' own descriptions when first asked."""
+class SettingsCommand(Command):
+    """A command with an option for each setting of a run. Its callback gets a `Job`."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if not any(isinstance(p, SettingOption) for p in self.params):
@@ -136,6 +130,8 @@ class SettingsCommand(click.Command):
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
         flags = {setting.key: (text, setting.flag) for setting, text in settings if text is not None}
         ctx.params["typed"] = flag_layer(ctx.params["typed"], flags)
+        words = {field.name: ctx.params.pop(field.name) for field in fields(Job) if field.name in ctx.params}
+        ctx.params["job"] = Job(**words)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -150,7 +146,7 @@ class SettingsCommand(click.Command):
 
 
 class SettingOption(click.Option):
-    """The option of one setting. Its text is parsed by the setting, so that every way in gives the same errors."""
+    """The option of one setting. The setting parses the text, so that errors are the same for flags and variables."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -161,7 +157,7 @@ class SettingOption(click.Option):
 
 
 def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]]) -> config.Layer:
-    """What was typed: the text and the flag of each setting, and `--set key=value`."""
+    """What was typed: text and flag by key, and assignments by `--set key=value`."""
     values = {key: text for key, (text, _) in flags.items()}
     sources = {key: flag for key, (_, flag) in flags.items()}
     for assignment in assignments:
@@ -182,8 +178,16 @@ def resolve(job: Job) -> config.Config:
     return config.resolve([*presets.stack(preset), job.typed])
 
 
+def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
+    """The run to resume, if any, and the settings to train with. Raises UsageError and DataError."""
+    if job.resume is None:
+        return None, train.with_model_paths(resolve(job), directory)
+    run = runs.find(job.resume, directory)
+    return run, train.changed(run, job.typed)
+
+
 def _preset(job: Job) -> Preset:
-    """What is chosen by --preset or --config. Raises UsageError and DataError."""
+    """The preset of --preset or --config, else an empty one. Raises UsageError and DataError."""
     if job.preset is not None and job.file:
         raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
     if job.preset is not None:
@@ -192,52 +196,34 @@ def _preset(job: Job) -> Preset:
 
 
 def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
-    """The sweep that is meant, a new one or one to go on with. Raises UsageError and DataError."""
-    from contrastcli.runs import sweeps as grid
-
+    """A new sweep, or one to resume. Raises UsageError and DataError."""
     if job.resume is not None:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
             raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
-        return grid.find(job.resume, directory)
+        return sweeps.find(job.resume, directory)
     preset = _preset(job)
-    points = {**preset.grid, **grid.parse(axes, job.typed)}
-    return grid.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
+    points = {**preset.grid, **sweeps.parse(axes, job.typed)}
+    return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
 
 def check_training(job: Job, detach: bool) -> None:
-    """Raises UsageError for words of `train` that exclude each other."""
+    """Raises UsageError for options of `train` that exclude each other."""
     if job.seeds is not None and (detach or job.resume is not None):
-        raise UsageError("--seeds trains one run after another, here", "to go on with them: contrast sweep --resume")
+        raise UsageError("--seeds trains one run after another, here", "to continue them: contrast sweep --resume")
     if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
     if detach and job.json:
         raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
 
 
-def check_question(texts: Sequence[str], corpus: Path | None) -> None:
-    """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
-    good = len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)
-    if not good:
-        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
-    if not all(text.strip() for text in texts):
-        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
-    if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):  # how Python keeps such bytes
-        raise UsageError("a sentence is not UTF-8", "set the terminal to UTF-8, or convert the text with iconv")
-
-
-def stdin() -> BufferedIOBase:
-    """The bytes of stdin, as they come."""
-    return cast(BufferedIOBase, sys.stdin.buffer)
-
-
 def on_a_terminal() -> bool:
-    """Whether a person sits before this process, who can be shown a screen."""
+    """Whether this process can show a screen."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def report(error: BaseException, debug: bool) -> int:
-    """Say on stderr what is wrong and the remedy, a line each; returns the exit code."""
-    if isinstance(error, OSError):  # perhaps stdout's own: the interpreter must not try again at its end
+    """Print on stderr what is wrong and the remedy, a line each; returns the exit code."""
+    if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):

@@ -1,6 +1,6 @@
-"""How fast this machine encodes and trains, beside sentence-transformers where that is installed.
+"""`contrast bench`: speed of encoding and training, compared with sentence-transformers if that is installed.
 
-Rounds alternate (A B A B), so that a ratio holds on a machine whose speed changes; sentences per second do not.
+Rounds alternate (A B A B), so that the ratio is right even if the speed of the machine changes.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ Job = Callable[[], float]
 """Does some work and returns its sentences per second."""
 
 
-def bench(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Benchmark]:
-    """Encode and train with a model, on the starter's sentences. Raises DataError where it cannot be loaded."""
-    found = []
-    for what, ours, theirs in _jobs(model):
-        figures: tuple[list[float], list[float]] = ([], [])
+def measure_speed(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Benchmark]:
+    """Encode and train with a model, on the starter's sentences. Raises DataError if it cannot be loaded."""
+    measured = []
+    for what, our_job, their_job in _jobs(model):
+        ours: list[float] = []
+        theirs: list[float] = []
         for number in range(rounds):
-            figures[0].append(ours())
-            if theirs is not None:
-                figures[1].append(theirs())
+            ours.append(our_job())
+            theirs += [their_job()] if their_job else []
             on_progress(what, number + 1, rounds)
-        found.append(Benchmark.of(what, *figures))
-    return found
+        measured.append(Benchmark.of(what, ours, theirs))
+    return measured
 
 
 def _jobs(model: ModelRef) -> Iterator[tuple[str, Job, Job | None]]:
-    """What is measured, how by us, and how by sentence-transformers, on the same weights, texts, batch and device."""
+    """What is measured, by us and by sentence-transformers, with the same weights, texts, batch size and device."""
     encoder = load_model(model)
     rows = load_examples(Data(train="starter"), ("triplets",), ())
     texts = list(dict.fromkeys(text for view in rows.views.values() for text in view))
@@ -78,7 +78,7 @@ def _encode(encoder: SentenceEncoder, texts: Sequence[str], precision: Precision
 
 
 def _train(folder: Path) -> float:
-    """Supervised SimCSE by the training process itself, without a dev set."""
+    """Train supervised SimCSE as `contrast train` does, without a dev set."""
     settings = {
         "objective.name": "simcse",
         "model.backbone": str(folder / "model"),
@@ -102,11 +102,11 @@ def _train(folder: Path) -> float:
 
 
 _BEST = {"bf16": True, "train_sampling_strategy": "group_by_length"}
-"""Settings of the peer's trainer that are quickest where a device is fast at bf16."""
+"""The fastest settings of the peer's trainer on a device that is fast at bf16."""
 
 
 class _Peer:
-    """sentence-transformers on the same weights; what it prints is not the result of ours."""
+    """sentence-transformers with the same weights, its output silenced."""
 
     @silenced()
     def __init__(self, folder: Path, texts: Sequence[str], rows: Examples) -> None:
@@ -126,7 +126,7 @@ class _Peer:
 
     @silenced()
     def train(self, extra: dict[str, Any]) -> float:
-        """Their trainer with MultipleNegativesRankingLoss, which is the same objective."""
+        """Their trainer with MultipleNegativesRankingLoss, the same objective."""
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.losses import MultipleNegativesRankingLoss
         from transformers import TrainerCallback

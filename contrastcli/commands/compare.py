@@ -1,9 +1,10 @@
-"""`contrast compare`: runs side by side, and whether one method beats the other."""
+"""`contrast compare`: runs side by side, and tests of one method against another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from msgspec import structs
 
@@ -11,38 +12,46 @@ from contrastcli.errors import UsageError
 from contrastcli.evaluation import comparison
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, Comparison, Method, Welch
-from contrastcli.show import console, pictures
+from contrastcli.show import console, pictures, plots
 from contrastcli.show.pictures import Picture
 
 
-def check(named: Sequence[Run], bootstrap: bool, dev: str | None) -> list[Run]:
-    """The runs that are meant, each once. Raises UsageError where there are not two, or `dev` serves nothing."""
-    chosen = list({run.path: run for run in named}.values())
+def check(runs: Sequence[Run], bootstrap: bool, dev: str | None, pictures_dir: Path | None) -> list[Run]:
+    """The runs, each once, and a folder for pictures that can be written.
+
+    Raises UsageError if there is only one run, or if `dev` is not used; RunError if the folder cannot be written.
+    """
+    chosen = list({run.path: run for run in runs}.values())
     if len(chosen) < 2:
         raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
     if dev and not bootstrap:
-        raise UsageError("--dev names the pairs of --bootstrap, which is not asked for", "add --bootstrap")
+        raise UsageError("--dev names the pairs of --bootstrap, which is not set", "add --bootstrap")
+    if pictures_dir:
+        plots.check(pictures_dir)
     return chosen
 
 
 def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Comparison:
-    """Compare runs; with `bootstrap` also two models on the pairs of `dev`, by default those that chose both.
+    """Compare runs; with `bootstrap` also two models on the pairs of `dev`, by default the dev set of both.
 
     Raises DataError and UsageError.
     """
     compared = comparison.compare(chosen)
-    tested = structs.replace(compared, welch=_welch(compared.groups))
-    return structs.replace(tested, bootstrap=_bootstrap(*_two(chosen, compared.groups), dev)) if bootstrap else tested
+    compared = structs.replace(compared, welch=_welch(compared.groups))
+    if bootstrap:
+        first, second = _two_runs(chosen, compared.groups)
+        compared = structs.replace(compared, bootstrap=_bootstrap(first, second, dev))
+    return compared
 
 
 def draw(chosen: Sequence[Run]) -> list[Picture]:
-    """What the runs reported while they trained."""
+    """Pictures of what the runs reported while they trained."""
     labels = pictures.labels([str(run.path) for run in chosen])
     return pictures.of_runs({labels[str(run.path)]: run.events() for run in chosen})
 
 
 def _welch(methods: Sequence[Method]) -> dict[str, Welch]:
-    """Welch's test of each number of two methods; of one, or of three, none."""
+    """Welch's test of each number of two methods; nothing for one method or for three."""
     if len(methods) != 2 or any(method.n < 2 for method in methods):
         return {}
     from contrastcli.evaluation.significance import welch
@@ -51,8 +60,8 @@ def _welch(methods: Sequence[Method]) -> dict[str, Welch]:
     return {name: welch(first[name].values, second[name].values) for name in first if name in second}
 
 
-def _two(chosen: Sequence[Run], methods: Sequence[Method]) -> tuple[Run, Run]:
-    """The two runs to set against each other: those named, or the first of each method."""
+def _two_runs(chosen: Sequence[Run], methods: Sequence[Method]) -> tuple[Run, Run]:
+    """The two runs to compare: those that were named, or the first of each method."""
     if len(chosen) == 2:
         return chosen[0], chosen[1]
     if len(methods) != 2:
@@ -64,14 +73,10 @@ def _two(chosen: Sequence[Run], methods: Sequence[Method]) -> tuple[Run, Run]:
 def _bootstrap(first: Run, second: Run, dev: str | None) -> Bootstrap:
     from contrastcli.evaluation.significance import compare_models
 
-    data = dev or _dev_of_both(first, second)
+    if dev is None:
+        dev, other = (run.config().dev.data for run in (first, second))
+        if dev != other:
+            raise UsageError(f"the dev sets of the runs differ: {dev} and {other}", "name scored pairs: --dev FILE")
     with console.progress() as advance:
-        tested = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
+        tested = compare_models(str(first.path), str(second.path), dev, partial(advance, "encoding"))
     return structs.replace(tested, runs=(first.name, second.name))
-
-
-def _dev_of_both(first: Run, second: Run) -> str:
-    one, other = (run.config().dev.data for run in (first, second))
-    if one != other:
-        raise UsageError(f"the dev sets of the runs differ: {one} and {other}", "name scored pairs: --dev FILE")
-    return one

@@ -1,10 +1,9 @@
-"""What this machine offers to training."""
+"""`contrast doctor`: what this machine offers."""
 
 from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from contrastcli.settings import presets
 
 
 def examine(runs_dir: Path) -> dict[str, Any]:
-    """Versions, device, precision, folders and extras by name. Loads torch, asks no network."""
-    import torch
+    """Versions, device, precision, folders and extras by name. Uses no network."""
+    import torch  # loaded only when a device is needed
 
     from contrastcli.model.devices import choose_device, choose_precision, default_budget
 
@@ -36,12 +35,14 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "cache": f"{cache_dir()} ({_writable(cache_dir())})",
         "user settings": f"{user_file()} ({'present' if user_file().is_file() else 'none'})",
         "presets": f"{presets.folder()} ({len(presets.names())})",
-        "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "asked when a name needs it",
+        "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "used when a name needs it",
         "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',
     }
 
 
 def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to load
+
     try:
         return version(name)
     except PackageNotFoundError:

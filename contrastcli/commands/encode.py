@@ -1,26 +1,42 @@
-"""`contrast encode`: the sentences of a file as vectors on disk."""
+"""`contrast encode`: the sentences of a file to vectors on disk."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from contrastcli.data.formats import decode
+from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.files import replaced, writing_to
 from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.folder import load_model
+from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import WRITERS, Writer
+from contrastcli.show import console
+
+
+def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> tuple[int, int]:
+    """Write the vectors of the sentences of a file, or of stdin for `-`; returns their number and their width.
+
+    Raises UsageError, DataError and RunError.
+    """
+    check_output(output)
+    ref = resolve(model, runs_dir)
+    texts = read_sentences(source)
+    encoder = load_model(ref)
+    with console.progress() as advance:
+        encode_to(encoder, texts, output, precision, partial(advance, "encoding"))
+    return len(texts), encoder.width
 
 
 def read_sentences(source: str) -> list[str]:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
-        from contrastcli.data.sources import load_sentences
-
         return load_sentences(source)
-    from contrastcli.data.formats import decode
-
     lines = [line.strip() for _, line in decode(sys.stdin.buffer, "stdin")]
     if not lines:
         raise DataError("stdin is empty", "give one sentence a line")
@@ -32,9 +48,9 @@ def read_sentences(source: str) -> list[str]:
 def encode_to(
     encoder: SentenceEncoder, texts: Sequence[str], output: Path, precision: Precision, on_progress: OnProgress
 ) -> None:
-    """Write the vectors (N, d), float32, in the texts' order, in the format of the output's suffix.
+    """Write the vectors (N, d), float32, in the order of the texts, in the format of the output's suffix.
 
-    The file appears when it is whole. Raises UsageError for an unknown suffix, RunError where it cannot be written.
+    The file appears when it is complete. Raises UsageError for an unknown suffix, RunError if it cannot be written.
     """
     write = check_output(output)
     with writing_to(output), replaced(output) as draft:
@@ -42,9 +58,9 @@ def encode_to(
 
 
 def check_output(output: Path) -> Writer:
-    """How to write a file of that suffix. Raises UsageError for one that is not known, RunError without its folder."""
+    """The writer of files with that suffix. Raises UsageError for an unknown suffix, RunError without its folder."""
     if not output.parent.is_dir():
-        raise RunError(f"there is no folder {output.parent}", "make it, or write elsewhere")
+        raise RunError(f"there is no folder {output.parent}", "create it, or write elsewhere")
     if output.is_dir():
         raise RunError(f"{output} is a folder", "give the name of a file")
     if output.suffix not in WRITERS:

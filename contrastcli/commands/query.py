@@ -1,33 +1,75 @@
-"""`contrast query -`: pairs or questions on stdin, read as they come, so that a program may wait for each answer."""
+"""`contrast query`: similarities of pairs and neighbours in a corpus; texts on stdin are answered as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
 from io import BufferedIOBase
+from pathlib import Path
+from typing import cast
 
 from contrastcli.data.formats import decode
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, UsageError
+from contrastcli.model.locate import ModelRef
+from contrastcli.runs.results import Nearest
+from contrastcli.show import console, results
 
 _BYTES = 1 << 16  # of stdin, read and answered together at most
 
 
-def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:
-    """TAB-separated pairs in their order, those together that have come.
+def check(texts: Sequence[str], corpus: Path | None) -> None:
+    """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
+    good = len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)
+    if not good:
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
+    if not all(text.strip() for text in texts):
+        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
+    if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):  # how Python keeps such bytes
+        raise UsageError("a sentence is not UTF-8", "set the terminal to UTF-8, or convert the text with iconv")
 
-    Raises DataError for a line that is no pair, and for an empty stream.
-    """
+
+def similarities(texts: Sequence[str], model: ModelRef, to_json: bool) -> Iterator[str]:
+    """The similarity of two sentences, or of the pairs on stdin, as blocks of text. Raises DataError."""
+    from contrastcli.model import search  # torch is loaded only when a model is needed
+    from contrastcli.model.folder import load_model
+
+    encoder = load_model(model)
+    for pairs in read_pairs(_stdin()) if len(texts) == 1 else [[(texts[0], texts[1])]]:
+        yield results.similarities(search.similarities(encoder, pairs, model.name), to_json)
+
+
+def neighbours(texts: Sequence[str], model: ModelRef, corpus: Path, count: int, to_json: bool) -> Iterator[str]:
+    """The sentences of a corpus that are nearest to a text, or to those on stdin, as text. Raises DataError."""
+    from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
+    from contrastcli.model.search import Index
+
+    encoder = load_model(model)
+    with console.progress() as advance:
+        index = Index(encoder, corpus, partial(advance, "encoding"))
+    for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:
+        answers = [Nearest(text, index.nearest(text, count), model.name) for text in queries]
+        yield results.neighbours(answers, to_json)
+
+
+def _stdin() -> BufferedIOBase:
+    return cast(BufferedIOBase, sys.stdin.buffer)
+
+
+def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:
+    """TAB-separated pairs, in blocks of those that have arrived. Raises DataError."""
     for lines in _arriving(stream, "write A<TAB>B a line"):
         yield [_pair(number, line) for number, line in lines]
 
 
 def read_questions(stream: BufferedIOBase) -> Iterator[list[str]]:
-    """Sentences, one a line, in their order, those together that have come. Raises DataError."""
+    """Sentences, one a line, in blocks of those that have arrived. Raises DataError."""
     for lines in _arriving(stream, "write a sentence a line"):
         yield [_question(number, line) for number, line in lines]
 
 
 def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[list[tuple[int, str]]]:
-    """Numbered lines, those together that have come."""
+    """Numbered lines, in blocks of those that have arrived."""
     first, rest = 1, b""
     while data := stream.read1(_BYTES):
         *whole, rest = (rest + data).split(b"\n")

@@ -19,14 +19,14 @@ from contrastcli.errors import RunError, UsageError
 from contrastcli.evaluation.comparison import member
 from contrastcli.files import locked
 from contrastcli.model.locate import resolve
-from contrastcli.runs import directory, process
+from contrastcli.runs import directory, process, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member, method
 from contrastcli.runs.results import Method, SweepScores
 from contrastcli.runs.sweeps import Cell, Sweep, short
 from contrastcli.settings.config import Config, conflicts
 from contrastcli.settings.setting import Value, spell
-from contrastcli.show import console
+from contrastcli.show import comparison, console
 
 WAITING = "waiting"
 """The state of a cell that no run has been made for."""
@@ -63,6 +63,23 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
     settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
     return structs.replace(sweep, grid=grid, settings=settings)
+
+
+def run(sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool) -> tuple[str, int]:
+    """Train the cells of a sweep, or only check them; returns the results as text, and the exit code.
+
+    Raises ContrastError.
+    """
+    sweep = with_model_paths(sweep, runs_dir)
+    if is_new:
+        sweeps.check_free(sweep, runs_dir)
+    check(sweep, runs_dir)
+    if dry_run:
+        return comparison.cells(results(sweep, runs_dir), json), 0
+    if is_new:
+        sweeps.save(sweep, runs_dir)
+    code = start(sweep, runs_dir)
+    return comparison.sweep(results(sweep, runs_dir), json), code
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:

@@ -31,7 +31,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_encoding_and_training_are_measured_in_each_round(tiny: Tiny) -> None:
     progress: list[tuple[str, int, int]] = []
-    measured = bench.bench(ModelRef(str(tiny.backbone)), 2, lambda *words: progress.append(words))
+    measured = bench.measure_speed(ModelRef(str(tiny.backbone)), 2, lambda *words: progress.append(words))
     assert {one.what.split()[0].strip(",") for one in measured} == {"encode", "train"}
     assert all(len(one.ours) == 2 and min(one.ours) > 0 for one in measured)
     assert progress == [(one.what, n, 2) for one in measured for n in (1, 2)]

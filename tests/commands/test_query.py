@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import contrastcli
-from contrastcli.commands.query import read_pairs, read_questions
+from contrastcli.commands.query import check, read_pairs, read_questions
 from contrastcli.errors import DataError, UsageError
-from contrastcli.options import check_question
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
 
@@ -139,8 +138,8 @@ def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
 
 def test_words_of_the_command_line_that_are_not_utf_8_are_refused() -> None:
     with pytest.raises(UsageError, match="not UTF-8"):
-        check_question([os.fsdecode(b"Z\xfcrich"), "b"], None)
-    check_question(["Zürich", "b"], None)
+        check([os.fsdecode(b"Z\xfcrich"), "b"], None)
+    check(["Zürich", "b"], None)
 
 
 def test_pairs_of_any_number_come_in_their_order() -> None:
