@@ -21,7 +21,6 @@ from contrastcli.files import user_file
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
-from contrastcli.runs.directory import Run
 from contrastcli.settings import presets
 from contrastcli.show import comparison, console, plots, results, settings
 from contrastcli.show.format import size
@@ -131,7 +130,7 @@ def list_(directory: Path, json: bool) -> None:
 @runs_group.command()
 @options.of_run
 @options.as_json
-def show(run: Run, json: bool) -> None:
+def show(run: runs.Run, json: bool) -> None:
     """Status, scores, checkpoints and settings of a run.
 
     contrast runs show last
@@ -142,7 +141,7 @@ def show(run: Run, json: bool) -> None:
 
 @runs_group.command()
 @options.of_run
-def path(run: Run) -> None:
+def path(run: runs.Run) -> None:
     """The directory of a run.
 
     contrast runs path last
@@ -185,7 +184,7 @@ def prune(directory: Path, names: Sequence[str]) -> None:
 @cli.command()
 @options.of_run
 @options.as_json
-def watch(run: Run, json: bool) -> int:
+def watch(run: runs.Run, json: bool) -> int:
     """Follow a run and end with its exit code.
 
     contrast watch last
@@ -197,7 +196,7 @@ def watch(run: Run, json: bool) -> int:
 @cli.command()
 @options.of_run
 @click.option("--wait", type=click.FloatRange(min=0), default=60, help="Seconds to wait for its end.")
-def stop(run: Run, wait: float) -> None:
+def stop(run: runs.Run, wait: float) -> None:
     """Ask a run to end its step, save and stop.
 
     contrast stop last

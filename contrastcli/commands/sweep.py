@@ -1,13 +1,11 @@
-"""A sweep: its cells trained one after another, each in a process of its own, stopped and resumed as a whole.
+"""`contrast sweep`: trains cells one after another, each in its own process; stopped and resumed as a whole.
 
-A cell that diverges or fails does not end the sweep, and neither does a lost terminal. What is known of a cell is
-read from its run directory, so that a sweep may be killed at any moment and resumed.
+A cell that diverges or fails does not end the sweep, nor does a lost terminal. The state of a cell is read from its run
+directory, so that a sweep may be killed at any moment and resumed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from itertools import groupby
 from pathlib import Path
@@ -22,44 +20,42 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs import directory, process, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member, method
-from contrastcli.runs.results import Method, SweepScores
+from contrastcli.runs.results import SweepScores
 from contrastcli.runs.sweeps import Cell, Sweep, short
-from contrastcli.settings.config import Config, conflicts
+from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show import comparison, console
 
 WAITING = "waiting"
-"""The state of a cell that no run has been made for."""
+"""The state of a cell that has no run yet."""
 
 _MODELS = ("model.backbone", "objective.teachers")
-_FINAL = ("finished", "diverged")  # training such a cell again would end the same way
+_FINAL = ("finished", "diverged")  # training again would give the same result
 _IN_PROGRESS = ("starting", "running", "silent")
 _BAD = ("diverged", "failed", "killed")
 _RELEASE = 60.0  # seconds for a process to release its run after the last event
 
 
 class Signals:
-    """Counts Ctrl-C and SIGTERM: the first stops the running cell and the sweep, the second leaves at once."""
+    """Counts Ctrl-C and SIGTERM: the first stops the running cell and the sweep, the second exits at once."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    count = 0
 
     def __call__(self) -> None:
-        """Count one."""
         self.count += 1
 
 
 def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
-    """The sweep with each run that is a backbone or a teacher written as its path: `last` is one run for all cells.
+    """The sweep with paths for the runs that are backbones or teachers, so that `last` is one run for all cells.
 
     Raises DataError for a word that means several runs.
     """
     paths: dict[tuple[str, Value], Value] = {}
     for cell in sweep.cells():
-        named = {key: value for key, value in cell.config.flat().items() if key in _MODELS}
-        if not paths.keys() >= named.items():
+        models = {key: value for key, value in cell.config.flat().items() if key in _MODELS}
+        if not paths.keys() >= models.items():
             with_paths = train.with_model_paths(cell.config, runs_dir).flat()
-            paths |= {(key, value): with_paths[key] for key, value in named.items()}
+            paths |= {(key, value): with_paths[key] for key, value in models.items()}
     grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
     settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
     return structs.replace(sweep, grid=grid, settings=settings)
@@ -83,68 +79,66 @@ def run(sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool) -
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:
-    """Read each data set that a cell trains on, and look for each backbone and device, before anything is trained.
+    """Check the settings, data, backbone and device of each cell before training.
 
-    Raises ContrastError for the first cell that could not begin, or that was trained with other settings.
+    Raises ContrastError for the first cell that could not start, or that was trained with other settings.
     """
     from contrastcli.model.devices import choose_device
     from contrastcli.training.plan import make_plan
 
     cells = sweep.cells()
     for cell in cells:
-        _check_unchanged(cell, Run(runs_dir / cell.name))
+        run = Run(runs_dir / cell.name)
+        if run.exists() and (changed := conflicts(run.config(), cell.config)):
+            what = f"{run.name} was trained with another {', '.join(changed)} than the sweep has"
+            raise UsageError(what, "restore the file of the sweep, or start another one")
     untrained = [cell.config for cell in cells if _state(Run(runs_dir / cell.name)) not in _FINAL]
     for device in dict.fromkeys(config.train.device for config in untrained):
         choose_device(device)
     for backbone in dict.fromkeys(config.model.backbone for config in untrained):
         resolve(backbone).folder()
-    for config in {_data(config): config for config in untrained}.values():
+    with_other_data = {
+        (config.spec.needs, config.spec.labels, config.data, config.dev.data, config.train.batch_size): config
+        for config in untrained
+    }
+    for config in with_other_data.values():
         make_plan(config)
-
-
-def _data(config: Config) -> tuple[object, ...]:
-    """What decides whether the rows are there and suit."""
-    return config.spec.needs, config.spec.labels, config.data, config.dev.data, config.train.batch_size
-
-
-def _check_unchanged(cell: Cell, run: Run) -> None:
-    if run.exists() and (changed := conflicts(run.config(), cell.config)):
-        what = f"{run.name} was trained with another {', '.join(changed)} than the sweep says"
-        raise UsageError(what, "restore the file of the sweep, or start another one")
 
 
 def start(sweep: Sweep, runs_dir: Path) -> int:
     """Train each cell that has not ended; returns 0, or the exit code of the first that failed. Raises ContrastError.
 
-    A cell that has finished or diverged is left alone; one that was stopped, killed or has failed is resumed.
+    Cells that finished or diverged are skipped; those that were stopped, killed or failed are resumed.
     """
     cells = sweep.cells()
     in_use = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
     signals = Signals()
     with locked(runs_dir / f".{sweep.name}.sweep.lock", in_use), process.handle_signals(signals):
-        _narrate(f"sweep {sweep.name}: {len(cells)} cells")
+        train.narrate(f"sweep {sweep.name}: {len(cells)} cells")
         for number, cell in enumerate(cells, 1):
             if not signals.count:
                 _train(cell, f"cell {number} of {len(cells)}: {label(cell)}", runs_dir, signals)
     if signals.count:
-        _narrate(f"to continue: contrast sweep --resume {sweep.name}")
+        train.narrate(f"to continue: contrast sweep --resume {sweep.name}")
         return 0
     ends = [Run(runs_dir / cell.name).status() for cell in cells]
     return next((status.code for status in ends if status.state in _BAD), 0)
 
 
 def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
-    """Train or resume a cell unless it has ended, and print its outcome."""
+    """Train or resume a cell unless it has ended, and print its result."""
     run = Run(runs_dir / cell.name)
     state = _state(run)
     if state not in _FINAL:
-        _narrate(title)
+        train.narrate(title)
         in_progress = state in _IN_PROGRESS  # of a sweep that was killed
         if in_progress:
             _follow(run, time.time(), signals)
         if not in_progress or (run.status().state == "killed" and not signals.count):
             _launch(cell, run, signals)
-    _narrate(f"{title}: {_outcome(run)}")
+    status = run.status()
+    best = f", best dev {100 * status.best:.2f} (step {status.best_step:,})" if status.best is not None else ""
+    train.narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
 
 
 def _launch(cell: Cell, run: Run, signals: Signals) -> None:
@@ -157,9 +151,9 @@ def _launch(cell: Cell, run: Run, signals: Signals) -> None:
 
 
 def _follow(run: Run, began: float, signals: Signals) -> bool:
-    """Show a run's events from that moment on, until it ends; returns whether there were any.
+    """Show the events of a run from the time `began` until it ends; returns whether there were any.
 
-    The first signal is passed on to it.
+    The first signal stops it.
     """
     shown = console.IgnoreClosedStream(console.console())
     reported = stopping = False
@@ -182,12 +176,6 @@ def _state(run: Run) -> str:
     return run.status().state if run.exists() else WAITING
 
 
-def _outcome(run: Run) -> str:
-    status = run.status()
-    best = f", best dev {100 * status.best:.2f} (step {status.best_step:,})" if status.best is not None else ""
-    return f"{status.state}{best}" + (f": {status.message}" if status.message else "")
-
-
 def label(cell: Cell) -> str:
     """The values that distinguish a cell, as text."""
     return " ".join([*(f"{short(key)}={spell(value)}" for key, value in cell.point.items()), f"seed={cell.seed}"])
@@ -195,19 +183,12 @@ def label(cell: Cell) -> str:
 
 def results(sweep: Sweep, runs_dir: Path) -> SweepScores:
     """The scores of each point of the grid over its seeds, so far. Raises DataError."""
-    points = groupby(sweep.cells(), key=lambda cell: cell.point)
-    methods = tuple(_method(list(cells), runs_dir) for _, cells in points)
-    return SweepScores(sweep.name, dict(sweep.grid), sweep.seeds, methods)
-
-
-def _method(cells: list[Cell], runs_dir: Path) -> Method:
-    return method(cells[0].point, [_member(cell, Run(runs_dir / cell.name)) for cell in cells])
-
-
-def _member(cell: Cell, run: Run) -> Member:
-    return member(run) if run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
-
-
-def _narrate(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal may be gone
-        print(text, file=sys.stderr, flush=True)
+    methods = []
+    for point, cells in groupby(sweep.cells(), key=lambda cell: cell.point):
+        members = []
+        for cell in cells:
+            run = Run(runs_dir / cell.name)
+            untrained = Member(cell.name, cell.config.flat(), WAITING, {})
+            members.append(member(run) if run.exists() else untrained)
+        methods.append(method(point, members))
+    return SweepScores(sweep.name, dict(sweep.grid), sweep.seeds, tuple(methods))

@@ -1,4 +1,4 @@
-"""`contrast train` and `watch`: from settings to a run, previewed, trained here or in the background, or resumed."""
+"""`contrast train` and `watch`: preview a run, train it here or in the background, resume it, follow it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def preview(config: Config) -> Preview:
-    """Read the data and lay out the run. Raises DataError and UsageError."""
+    """Read the data and plan the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
@@ -51,20 +51,20 @@ def preview(config: Config) -> Preview:
 
 
 def changed(run: Run, flags: Layer) -> Config:
-    """A run's settings with what a resume may change. Raises UsageError for anything else."""
+    """The settings of a run to resume, with those that were typed. Raises UsageError for one that may not change."""
     stored = configs.file_layer(run.config_path, f"run {run.name}")
     before, after = configs.resolve([stored]), configs.resolve([stored, flags])
     if fixed := configs.conflicts(before, after):
         may_change = sorted(key for key, setting in sections.settings_of(after.spec).items() if setting.resumable)
         raise UsageError(
             f"a resumed run cannot change {', '.join(fixed)}",
-            f"only {', '.join(may_change)}; for the rest start a new run: --config {run.config_path}",
+            f"only {', '.join(may_change)}; to change others start a new run: --config {run.config_path}",
         )
     return after
 
 
 def with_model_paths(config: Config, runs_dir: Path) -> Config:
-    """The settings with each run that is a backbone or a teacher written as its path: a name may change its meaning.
+    """The settings with paths for the runs that are backbones or teachers, since a name may mean another run later.
 
     Raises DataError for a word that means several runs.
     """
@@ -96,7 +96,7 @@ def start(
 ) -> int:
     """Train a new run or resume one; returns the exit code. Raises ContrastError.
 
-    It trains in this process; with `detach` or `show` in a process of its own, and `show` is called once that runs.
+    It trains in this process; with `detach` or `show` in its own process, and `show` is called when that has started.
     """
     from contrastcli.model.devices import choose_device
     from contrastcli.training.distributed import world
@@ -104,14 +104,19 @@ def start(
 
     processes = world()
     plan = make_plan(config)
-    if run is not None and _has_finished(run, plan):
-        _narrate(f"{run.name} has finished its {run.status().steps:,} steps; to extend it: --max-steps N or --epochs N")
+    status = run.status() if run else None
+    if run and status and status.state == "finished" and plan.steps <= status.steps:
+        narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: --max-steps N or --epochs N")
         return 0
     choose_device(config.train.device)
     if processes.is_main:
         for model in plan.models:
-            resolve(model).folder()  # before there is a run that could not begin
-        run = _prepare(config, run, runs_dir, name)
+            resolve(model).folder()  # raises an error before a run is created
+        if run is None:
+            run = create(config, runs_dir, name)
+        else:
+            with run.locked(), writing_to(run.path):  # locked first: a run in progress must not be changed
+                atomic_write(run.config_path, config.to_toml().encode())
     run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
         return _train(run, plan, json)
@@ -120,33 +125,19 @@ def start(
         show(run)
         return _report(run)
     print(run.path, flush=True)
-    _narrate(f"training in the background: contrast watch {run.name}")
+    narrate(f"training in the background: contrast watch {run.name}")
     return 0
-
-
-def _has_finished(run: Run, plan: Plan) -> bool:
-    status = run.status()
-    return status.state == "finished" and plan.steps <= status.steps
-
-
-def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
-    """A new run, or one that is resumed with the settings that may change."""
-    if run is None:
-        return create(config, runs_dir, name)
-    with run.locked(), writing_to(run.path):  # refuses before it changes anything
-        atomic_write(run.config_path, config.to_toml().encode())
-    return run
 
 
 def _report(run: Run) -> int:
     """Print the state of a run that was shown; returns its exit code if it has ended."""
     status = run.status()
     if not status.ended:
-        _narrate(f"{run.name} is still training: contrast watch {run.name}")
+        narrate(f"{run.name} is still training: contrast watch {run.name}")
     elif status.code == 0:
-        _print_outcome(run)
+        _print_result(run)
     else:
-        _narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
+        narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
     print(run.path, flush=True)
     return status.code
 
@@ -161,12 +152,12 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
     finally:
         shown.close()
     if world().is_main:
-        _print_outcome(run)
+        _print_result(run)
     return done.code
 
 
 class _PrintPathOnce:
-    """Prints a run's path, the result, at the first event of training: where loading fails, stdout stays empty."""
+    """Prints the path of a run at its first step: if loading fails, nothing is printed on stdout."""
 
     def __init__(self, run: Run, shown: console.Console) -> None:
         self._run: Run | None = run
@@ -174,27 +165,27 @@ class _PrintPathOnce:
 
     def __call__(self, event: Event, line: bytes) -> None:
         if self._run and isinstance(event, Step | Evaluated | Saved):
-            self._shown.close()  # a bar would share its line
+            self._shown.close()  # a progress bar would share its line
             path, self._run = self._run.path, None
-            with contextlib.suppress(BrokenPipeError):  # training does not need the reader
+            with contextlib.suppress(BrokenPipeError):  # training continues without a reader
                 print(path, flush=True)
         self._shown(event, line)
 
 
-def _print_outcome(run: Run) -> None:
+def _print_result(run: Run) -> None:
     """Print the dev score before and after training, and the next step."""
     scores = [e for e in run.events() if isinstance(e, Evaluated) and e.spearman is not None]
     best = max((e for e in scores if e.best), key=lambda e: e.step, default=None)
     if best and scores[0].step == 0:
         before, after = score(scores[0].spearman), score(best.spearman)
-        _narrate(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
+        narrate(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
     if run.status().state == "stopped":
-        _narrate(f"to continue: contrast train --resume {run.name}")
-    _narrate('next: contrast query "a dog runs" "a puppy sprints"')
+        narrate(f"to continue: contrast train --resume {run.name}")
+    narrate('next: contrast query "a dog runs" "a puppy sprints"')
 
 
 def watch(run: Run, json: bool) -> int:
-    """Show a run's events as they are written; returns the exit code of its end."""
+    """Show the events of a run as they are written; returns its exit code."""
     shown = console.console(json)
     try:
         for event in run.follow():
@@ -205,5 +196,7 @@ def watch(run: Run, json: bool) -> int:
     return run.status().code
 
 
-def _narrate(text: str) -> None:
-    print(text, file=sys.stderr)
+def narrate(text: str) -> None:
+    """Print to stderr, unless the terminal has gone."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
