@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastcli.errors import DataError, InterruptedEarly
-from contrastcli.evaluation.suites import GEOMETRY, Suite, check_suites, check_tasks
+from contrastcli.evaluation.suites import GEOMETRY, check_suites, check_tasks
 from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
 from contrastcli.settings.sections import Pooling
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measuring:
-    """What an evaluation is asked for, as typed."""
+    """The options of an evaluation, as typed."""
 
     suites: str
     tasks: str | None
@@ -32,55 +32,49 @@ class Measuring:
 
 
 def measure(asked: Measuring, models: Sequence[str], directory: Path) -> tuple[list[Scores], list[Picture]]:
-    """The scores of each model, by default the newest run's, and pictures of them.
+    """The scores of each model, by default of the newest run, and pictures of them.
 
-    Several models have a folder each below `asked.folder`. Raises UsageError, DataError and RunError, before long work
-    where that can be; InterruptedEarly for Ctrl-C, which loses none of the tasks that are done.
+    If there are several models, each has its own folder in `asked.folder`. Raises UsageError, DataError and RunError,
+    if possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
     """
-    suites = check_suites(asked.suites)
-    tasks = check_tasks(asked.tasks, suites) if asked.tasks is not None else ()
-    names = _models(models, directory)
-    if asked.folder:
-        (plots.check if GEOMETRY in suites else make_folder)(asked.folder)
-    try:
-        with console.progress() as advance:
-            scores = _scores(names, suites, tasks, asked, advance)
-            return scores, _draw(scores, asked.pooling, advance) if GEOMETRY in suites else []
-    except KeyboardInterrupt:
-        raise InterruptedEarly("interrupted", "what was measured is kept: the same command continues there") from None
-
-
-def _models(words: Sequence[str], directory: Path) -> list[str]:
-    """The models that are meant, each once. Raises DataError where one is not there."""
-    from contrastcli.evaluation.evaluate import check_model  # torch is loaded only when a model is needed
-
-    names = list(dict.fromkeys(resolve(word, directory).name for word in words or (None,)))
-    for name in names:
-        check_model(name)
-    return names
-
-
-def _scores(
-    names: Sequence[str], suites: Sequence[Suite], tasks: tuple[str, ...], asked: Measuring, advance: OnProgress
-) -> list[Scores]:
-    from contrastcli.evaluation.evaluate import evaluate  # torch is loaded only when a model is needed
+    from contrastcli.evaluation.evaluate import check_model, evaluate  # torch is loaded only when a model is needed
     from contrastcli.evaluation.result import Options
 
+    suites = check_suites(asked.suites)
+    tasks = check_tasks(asked.tasks, suites) if asked.tasks is not None else ()
+    names = list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
+    for name in names:
+        check_model(name)
     folders: Mapping[str, Path | None] = dict.fromkeys(names, asked.folder)
-    if asked.folder and len(names) > 1:
-        folders = {name: asked.folder / label for name, label in pictures.labels(names, None).items()}
-    how = {name: Options(asked.data_dir, tasks, folder, asked.fresh, advance) for name, folder in folders.items()}
-    return [evaluate(name, suites, how[name], asked.pooling) for name in names]
+    if asked.folder:
+        (plots.check if GEOMETRY in suites else make_folder)(asked.folder)
+        if len(names) > 1:
+            folders = {name: asked.folder / label for name, label in pictures.labels(names, None).items()}
+    scores = []
+    try:
+        with console.progress() as advance:
+            for name, folder in folders.items():
+                how = Options(asked.data_dir, tasks, folder, asked.fresh, advance)
+                scores.append(evaluate(name, suites, how, asked.pooling))
+            return scores, _draw(scores, asked.pooling, advance) if GEOMETRY in suites else []
+    except KeyboardInterrupt:
+        hint = "the same command continues after the last completed task"
+        raise InterruptedEarly("interrupted", hint) from None
 
 
 def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress) -> list[Picture]:
-    """What the suite geometry measured; and where the first is a run, its training sentences under each model."""
+    """Pictures of the suite geometry and, if the first model is a run, of its training sentences under each model."""
     from contrastcli.evaluation.evaluate import load_subject  # torch is loaded only when a model is needed
     from contrastcli.evaluation.geometry import training_sentences
     from contrastcli.evaluation.projection import pca
 
     labels = pictures.labels([one.model for one in scores])
-    drawn = pictures.of_models({labels[one.model]: _all_scores(one) for one in scores})
+    suites: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    for one in scores:  # the suites measured now, and of a run those that were measured before
+        run = resolve(one.model).run
+        before = run.scores().get("suites", {}) if run else {}
+        suites[labels[one.model]] = {**before, **one.to_json()["suites"]}
+    drawn = pictures.of_models(suites)
     run = resolve(scores[0].model).run
     if drawn and run:
         data = run.config().data
@@ -91,15 +85,8 @@ def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress
     return drawn
 
 
-def _all_scores(scores: Scores) -> dict[str, Mapping[str, float]]:
-    """The suites measured now, and of a run those that were measured before."""
-    run = resolve(scores.model).run
-    before = run.scores().get("suites", {}) if run else {}
-    return {**before, **scores.to_json()["suites"]}
-
-
 def check_measured(scores: Sequence[Scores]) -> None:
-    """Raises DataError where the data of a task were missing or malformed."""
+    """Raises DataError if the data of a task were missing or malformed."""
     missing = [skipped for one in scores for result in one.results for skipped in result.missing]
     if missing:
         names = ", ".join(skipped.task for skipped in missing)

@@ -1,10 +1,10 @@
-"""`contrast help`: topics in plain text, prose from `help/` with tables of what the program itself uses."""
+"""`contrast help`: topics in plain text, prose from `help/` with tables made from the program's own data."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -16,106 +16,81 @@ from contrastcli.errors import EXIT_CODES
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
-from contrastcli.settings.setting import Setting, Value, spell
-from contrastcli.settings.similarity import SIMILARITIES, Similarity
+from contrastcli.settings.setting import Value, spell
+from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show import settings
 from contrastcli.show.format import Rows, columns, laid_out
 
 Facts = Mapping[str, Callable[[], str | Rows]]
-"""What stands in a text as {name}: words, or a table where it is a paragraph of its own."""
+"""What replaces {name} in a text: words, or a table in place of a paragraph."""
 
 FOLDER = Path(__file__).parents[1] / "help"
 """One text file a topic; its first line says what it is about."""
 
 
 def topics() -> dict[str, str]:
-    """What each topic is about, by name."""
+    """The first line of each topic, by name."""
     return {path.stem: path.read_text(encoding="utf-8").partition("\n")[0] for path in sorted(FOLDER.glob("*.txt"))}
 
 
 def overview(width: int) -> str:
-    """Every topic with its line."""
+    """Every topic with its first line."""
     last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
     return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
 
 
 def topic(name: str, width: int, more: Facts) -> str:
-    """A topic as text of that width; `more` are facts that only the caller has."""
+    """A topic as text of that width, with FACTS and `more` facts filled in."""
     facts = {**FACTS, **more}
-    paragraphs = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip().split("\n\n")
-    return "\n\n".join(_shown(paragraph, facts, width) for paragraph in paragraphs)
+    parts = []
+    for paragraph in (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip().split("\n\n"):
+        alone = re.fullmatch(r"\{(\w+)\}", paragraph)
+        fact = facts[alone[1]]() if alone else re.sub(r"\{(\w+)\}", lambda match: str(facts[match[1]]()), paragraph)
+        if isinstance(fact, str):
+            parts += [laid_out(part, width) for part in fact.split("\n\n")]
+        else:
+            parts.append(columns(fact, width))
+    return "\n\n".join(parts)
 
 
-def _shown(paragraph: str, facts: Facts, width: int) -> str:
-    """A paragraph with the facts in it."""
-    alone = re.fullmatch(r"\{(\w+)\}", paragraph)
-    fact = facts[alone[1]]() if alone else re.sub(r"\{(\w+)\}", lambda match: str(facts[match[1]]()), paragraph)
-    if not isinstance(fact, str):
-        return columns(fact, width)
-    return "\n\n".join(laid_out(part, width) for part in fact.split("\n\n"))
-
-
-def _columns() -> Rows:
-    """The names of columns, by role."""
-    names: dict[str, list[str]] = {}
-    for name, role in roles.NAMES.items():
-        names.setdefault(role, []).append(name)
-    return _listed(names.items())
-
-
-def _forms() -> Rows:
-    """The roles that make each form of rows."""
-    shapes: dict[str, list[str]] = {}
-    for shape, needed in roles.SHAPES:
-        shapes.setdefault(shape, []).append(" + ".join(needed))
-    return _listed(shapes.items())
-
-
-def _listed(named: Iterable[tuple[str, Sequence[str]]]) -> Rows:
-    return [(name, ", ".join(words)) for name, words in named if words]
+def _by_value(pairs: Iterable[tuple[str, str]]) -> Rows:
+    """Each second word with the first words that go with it."""
+    grouped: dict[str, list[str]] = {}
+    for word, value in pairs:
+        grouped.setdefault(value, []).append(word)
+    return [(value, ", ".join(words)) for value, words in grouped.items()]
 
 
 def _presets(names: Iterable[str]) -> Rows:
     return [(name, presets.find(name).about.what) for name in names]
 
 
-def _similarities() -> Rows:
-    return [(name, _similarity(similarity)) for name, similarity in SIMILARITIES.items()]
+def _similarities() -> Iterator[tuple[str, str]]:
+    for name, one in SIMILARITIES.items():
+        unit = one.margin.unit
+        margin = f", m in {unit}, by default {spell(one.default_margin)}" if unit else ""
+        yield name, f"{one.formula} ({one.source}){margin}"
 
 
-def _similarity(similarity: Similarity) -> str:
-    unit = similarity.margin.unit
-    margin = f", m in {unit}, by default {spell(similarity.default_margin)}" if unit else ""
-    return f"{similarity.formula} ({similarity.source}){margin}"
-
-
-def _run_directory() -> str:
-    """The tree in the documentation of its module."""
-    return inspect.cleandoc(directory.__doc__ or "").split("\n\n")[1]
-
-
-def _settings() -> Rows:
-    """Every setting with its meaning, what it may be, and its default unless that depends on the objective."""
+def _settings() -> Iterator[tuple[str, str]]:
+    """Every setting with its meaning, its possible values, and its default unless that depends on the objective."""
     defaults: dict[str, set[Value]] = {}
     for spec in catalogue.every():
         for key, setting in sections.settings_of(spec).items():
             defaults.setdefault(key, set()).add(setting.default)
-    return [(key, _setting(setting, defaults[key])) for key, setting in sections.all_settings().items()]
-
-
-def _setting(setting: Setting, defaults: Collection[Value]) -> str:
-    unit = f", in {setting.unit}" if setting.unit else ""
-    default = spell(setting.default) if len(defaults) == 1 else "by objective"
-    return f"{setting.help} ({setting.expected}{unit}; default {default or 'none'})"
+    for key, setting in sections.all_settings().items():
+        unit = f", in {setting.unit}" if setting.unit else ""
+        default = (spell(setting.default) or "none") if len(defaults[key]) == 1 else "by objective"
+        yield key, f"{setting.help} ({setting.expected}{unit}; default {default})"
 
 
 FACTS: Facts = {
     "api": lambda: ", ".join(sorted(api.__all__, key=str.lower)),
-    "columns": _columns,
-    "conversions": lambda: _listed(convert.BECOMES.items()),
+    "columns": lambda: _by_value(roles.NAMES.items()),
+    "conversions": lambda: [(form, ", ".join(others)) for form, others in convert.BECOMES.items() if others],
     "exit_codes": lambda: [(str(code), meaning) for code, meaning in EXIT_CODES.items()],
     "formats": lambda: list(formats.FORMATS.items()),
-    "forms": _forms,
+    "forms": lambda: _by_value((" + ".join(needed), shape) for shape, needed in roles.SHAPES),
     "labels": lambda: ", ".join(roles.LABELS),
     "measured": lambda: catalogue.MEASURED,
     "needs": lambda: "; ".join(FORMS.values()),
@@ -124,9 +99,9 @@ FACTS: Facts = {
     "presets": lambda: _presets(presets.names()),
     "python": lambda: inspect.cleandoc(contrastcli.__doc__ or ""),
     "resumable": lambda: ", ".join(sorted(key for key, s in sections.all_settings().items() if s.resumable)),
-    "run_directory": _run_directory,
-    "settings": _settings,
-    "similarities": _similarities,
+    "run_directory": lambda: inspect.cleandoc(directory.__doc__ or "").split("\n\n")[1],
+    "settings": lambda: list(_settings()),
+    "similarities": lambda: list(_similarities()),
     "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
     "suites": lambda: [(s.name, f"{s.description} {', '.join(s.tasks)}".rstrip()) for s in SUITES.values()],
