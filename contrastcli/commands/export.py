@@ -1,4 +1,4 @@
-"""A run or a model → a folder that others load, with a model card; or ONNX. What was written is checked."""
+"""`contrast export`: a model as a folder that other tools load, with a model card, or as ONNX; both are checked."""
 
 from __future__ import annotations
 
@@ -52,23 +52,27 @@ SENTENCES = (
     "Rain.",
     "no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no",
 )
-"""What an export is checked on: short and long, plain and odd."""
+"""Texts on which an export is checked."""
 
-_ALIKE = 0.9999  # cosine of a vector before and after
-_CLOSE = 1e-4  # between numbers of torch and of onnxruntime
-_OPSET = 17  # the first with layer normalisation; old runtimes know it
-_MARKS = ("modules.json", "model.onnx")  # of what this module has written
+_MIN_COSINE = 0.9999  # of a vector before and after
+_MAX_DIFFERENCE = 1e-4  # between numbers of torch and of onnxruntime
+_OPSET = 17  # the first with layer normalisation; old runtimes support it
+_MARKS = ("modules.json", "model.onnx")  # files by which an earlier export is recognised
 
 
 def export_model(
     model: ModelRef, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False
 ) -> Path:
-    """Write a model to a new folder, which appears when it is whole.
+    """Write a model to a new folder, which appears when it is complete.
 
-    Raises UsageError where `dest` has something in it already or a package is missing, RunError where it cannot be
-    written or what was written is not the same model, and DataError where there is no model.
+    Raises UsageError if `dest` is not empty and may not be replaced or if a package is missing, RunError if it cannot
+    be written or does not equal the model, and DataError if there is no model.
     """
-    _check_dest(dest, overwrite)
+    if dest.exists() and not (dest.is_dir() and not any(dest.iterdir())):
+        if not overwrite:
+            raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
+        if not any((dest / mark).is_file() for mark in _MARKS):  # a mistake must not delete a home folder
+            raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
     encoder = load_encoder(model.folder()).eval()
     title = model.run.name if model.run else Path(model.name).resolve().name
     with writing_to(dest), _appearing(dest.resolve()) as folder:
@@ -80,19 +84,9 @@ def export_model(
     return dest
 
 
-def _check_dest(dest: Path, overwrite: bool) -> None:
-    """Raises UsageError unless `dest` is free, or an earlier export that may be replaced."""
-    if not dest.exists() or (dest.is_dir() and not any(dest.iterdir())):
-        return
-    if not overwrite:
-        raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
-    if not any((dest / mark).is_file() for mark in _MARKS):  # a slip must not cost a home folder
-        raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
-
-
 @contextlib.contextmanager
 def _appearing(dest: Path) -> Iterator[Path]:
-    """The path of a new folder to write to; it replaces `dest` when the body ends without an error."""
+    """The path of a new folder to write, which replaces `dest` when the body ends without an error."""
     draft, former = (dest.with_name(f".{dest.name}.{end}") for end in ("draft", "former"))
     shutil.rmtree(draft, ignore_errors=True)
     dest.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +94,7 @@ def _appearing(dest: Path) -> Iterator[Path]:
         yield draft
         flush_tree(draft)
         replaces = dest.exists()
-        if replaces:  # a former one without a successor, of an export that was killed here, stays until there is one
+        if replaces:  # an earlier export that was killed between the two renames has left its only copy in `former`
             shutil.rmtree(former, ignore_errors=True)
             dest.rename(former)
         try:
@@ -118,7 +112,7 @@ def _write(encoder: SentenceEncoder, folder: Path) -> None:
     save_encoder(encoder, folder)
     before, after = encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES)
     cosine = (before * after).sum(axis=1) / np.linalg.norm(before, axis=1) / np.linalg.norm(after, axis=1)
-    if not cosine.min() > _ALIKE:
+    if not cosine.min() > _MIN_COSINE:
         raise _differs(folder, f"a cosine is {cosine.min():.6f}")
 
 
@@ -142,34 +136,21 @@ class _Graph(nn.Module):
 def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     """model.onnx (input_ids, attention_mask → sentence_embedding), config and tokenizer, checked with onnxruntime."""
     try:
-        import onnx  # noqa: F401  what torch exports with
+        import onnx  # noqa: F401  torch exports with it
         import onnxruntime
     except ImportError:
         raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
     folder.mkdir()
     encoder.tokenizer.save(folder)
     (folder / "config.json").write_text(json.dumps(encoder.backbone.config, indent=2) + "\n", encoding="utf-8")
-    _trace(encoder, folder / "model.onnx")
-    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than those of the trace, with and without padding
-        ids, mask = _padded(encoder, texts)
-        (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
-        difference = float(np.abs(encoder.encode(texts) - vectors).max())
-        if not difference < _CLOSE:
-            raise _differs(folder, f"numbers differ by {difference:.1e}")
-
-
-def _trace(encoder: SentenceEncoder, path: Path) -> None:
-    """Record the operations on a few texts, of which some are padded: what holds for these holds for all.
-
-    torch's newer exporter (dynamo) cannot: the BERT family asks whether a batch is padded at all.
-    """
+    # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
+    # texts, of which some are padded, is valid for all.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # remarks on the exporter's own inside
+        warnings.simplefilter("ignore")  # about the exporter itself
         torch.onnx.export(
             _Graph(encoder).eval(),
             _padded(encoder, SENTENCES[:3]),
-            path,
+            folder / "model.onnx",
             input_names=["input_ids", "attention_mask"],
             output_names=["sentence_embedding"],
             dynamic_axes={name: {0: "batch", 1: "length"} for name in ("input_ids", "attention_mask")}
@@ -177,10 +158,17 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
             opset_version=_OPSET,
             dynamo=False,
         )
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than in the trace, with and without padding
+        ids, mask = _padded(encoder, texts)
+        (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
+        difference = float(np.abs(encoder.encode(texts) - vectors).max())
+        if not difference < _MAX_DIFFERENCE:
+            raise _differs(folder, f"numbers differ by {difference:.1e}")
 
 
 def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Token ids and a mask of 0 and 1 as other tools would make them, both (B, T)."""
+    """Token ids and a mask of 0 and 1, both (B, T) int64."""
     prefixed = [encoder.prompt + text for text in texts]
     rows = [torch.tensor(ids) for ids in encoder.tokenizer.encode(prefixed, encoder.max_length)]
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.tokenizer.pad_id)
@@ -192,7 +180,7 @@ _FRONT = """---
 library_name: {library}
 pipeline_tag: sentence-similarity
 tags: [sentence-similarity, feature-extraction, contrast]
-# license: yours to choose; that of the backbone and of the data may bind it
+# license: choose one; the licences of the backbone and of the data may restrict it
 ---
 """
 _USE = """## Use
@@ -224,17 +212,18 @@ _POOLING = {
 
 
 def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
-    """The card in Markdown, with the front matter that the hub reads. Raises DataError where the run is malformed."""
-    prompt = f" after `{encoder.prompt}` has been put before them" if encoder.prompt else ""
+    """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
+    prompt = f", after the prefix `{encoder.prompt}` has been added" if encoder.prompt else ""
     use = _ONNX.format(width=encoder.width, longest=encoder.max_length, prompt=prompt) if onnx else _USE
     parts = [_FRONT.format(library="onnx" if onnx else "sentence-transformers"), f"# {name}\n", _contract(encoder), use]
     if run is not None:
-        parts += [_training(run, run.config()), _scores(run)]
-    return "\n".join([*filter(None, parts), f"Written by contrast {contrastcli.__version__}.\n"])
+        tables = suite_tables(run.scores(), run.config())
+        parts += [_training(run, run.config()), *(f"## Scores: {one.suite}\n\n{one.markdown}\n" for one in tables)]
+    return "\n".join([*parts, f"Written by contrast {contrastcli.__version__}.\n"])
 
 
 def _contract(encoder: SentenceEncoder) -> str:
-    """How a vector is made of a text, for those who run the model with other software."""
+    """How texts become vectors, for those who run the model with other software."""
     steps = [f"Pooling `{encoder.pooling}`: {_POOLING[encoder.pooling]}."]
     if encoder.dense is not None:
         steps.append(f"Then Linear + {type(encoder.dense.activation).__name__}.")
@@ -254,8 +243,3 @@ def _training(run: Run, config: Config) -> str:
         lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
     rows = [(f"`{key}`", str(value)) for key, value in config.flat().items()]
     return "\n".join([*lines, markdown_table(("setting", "value"), rows), ""])
-
-
-def _scores(run: Run) -> str:
-    tables = suite_tables(run.scores(), run.config())
-    return "\n".join(f"## Scores: {one.suite}\n\n{one.markdown}\n" for one in tables)
