@@ -1,7 +1,6 @@
-"""What an objective of another package may import: its settings and `Spec`, and what a loss is made with.
+"""What an objective of another package may import: for its settings and `Spec`, and for its loss.
 
-`contrast train --help` reads the module of a `Spec`, so the names for settings load no torch. Those for losses load it
-when the first of them is asked for.
+`contrast train --help` imports the module of a `Spec`, so torch is loaded only by the names for losses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One error type, what is wrong and what to do about it, and the exit codes."""
+"""Errors, which say what is wrong and what to do about it, and the exit codes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ EXIT_CODES: Mapping[int, str] = {
 class ContrastError(Exception):
     """An error that a user can act on.
 
-    `what` says what is wrong in one line, `hint` the remedy in one line; the command line prints just these two.
-    `key` is the setting at fault and `source` the place that its value is from, which `what` ends with; empty where
-    no setting is.
+    `what` is wrong, and `hint` is the remedy; the command line prints them as two lines. If the value of a setting is
+    wrong, `key` is that of the setting, and `source` is where the value is from, which `what` names at its end.
     """
 
     code: ClassVar[int] = 1
@@ -39,7 +38,7 @@ class RunError(ContrastError):
 
 
 class UsageError(ContrastError):
-    """A value, key, preset or combination that makes no sense."""
+    """A bad value, key, preset or combination."""
 
     code = 2
 
@@ -63,7 +62,7 @@ class InterruptedEarly(ContrastError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A clause that names the nearest known word, for unknown keys and names; of a key its last part is enough."""
+    """A hint with the known word that is nearest to an unknown one; the last part of a key is enough."""
     names = sorted(known)
     close = [name for name in names if name.endswith(f".{word}")] or difflib.get_close_matches(word, names, 1, 0.5)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"

@@ -24,6 +24,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.model.pooling import pool
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
+from contrastcli.settings.sections import POOLINGS
 from contrastcli.show.format import markdown_table
 from contrastcli.show.results import suite_tables
 
@@ -202,13 +203,6 @@ _ONNX = """## Use
 (batch, {width}) float32: pooling and all that follows it are inside. Texts are tokenised by `tokenizer.json`,
 truncated to {longest} tokens and padded on the right{prompt}.
 """
-_POOLING = {
-    "cls": "the last layer's vector of the first token (CLS)",
-    "mean": "the mean of the last layer over all tokens, CLS and SEP included",
-    "mean-no-cls": "the mean of the last layer over all tokens but CLS",
-    "first-last": "the mean over all tokens of the embedding layer and the last layer",
-    "last-mean": "the mean over all tokens of the last two layers",
-}
 
 
 def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
@@ -224,7 +218,7 @@ def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) ->
 
 def _contract(encoder: SentenceEncoder) -> str:
     """How texts become vectors, for those who run the model with other software."""
-    steps = [f"Pooling `{encoder.pooling}`: {_POOLING[encoder.pooling]}."]
+    steps = [f"Pooling `{encoder.pooling}`: {POOLINGS[encoder.pooling]}."]
     if encoder.dense is not None:
         steps.append(f"Then Linear + {type(encoder.dense.activation).__name__}.")
     if encoder.normalize:

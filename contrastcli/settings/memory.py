@@ -1,4 +1,4 @@
-"""Memory that training takes on a GPU, estimated from the backbone's sizes, the batch and the token budget."""
+"""GPU memory of training, estimated from the size of the backbone, the batch and the token budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from contrastcli.settings.config import Config
 
 CUDA_BUDGET = 65_536
-"""Tokens whose activations are kept at once on CUDA unless train.token_budget says otherwise."""
+"""The token budget on CUDA unless train.token_budget is set."""
 
 SIZES: Mapping[str, tuple[int, int, int, int, int]] = {
     "bert-base-uncased": (30522, 512, 2, 12, 768),
@@ -23,7 +23,7 @@ SIZES: Mapping[str, tuple[int, int, int, int, int]] = {
 
 
 class Memory(NamedTuple):
-    """An estimate in GB: weights with gradients and Adam's moments; activations of so many tokens; everything."""
+    """An estimate in GB: weights with gradients and Adam's moments, activations of so many tokens, and the total."""
 
     weights: float
     activations: float
@@ -32,7 +32,7 @@ class Memory(NamedTuple):
 
 
 def estimate(config: Config, texts: int, budget: int = CUDA_BUDGET) -> Memory | None:
-    """The memory of a run whose rows give the encoder so many `texts` each; None for an unknown backbone."""
+    """The memory of a run with so many `texts` per row; None for an unknown backbone."""
     if config.model.backbone not in SIZES:
         return None
     vocabulary, positions, types, layers, width = SIZES[config.model.backbone]

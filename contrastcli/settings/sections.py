@@ -1,4 +1,4 @@
-"""The settings of every run: model, data, dev and train, and the choice of an objective, which has the others."""
+"""The settings that every run has: model, data, dev, train, and the choice of an objective, which has others."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from contrastcli.settings.setting import Section, Setting, about, about_data, ab
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean"]
 
 POOLINGS: Mapping[Pooling, str] = {
-    "cls": "the first token (SimCSE, SimACE)",
-    "mean": "the mean of all tokens, CLS and SEP included (SBERT, PairSupCon)",
-    "mean-no-cls": "the mean of all tokens but the first, SEP included (Liao)",
-    "first-last": "the mean of the embedding layer and the last layer (the untrained baseline of SimACE's Table 1)",
-    "last-mean": "the mean of the last two layers",
+    "cls": "the last layer's vector of the first token, CLS (SimCSE, SimACE)",
+    "mean": "the mean of the last layer over all tokens, CLS and SEP included (SBERT, PairSupCon)",
+    "mean-no-cls": "the mean of the last layer over all tokens but CLS (Liao)",
+    "first-last": "the mean over all tokens of the embedding layer and the last layer (untrained baseline of SimACE)",
+    "last-mean": "the mean over all tokens of the last two layers",
 }
-"""What each pooling takes of the real tokens of a text."""
+"""How each pooling makes a vector of a text; padding is never included."""
 
 
 class Model(Section, frozen=True, kw_only=True):
@@ -88,20 +88,19 @@ class _Name(Section, frozen=True, kw_only=True):
 
 
 OBJECTIVE = describe("objective", _Name)["name"]
-"""The setting that chooses the objective, which has the others."""
+"""The setting that chooses the objective."""
 
 SEED = "train.seed"
-"""The setting in which the runs of one method differ."""
+"""The setting in which runs of one method differ."""
 
 SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train}
 
 RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin",)}
-"""What the keys begin with that another choice resets: of an objective all its settings; of a similarity the margin,
-which has its unit."""
+"""Prefixes of the keys that a choice resets: an objective its settings; a similarity the margin, whose unit it has."""
 
 
 def settings_of(*specs: catalogue.Spec) -> dict[str, Setting]:
-    """Every setting of a run with one of these objectives, by key; of one that several have, the first."""
+    """Every setting of runs with these objectives, by key; the first, if several have the same key."""
     by_key = {OBJECTIVE.key: OBJECTIVE}
     for spec in specs:
         by_key |= {s.key: s for s in spec.describe().values() if s.key not in by_key}
@@ -116,7 +115,7 @@ def all_settings() -> dict[str, Setting]:
 
 
 def find(key: str, source: str = "") -> Setting:
-    """The setting of that key, whichever objective has it. Raises UsageError, which names the source of the key."""
+    """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
     if key not in known:
         raise UsageError(f"there is no setting '{key}'", nearest(key, known), key=key, source=source)

@@ -1,6 +1,6 @@
-"""What embeddings are compared by: each similarity is one object of `SIMILARITIES`, for training, settings and curves.
+"""Similarities of embeddings, for training, settings and curves: each is one object in `SIMILARITIES`.
 
-Another similarity is another object. Nothing here imports torch: formulas on tensors use the tensors' own methods.
+Nothing here imports torch: formulas on tensors use methods of the tensors.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 COSINE_LIMIT = 1 - 1e-6
-"""|cos| inside arccos stays below this, which bounds arccos's slope, infinite at ±1, at about 707."""
+"""|cos| inside arccos is clamped to this, which bounds the slope, infinite at ±1, by about 707."""
 
 NO_MARGIN = Bounds(0, 0)
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """A similarity of unit vectors and the margin of its positives. Margins are in the unit of `margin`."""
+    """A similarity of unit vectors, with a margin for positives in the unit of `margin`."""
 
     name: str
     formula: str
-    """The similarity of a positive at the angle θ, with the margin m."""
+    """The similarity of a positive at the angle θ with the margin m."""
 
     source: str
     """The paper and its equation."""
 
     from_cosine: Callable[[Tensor, float], Tensor]
-    """The similarity of cosines of any shape, as a positive with that margin; in training."""
+    """From cosines of any shape and a margin to similarities of positives, in training."""
 
     value: Callable[[float, float], float]
-    """The similarity at an angle in radians, as a positive with that margin; for the curve."""
+    """From an angle in radians and a margin to the similarity of a positive, for the curve."""
 
     slope: Callable[[float, float], float]
-    """|ds/dθ| there: the length of the gradient at a unit embedding."""
+    """|ds/dθ| at the same arguments: the length of the gradient at a unit embedding."""
 
     margin: Bounds = NO_MARGIN
-    """The margin's limits and its unit."""
+    """Limits and unit of the margin."""
 
     default_margin: float = 0.0
 
@@ -56,7 +56,7 @@ def _arc(cosine: Tensor, margin: float) -> Tensor:
 
 
 def _clipped(theta: float, margin: float) -> float:
-    """The angle that `arc` takes the cosine of."""
+    """The angle whose cosine `arc` is."""
     return min(max(theta + math.radians(margin), 0.0), math.pi)
 
 
@@ -105,9 +105,7 @@ SIMILARITIES: dict[str, Similarity] = {
 
 
 def similarity_named(name: str) -> Similarity:
-    """The similarity of that name. Raises ValueError where there is none."""
-    try:
-        return SIMILARITIES[name]
-    except KeyError:
-        *names, last = SIMILARITIES
-        raise ValueError(f"no similarity is called {name!r}: there are {', '.join(names)} and {last}") from None
+    """The similarity of that name. Raises ValueError for an unknown name."""
+    if name not in SIMILARITIES:
+        raise ValueError(f"there is no similarity {name!r}, only {', '.join(SIMILARITIES)}")
+    return SIMILARITIES[name]
