@@ -1,7 +1,4 @@
-"""The command line: arguments and options into calls of the modules that do the work.
-
-stdout is the result, stderr is narration. Modules that load torch are imported by the commands that need them.
-"""
+"""The command line: stdout is the result, stderr is narration. Torch is loaded only by the commands that need it."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
 @click.option("--no-ui", is_flag=True, help="Plain progress in this terminal, not the app.")
 @click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
 @click.pass_obj
-def train_command(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
+def train_(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
     """Train a sentence encoder.
 
     contrast train --preset starter --no-ui
@@ -89,7 +86,7 @@ def train_command(directory: Path, job: options.Job, no_ui: bool, detach: bool) 
 @cli.command("sweep", cls=options.SettingsCommand, params=[*options.JOB])
 @click.option("--grid", "axes", multiple=True, metavar="KEY=A,B", help="A setting, and its values.")
 @click.pass_obj
-def sweep_command(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
+def sweep_(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
     """Train over a grid of settings, with several seeds.
 
     contrast sweep --preset simace-grid
@@ -215,7 +212,7 @@ def stop(run: runs.Run, wait: float) -> None:
 @click.option("--out", type=options.PATH, help="Write these pictures there as PNG and SVG.")
 @options.as_json
 @click.pass_obj
-def compare_command(
+def compare_(
     directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, plot: bool, out: Path | None, json: bool
 ) -> None:
     """The settings that differ between runs, and their results.
@@ -236,7 +233,7 @@ def compare_command(
 @click.argument("models", nargs=-1, metavar="[RUN|MODEL]...")
 @options.as_json
 @click.pass_obj
-def eval_command(directory: Path, /, models: Sequence[str], json: bool, **request: Any) -> None:
+def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any) -> None:
     """Measure runs, models or files of word vectors.
 
     contrast eval last --data-dir SentEval/data/downstream
@@ -272,12 +269,10 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @options.model
 @click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file.")
-@click.option("-k", "count", type=click.IntRange(min=1), default=5, help="How many of them.")
+@click.option("-k", type=click.IntRange(min=1), default=5, help="How many of them.")
 @options.as_json
 @click.pass_obj
-def query_command(
-    directory: Path, texts: tuple[str, ...], model: str | None, corpus: Path | None, count: int, json: bool
-) -> None:
+def query_(directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, k: int, json: bool) -> None:
     """Cosine and angle of two sentences, or the nearest in a corpus.
 
     With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
@@ -288,7 +283,7 @@ def query_command(
     """
     query.check(texts, corpus)
     ref = resolve(model, directory)
-    for text in query.neighbours(texts, ref, corpus, count, json) if corpus else query.similarities(texts, ref, json):
+    for text in query.neighbours(texts, ref, corpus, k, json) if corpus else query.similarities(texts, ref, json):
         _print(text)
 
 
@@ -418,13 +413,17 @@ def help_(ctx: click.Context, words: Sequence[str]) -> None:
     if not words:
         _print(topics.overview(width))
     elif len(words) == 1 and words[0] in topics.topics():
-        from contrastcli.tui import manual  # textual is loaded only for the app and this topic
-
-        _print(topics.topic(words[0], width, {"screens": manual.screens}))
+        _print(topics.topic(words[0], width, {"screens": _screens}))
     elif words[0] in cli.commands:
         cli.main([*words, "--help"], prog_name="contrast", standalone_mode=False)
     else:
         raise UsageError(f"there is no help on '{words[0]}'", nearest(words[0], [*topics.topics(), *cli.commands]))
+
+
+def _screens() -> Sequence[tuple[str, str]]:
+    from contrastcli.tui import manual  # textual is loaded only for the app and one topic
+
+    return manual.screens()
 
 
 def main() -> int:

@@ -151,9 +151,8 @@ class SettingOption(click.Option):
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
-        symbol = f"{setting.symbol}: " if setting.symbol else ""
-        super().__init__([setting.flag, setting.key.replace(".", "__")], metavar=metavar)
-        self.help = f"{symbol}{setting.help}"
+        help = f"{setting.symbol}: {setting.help}" if setting.symbol else setting.help
+        super().__init__([setting.flag, setting.key.replace(".", "__")], metavar=metavar, help=help)
 
 
 def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]]) -> config.Layer:
@@ -230,22 +229,18 @@ def report(error: BaseException, debug: bool) -> int:
         return 0  # the reader has gone, as of `| head`
     if debug:
         traceback.print_exception(error)
-    what, hint, code = explain(error)
+    if isinstance(error, ContrastError):
+        what, hint, code = error.what, error.hint, error.code
+    elif isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        what, code = error.format_message().rstrip("."), UsageError.code
+        hint = f"see {context.command_path if context else 'contrast'} --help"
+    elif isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
+        what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
+    else:
+        message = (str(error).splitlines() or ["no message"])[0]
+        if isinstance(error, OSError) and error.strerror:
+            message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+        what, hint, code = f"{type(error).__name__}: {message}", "contrast --debug shows where", 1
     click.echo(f"contrast: error: {printable(what)}\nhint: {printable(hint)}", err=True)
     return code
-
-
-def explain(error: BaseException) -> tuple[str, str, int]:
-    """What is wrong, the remedy, and the exit code."""
-    if isinstance(error, ContrastError):
-        return error.what, error.hint, error.code
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "contrast"
-        return error.format_message().rstrip("."), f"see {command} --help", UsageError.code
-    if isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
-        return "interrupted", "nothing was changed", InterruptedEarly.code
-    words = (str(error).splitlines() or ["no message"])[0]
-    if isinstance(error, OSError) and error.strerror:
-        words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return f"{type(error).__name__}: {words}", "contrast --debug shows where", 1
