@@ -19,10 +19,10 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
 from contrastcli.settings import presets
-from contrastcli.show import comparison, console, plots, results, settings
+from contrastcli.show import console, plots, results, settings
 from contrastcli.show.format import size
 from contrastcli.show.pictures import Picture
-from contrastcli.show.runs import run_details, run_list
+from contrastcli.show.runs import run_comparison, run_details, run_list
 
 if TYPE_CHECKING:
     from contrastcli.commands.export import Format
@@ -224,7 +224,7 @@ def compare_(
     contrast compare simcse simace --plot --out pictures
     """
     chosen = compare.check([runs.find(name, directory) for name in names], bootstrap, dev, out)
-    _print(comparison.comparison(compare.compare(chosen, bootstrap, dev), json))
+    _print(run_comparison(compare.compare(chosen, bootstrap, dev), json))
     if plot or out:
         _show_pictures(compare.draw(chosen), plot and not json, out)
 
@@ -354,7 +354,7 @@ def show_config(job: options.Job) -> None:
     contrast config show --json
     """
     config = options.resolve(job)
-    _print(settings.settings_json(config) if job.json else settings.settings(config))
+    _print(settings.settings(config, job.json))
 
 
 @config_group.command("path")

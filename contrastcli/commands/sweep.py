@@ -24,7 +24,8 @@ from contrastcli.runs.results import SweepScores
 from contrastcli.runs.sweeps import Cell, Sweep, short
 from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value, spell
-from contrastcli.show import comparison, console
+from contrastcli.show import console
+from contrastcli.show.runs import sweep_cells, sweep_scores
 
 WAITING = "waiting"
 """The state of a cell that has no run yet."""
@@ -71,11 +72,11 @@ def run(sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool) -
         sweeps.check_free(sweep, runs_dir)
     check(sweep, runs_dir)
     if dry_run:
-        return comparison.cells(results(sweep, runs_dir), json), 0
+        return sweep_cells(results(sweep, runs_dir), json), 0
     if is_new:
         sweeps.save(sweep, runs_dir)
     code = start(sweep, runs_dir)
-    return comparison.sweep(results(sweep, runs_dir), json), code
+    return sweep_scores(results(sweep, runs_dir), json), code
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:

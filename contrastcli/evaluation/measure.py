@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +16,11 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import numpy as np
 
 from contrastcli.errors import DataError
-from contrastcli.evaluation import cache
 from contrastcli.evaluation.result import Encode, Floats, Options, SkippedTask, Subject, SuiteResult, TaskScores
 from contrastcli.evaluation.suites import Suite, value_at
+from contrastcli.files import atomic_write, cache_dir, read_json
+
+_VERSION = 1  # of the cached scores: raised when a suite changes what it measures
 
 
 class Data(Protocol):
@@ -136,23 +141,35 @@ def _score(
     procedure: Procedure[D], context: Context, data: Mapping[str, D], missing: dict[str, DataError]
 ) -> dict[str, TaskScores]:
     """The scores of tasks by their data; those that cannot be scored are added to `missing`."""
-    name, subject, options = context.suite.name, context.subject, context.options
-    keys: dict[str, cache.Key] = {task: (name, task, subject.fingerprint, data[task].fingerprint) for task in data}
-    known = {task: None if options.fresh else cache.read(key) for task, key in keys.items()}
+    name, options = context.suite.name, context.options
+    paths = {task: _cache_path(context, task, data[task]) for task in data}
+    known: dict[str, TaskScores | None] = dict.fromkeys(data)
+    for task, path in paths.items():
+        with contextlib.suppress(DataError, OSError):
+            known[task] = read_json(path, TaskScores) if path and not options.fresh else None
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
         context.vectors.add(text for task in data if not known[task] for text in procedure.texts(data[task]))
     scores: dict[str, TaskScores] = {}
-    for done, task in enumerate(data, 1):
+    for done, (task, path) in enumerate(paths.items(), 1):
         try:
             scores[task] = known[task] or procedure.score(context, task, data[task])
-            if not known[task]:
-                cache.write(keys[task], scores[task])
+            if path and not known[task]:
+                with contextlib.suppress(OSError):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    atomic_write(path, json.dumps(scores[task]).encode())
         except Unscored as error:
             missing[task] = error
         options.on_progress(name, done, len(data))
     return scores
+
+
+def _cache_path(context: Context, task: str, data: Data) -> Path | None:
+    """The file for the scores of a task, by the fingerprints of model and data; None if they must not be cached."""
+    key = (_VERSION, context.suite.name, task, context.subject.fingerprint, data.fingerprint)
+    name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
+    return None if data.fingerprint is None else cache_dir() / "scores" / f"{name}.json"
 
 
 def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:

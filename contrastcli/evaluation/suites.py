@@ -188,9 +188,8 @@ def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     known = [task for suite in suites for task in (*suite.tasks, *suite.optional)]
     for name in names:
         if name not in known and all(suite.tasks for suite in suites):  # one without tasks of its own takes any
-            raise UsageError(
-                f"there is no task '{name}' in {', '.join(suite.name for suite in suites)}", nearest(name, known)
-            )
+            what = f"there is no task '{name}' in {', '.join(suite.name for suite in suites)}"
+            raise UsageError(what, nearest(name, known))
     return names
 
 

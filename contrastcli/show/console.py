@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from contrastcli.runs.events import Done, Evaluated, Event, Progress, Started, Step, encode
@@ -23,17 +23,17 @@ EVERY = 3.0
 
 _REDRAW = 0.1  # seconds
 _TRAIN = "train"
+_CLOSED = (OSError, ValueError)  # ValueError: the stream was closed on this side
 _ASCII = str.maketrans(
     {"·": "-", "°": " deg", "–": "-", "−": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "τ": "tau", "λ": "lambda"}
 )
 
 
 class Console:
-    """Shows events."""
+    """Shows events; this one shows none."""
 
     def __call__(self, event: Event, line: bytes) -> None:
         """Show an event; `line` is how it stands in `events.jsonl`."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -67,20 +67,17 @@ class IgnoreClosedStream(Console):
     """Shows nothing more once its terminal or pipe is closed, so that training continues."""
 
     def __init__(self, console: Console) -> None:
-        self._console: Console | None = console
+        self._console = console
 
     def __call__(self, event: Event, line: bytes) -> None:
-        self._do(lambda console: console(event, line))
+        try:
+            self._console(event, line)
+        except _CLOSED:
+            self._console = Console()
 
     def close(self) -> None:
-        self._do(lambda console: console.close())
-
-    def _do(self, action: Callable[[Console], None]) -> None:
-        try:
-            if self._console:
-                action(self._console)
-        except (OSError, ValueError):  # ValueError: the stream was closed on this side
-            self._console = None
+        with suppress(*_CLOSED):
+            self._console.close()
 
 
 class Json(Console):

@@ -1,16 +1,18 @@
-"""Runs as text or JSON: all of a directory, and one in detail."""
+"""Runs as text or JSON: all of a directory, one in detail, several side by side, methods over seeds, sweeps."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import asdict
 
 from contrastcli.evaluation.suites import headlines, summary
+from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
-from contrastcli.runs.text import duration, fixed, score
+from contrastcli.runs.results import Comparison, Method, SweepScores
+from contrastcli.runs.text import MISSING, duration, fixed, score
 from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
 
@@ -50,3 +52,99 @@ def run_details(run: Run, to_json: bool) -> str:
     ]
     flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.flat().items()])
     return f"{names_and_values(facts)}\n\n{flat}"
+
+
+def run_comparison(compared: Comparison, to_json: bool) -> str:
+    """Runs side by side, or methods if some runs differ only in their seed; then the tests."""
+    if to_json:
+        return as_json(compared)
+    methods = compared.groups
+    names = _score_names(methods)
+    blocks = [side_by_side(compared)]
+    if any(len(method.runs) > 1 for method in methods):
+        keys = methods[0].settings
+        titles = [*keys, "seeds finished", *map(_title, names)]
+        rows = zip(titles, *(_cells(method, keys, names) for method in methods), strict=True)
+        blocks = [table(("", *(method.runs[0].name for method in methods)), rows)]
+    tests = [
+        (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
+        for n, t in compared.welch.items()
+        if n in names
+    ]
+    if tests:
+        blocks.append(table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests))
+    if b := compared.bootstrap:
+        first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.spearman, strict=True))
+        difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
+        blocks.append(
+            f"paired bootstrap over the {b.pairs:,} pairs of {b.data}: {first}, {second}; "
+            f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
+        )
+    return "\n\n".join(blocks)
+
+
+def side_by_side(compared: Comparison) -> str:
+    """The settings that differ, and the results, a column for each run."""
+    results = compared.results
+    angles, scores = [r.angles for r in results], [headlines(r.scores) for r in results]
+    measured = dict.fromkeys(name for one in scores for name in one)
+    rows: list[tuple[object, ...]] = [
+        *((key, *map(value_text, column)) for key, column in compared.settings.items()),
+        ("state", *(r.state for r in results)),
+        ("step", *(r.step for r in results)),
+        ("best dev", *(score(r.best) for r in results)),
+        ("last dev", *(score(r.dev) for r in results)),
+        ("alignment", *(fixed(r.alignment, 2) for r in results)),
+        ("uniformity", *(fixed(r.uniformity, 2) for r in results)),
+        ("positive angle", *(fixed(one.positive, 2) if one else None for one in angles)),
+        ("negative angle", *(fixed(one.negative, 2) if one else None for one in angles)),
+        ("hardest angle", *(fixed(one.hardest, 2) if one else None for one in angles)),
+        *((name, *(fixed(one.get(name), 2) for one in scores)) for name in measured),
+    ]
+    return table(("", *(r.name for r in results)), rows)
+
+
+def sweep_scores(scores: SweepScores, to_json: bool) -> str:
+    """A row for each point of the grid: mean ± standard deviation over the finished seeds, and the other seeds."""
+    if to_json:
+        return as_json(scores)
+    names = _score_names(scores.cells)
+    varied = [key for key, values in scores.grid.items() if len(values) > 1]
+    rows = []
+    for method in scores.cells:
+        unfinished = ", ".join(f"seed {run.seed} {run.state}" for run in method.runs if run.state != "finished")
+        rows.append([*_cells(method, varied, names), unfinished])
+    return table((*map(sweeps.short, varied), "seeds", *map(_title, names), ""), rows)
+
+
+def sweep_cells(scores: SweepScores, to_json: bool) -> str:
+    """The cells of a sweep: the name of each run, and its state."""
+    named = [(run.name, run.state) for method in scores.cells for run in method.runs]
+    if to_json:
+        return as_json([{"name": name, "state": state} for name, state in named])
+    return table(("cell", "state"), named)
+
+
+def _score_names(methods: Sequence[Method]) -> list[str]:
+    """The scores that a table shows: that of the dev set, and of each suite its averages, or its tasks without any."""
+    return summary(dict.fromkeys(name for method in methods for name in method.scores))
+
+
+def _title(name: str) -> str:
+    return "best dev" if name == "dev" else name
+
+
+def _cells(method: Method, keys: Iterable[str], names: Sequence[str]) -> list[str]:
+    """The values of some settings, the number of seeds, and the mean ± standard deviation of some scores."""
+    total = len(method.runs)
+    cells = [*(value_text(method.settings[key]) for key in keys), f"{method.n} of {total}"]
+    if method.n == total:
+        cells[-1] = str(total)
+    for spread in map(method.scores.get, names):
+        deviation = f" ± {spread.sd:.2f}" if spread and spread.sd is not None else ""
+        cells.append(f"{spread.mean:.2f}{deviation}" if spread else MISSING)
+    return cells
+
+
+def _p(value: float | None) -> str:
+    return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

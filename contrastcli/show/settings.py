@@ -35,11 +35,13 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
             ("disk for checkpoints", f"about {disk}"),
         ]
     )
-    return f"{settings(config)}\n\n{rows.rstrip()}\n\n{notes}{plan}"
+    return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{notes}{plan}"
 
 
-def settings(config: configs.Config) -> str:
-    """Every setting, its value and where that came from, its symbol and unit."""
+def settings(config: configs.Config, to_json: bool) -> str:
+    """Every setting with its value and source; as text also its symbol and unit."""
+    if to_json:
+        return as_json({"settings": sourced(config), "notes": config.notes})
     flat = config.flat()
     rows = [
         (key, value_text(flat[key]), config.sources[key], f"{setting.symbol} {config.unit(setting)}".strip())
@@ -51,11 +53,6 @@ def settings(config: configs.Config) -> str:
 def value_text(value: Value | None) -> str:
     """A setting's value in a table, None where an objective has no such setting."""
     return MISSING if value is None else spell(value) or '""'
-
-
-def settings_json(config: configs.Config) -> str:
-    """Every setting with its value and source, as JSON."""
-    return as_json({"settings": sourced(config), "notes": config.notes})
 
 
 def preset_list(to_json: bool) -> str:

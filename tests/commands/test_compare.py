@@ -16,7 +16,7 @@ from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, Spread
-from contrastcli.show import comparison
+from contrastcli.show.runs import run_comparison
 from support.command import Contrast, refused
 from support.recorded import end
 from support.settings import config
@@ -76,7 +76,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
     (method,) = side_by_side.compare(chosen).groups
     assert len(method.runs) == 4 and method.n == 2
     assert method.scores["dev"].values == pytest.approx((70, 72))
-    assert "2 of 4" in comparison.comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
+    assert "2 of 4" in run_comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
 
 
 def test_a_single_value_has_no_deviation() -> None:
@@ -114,7 +114,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
 
 def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     compared = compare(six, bootstrap=False, dev=None)
-    text = comparison.comparison(compared, to_json=False)
+    text = run_comparison(compared, to_json=False)
     rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
@@ -123,7 +123,7 @@ def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(
         compared.welch["dev"].p, abs=6e-4
     )
-    sides = json.loads(comparison.comparison(compared, to_json=True))
+    sides = json.loads(run_comparison(compared, to_json=True))
     assert sides["welch"]["dev"]["p"] == compared.welch["dev"].p
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
 
@@ -142,12 +142,12 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
         for seed in (1, 2)
     ]
     compared = compare(chosen, bootstrap=False, dev=None)
-    assert comparison.comparison(compared, to_json=False).splitlines()[-1].split()[-1] == "–"
-    assert json.loads(comparison.comparison(compared, to_json=True))["welch"]["dev"]["p"] is None
+    assert run_comparison(compared, to_json=False).splitlines()[-1].split()[-1] == "–"
+    assert json.loads(run_comparison(compared, to_json=True))["welch"]["dev"]["p"] is None
 
 
 def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
-    text = comparison.comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
+    text = run_comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
     assert text.splitlines()[0].split() == ["simcse-40", "simace-40"] and "uniformity" in text
 
 
@@ -158,9 +158,9 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     compared = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
     assert isinstance(compared.bootstrap, Bootstrap) and compared.bootstrap.data == str(tiny.dev)
     assert (compared.bootstrap.difference, compared.bootstrap.p) == (0.0, 1.0)
-    text = comparison.comparison(compared, to_json=False)
+    text = run_comparison(compared, to_json=False)
     assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
-    sides = json.loads(comparison.comparison(compared, to_json=True))["bootstrap"]
+    sides = json.loads(run_comparison(compared, to_json=True))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
     assert sides["spearman"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
 

@@ -18,7 +18,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs import process, status, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
-from contrastcli.show import comparison
+from contrastcli.show.runs import sweep_cells, sweep_scores
 from support.recorded import end
 from support.sweeps import make_sweep, names
 from support.tiny import Tiny
@@ -73,10 +73,10 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     assert start(sweep, tmp_path) == 0
     assert launched[0] == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
     scores = results(sweep, tmp_path)
-    rows = [line.split() for line in comparison.sweep(scores, to_json=False).splitlines()]
+    rows = [line.split() for line in sweep_scores(scores, to_json=False).splitlines()]
     assert rows[0] == ["tau", "seeds", "best", "dev"]
     assert rows[1:] == [["0.05", "3", "30.00", "±", "10.00"], ["0.06", "3", "80.00", "±", "10.00"]]
-    spread = json.loads(comparison.sweep(scores, to_json=True))["cells"][1]["scores"]["dev"]
+    spread = json.loads(sweep_scores(scores, to_json=True))["cells"][1]["scores"]["dev"]
     assert spread["values"] == pytest.approx([70, 80, 90]) and spread["sd"] == pytest.approx(10)
     told = capsys.readouterr().err
     assert "cell 4 of 6: tau=0.06 seed=42\n" in told
@@ -93,7 +93,7 @@ def test_scores_are_in_the_table_where_all_finished_runs_of_a_point_have_them(
         suites = {"sts": {"STS12": task, "average": None}}
         if cell.seed < 44 or cell.point["objective.tau"] == 0.05:
             (tmp_path / cell.name / "scores.json").write_text(json.dumps({"suites": suites}))
-    first, second = comparison.sweep(results(sweep, tmp_path), to_json=False).splitlines()[1:]
+    first, second = sweep_scores(results(sweep, tmp_path), to_json=False).splitlines()[1:]
     assert first.endswith("113.00 ± 1.00") and second.endswith("–")
 
 
@@ -105,7 +105,7 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     sweep = small()
     assert start(sweep, tmp_path) == 4
     assert started == names(sweep)
-    table = comparison.sweep(results(sweep, tmp_path), to_json=False)
+    table = sweep_scores(results(sweep, tmp_path), to_json=False)
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
     ends.clear()
@@ -124,7 +124,7 @@ def test_a_stopped_cell_is_resumed_and_a_finished_one_is_left_alone(
     shutil.rmtree(tmp_path / "s-tau=0.06-seed=44")
     kept = (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes()
     ends.clear()
-    cells = comparison.cells(results(sweep, tmp_path), to_json=False)
+    cells = sweep_cells(results(sweep, tmp_path), to_json=False)
     assert "s-tau=0.05-seed=44  stopped" in cells and "s-tau=0.06-seed=44  waiting" in cells
     assert start(sweep, tmp_path) == 0
     assert started[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]

@@ -16,9 +16,8 @@ from contrastcli.evaluation.comparison import compare
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Comparison
 from contrastcli.settings.setting import Value
-from contrastcli.show.comparison import side_by_side
 from contrastcli.show.pictures import Picture
-from contrastcli.show.runs import run_details
+from contrastcli.show.runs import run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.history import metrics
