@@ -240,7 +240,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
-    scores, drawn = evaluate.measure(evaluate.Measuring(**request), models, directory)
+    scores, drawn = evaluate.measure(evaluate.Request(**request), models, directory)
     _print(results.scores(scores, json))
     _show_pictures(drawn, not json, request["folder"])
     evaluate.check_measured(scores)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Measuring:
+class Request:
     """The options of an evaluation, as typed."""
 
     suites: str
@@ -31,32 +31,32 @@ class Measuring:
     fresh: bool
 
 
-def measure(asked: Measuring, models: Sequence[str], directory: Path) -> tuple[list[Scores], list[Picture]]:
+def measure(request: Request, models: Sequence[str], directory: Path) -> tuple[list[Scores], list[Picture]]:
     """The scores of each model, by default of the newest run, and pictures of them.
 
-    If there are several models, each has its own folder in `asked.folder`. Raises UsageError, DataError and RunError,
+    If there are several models, each has its own folder in `request.folder`. Raises UsageError, DataError and RunError,
     if possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
     """
     from contrastcli.evaluation.evaluate import check_model, evaluate  # torch is loaded only when a model is needed
     from contrastcli.evaluation.result import Options
 
-    suites = check_suites(asked.suites)
-    tasks = check_tasks(asked.tasks, suites) if asked.tasks is not None else ()
+    suites = check_suites(request.suites)
+    tasks = check_tasks(request.tasks, suites) if request.tasks is not None else ()
     names = list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
     for name in names:
         check_model(name)
-    folders: Mapping[str, Path | None] = dict.fromkeys(names, asked.folder)
-    if asked.folder:
-        (plots.check if GEOMETRY in suites else make_folder)(asked.folder)
+    folders: Mapping[str, Path | None] = dict.fromkeys(names, request.folder)
+    if request.folder:
+        (plots.check if GEOMETRY in suites else make_folder)(request.folder)
         if len(names) > 1:
-            folders = {name: asked.folder / label for name, label in pictures.labels(names, None).items()}
+            folders = {name: request.folder / label for name, label in pictures.labels(names, None).items()}
     scores = []
     try:
         with console.progress() as advance:
             for name, folder in folders.items():
-                how = Options(asked.data_dir, tasks, folder, asked.fresh, advance)
-                scores.append(evaluate(name, suites, how, asked.pooling))
-            return scores, _draw(scores, asked.pooling, advance) if GEOMETRY in suites else []
+                how = Options(request.data_dir, tasks, folder, request.fresh, advance)
+                scores.append(evaluate(name, suites, how, request.pooling))
+            return scores, _draw(scores, request.pooling, advance) if GEOMETRY in suites else []
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
         raise InterruptedEarly("interrupted", hint) from None

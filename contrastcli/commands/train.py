@@ -147,29 +147,24 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
     from contrastcli.training.process import train
 
     shown = console.IgnoreClosedStream(console.console(json))
+    path_printed = json
+
+    def show(event: Event, line: bytes) -> None:
+        nonlocal path_printed
+        if not path_printed and isinstance(event, Step | Evaluated | Saved):  # not before: loading may fail
+            path_printed = True
+            shown.close()  # a progress bar would share its line
+            with contextlib.suppress(BrokenPipeError):  # training continues without a reader
+                print(run.path, flush=True)
+        shown(event, line)
+
     try:
-        done = train(run, plan, shown if json else _PrintPathOnce(run, shown), world())
+        done = train(run, plan, show, world())
     finally:
         shown.close()
     if world().is_main:
         _print_result(run)
     return done.code
-
-
-class _PrintPathOnce:
-    """Prints the path of a run at its first step: if loading fails, nothing is printed on stdout."""
-
-    def __init__(self, run: Run, shown: console.Console) -> None:
-        self._run: Run | None = run
-        self._shown = shown
-
-    def __call__(self, event: Event, line: bytes) -> None:
-        if self._run and isinstance(event, Step | Evaluated | Saved):
-            self._shown.close()  # a progress bar would share its line
-            path, self._run = self._run.path, None
-            with contextlib.suppress(BrokenPipeError):  # training continues without a reader
-                print(path, flush=True)
-        self._shown(event, line)
 
 
 def _print_result(run: Run) -> None:

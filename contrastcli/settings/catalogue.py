@@ -18,7 +18,7 @@ Form = Literal["sentences", "pairs", "triplets", "labelled"]
 """Training rows: a sentence; anchor and positive; these and a hard negative; premise, hypothesis and label."""
 
 SimilarityName = Annotated[
-    str, about("what two embeddings are compared by", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
+    str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
 ]
 Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
 Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
@@ -79,7 +79,7 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
 
 class Contrast(ObjectiveSettings, frozen=True, kw_only=True):
-    """What most contrastive losses set."""
+    """The settings of most contrastive losses."""
 
     similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
@@ -166,7 +166,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
     distillation: Annotated[
-        Literal["listnet", "listmle"], about("what a teacher's list is learnt by: its softmax or its order")
+        Literal["listnet", "listmle"], about("how a teacher's list is learnt: by its softmax or its order")
     ] = "listmle"
     teachers: Annotated[
         str,

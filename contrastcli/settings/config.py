@@ -212,6 +212,6 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
 
 
-def standing_layers() -> list[Layer]:
+def user_layers() -> list[Layer]:
     """The user's file and `contrast.toml`, where they exist."""
     return [file_layer(path) for path in (user_file(), Path("contrast.toml")) if path.is_file()]

@@ -116,7 +116,7 @@ def read(path: Path) -> Preset:
 
 def stack(preset: Preset) -> list[Layer]:
     """Every layer below the flags, the lowest first."""
-    return [*configs.standing_layers(), *preset.layers, configs.environment_layer(os.environ)]
+    return [*configs.user_layers(), *preset.layers, configs.environment_layer(os.environ)]
 
 
 @cache

@@ -83,7 +83,7 @@ class Train(Section, frozen=True, kw_only=True):
 
 class _Name(Section, frozen=True, kw_only=True):
     name: Annotated[
-        str, about("what is trained for: see contrast help objectives", flag="--objective", essential=True)
+        str, about("the loss to train with: see contrast help objectives", flag="--objective", essential=True)
     ] = "simcse"
 
 

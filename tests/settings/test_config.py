@@ -85,13 +85,13 @@ def test_a_flag_left_alone_never_beats_a_file() -> None:
 def test_the_folders_file_precedes_the_users() -> None:
     file("[train]\nseed = 1\nepochs = 9", user_file())
     file("[train]\nseed = 2", "contrast.toml")
-    resolved = config.resolve(config.standing_layers())
+    resolved = config.resolve(config.user_layers())
     assert (resolved.train.seed, resolved.train.epochs) == (2, 9)
     assert resolved.sources["train.epochs"] == str(user_file())
 
 
 def test_files_that_do_not_exist_are_no_layers() -> None:
-    assert config.standing_layers() == []
+    assert config.user_layers() == []
 
 
 # Choosing an objective

@@ -102,7 +102,7 @@ class Draft:
         named = presets.find(self.preset).layers if self.preset else ()
         self.error = ""
         try:
-            standing = config.standing_layers()
+            standing = config.user_layers()
         except ContrastError as error:
             standing, self.error = [], _in_words(error)
         self._layers = [*standing, *named, self._environment]
