@@ -21,7 +21,7 @@ from support.tiny import WORDS
 
 @pytest.fixture
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A suite that nothing may come to."""
+    """Fail if a suite is measured."""
 
     def measure(*_: object) -> None:
         raise AssertionError("it was measured")

@@ -22,7 +22,7 @@ from support.command import Contrast, refused
 
 NAMES = sorted(topics.topics())
 EXAMPLE = re.compile(r"^ .*$", re.M)
-"""A line that is shown as it stands: a command, a file."""
+"""A line that is not wrapped: a command, a file."""
 
 
 def error_codes(kind: type[errors.ContrastError] = errors.ContrastError) -> set[int]:

@@ -1,4 +1,4 @@
-"""The command as a process: signals, pipes, a full disk, and errors that nobody expected."""
+"""The command as a process: signals, pipes, a full disk, and unexpected errors."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def test_runs_are_compared_by_settings_that_differ_and_results(contrast: Contras
 
 
 def test_watching_an_ended_run_shows_it_and_ends_with_its_code(contrast: Contrast, run: Run) -> None:
-    told = contrast("watch", "simple")
-    assert (told.code, told.out) == (0, "") and "finished" in told.err
+    answer = contrast("watch", "simple")
+    assert (answer.code, answer.out) == (0, "") and "finished" in answer.err
     assert contrast("watch", "simple", "--json").out.encode() == run.events_path.read_bytes()
 
 

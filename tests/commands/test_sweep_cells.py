@@ -78,9 +78,9 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     assert rows[1:] == [["0.05", "3", "30.00", "±", "10.00"], ["0.06", "3", "80.00", "±", "10.00"]]
     spread = json.loads(sweep_scores(scores, to_json=True))["cells"][1]["scores"]["dev"]
     assert spread["values"] == pytest.approx([70, 80, 90]) and spread["sd"] == pytest.approx(10)
-    told = capsys.readouterr().err
-    assert "cell 4 of 6: tau=0.06 seed=42\n" in told
-    assert "cell 4 of 6: tau=0.06 seed=42: finished, best dev 70.00 (step 4)\n" in told
+    narration = capsys.readouterr().err
+    assert "cell 4 of 6: tau=0.06 seed=42\n" in narration
+    assert "cell 4 of 6: tau=0.06 seed=42: finished, best dev 70.00 (step 4)\n" in narration
 
 
 def test_scores_are_in_the_table_where_all_finished_runs_of_a_point_have_them(

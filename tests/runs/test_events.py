@@ -152,7 +152,7 @@ def test_follow_yields_what_another_process_appends(tmp_path: Path) -> None:
         "    time.sleep(0.02)\n"
     )
     events = follow(path, interval=0.01)
-    assert next(events) is None  # the file is yet to come
+    assert next(events) is None  # the file does not exist yet
     with subprocess.Popen([sys.executable, "-c", program, str(path)]):
         seen = list(islice((event for event in events if event is not None), 5))
     assert seen == read(path)

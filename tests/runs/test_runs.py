@@ -243,7 +243,7 @@ def test_a_missing_checkpoint_is_an_error(run: Run, content: str) -> None:
 # Status
 
 
-def test_a_run_that_waits_for_its_process_is_starting_but_not_for_ever(run: Run) -> None:
+def test_a_run_without_a_process_is_starting_until_the_grace_is_over(run: Run) -> None:
     assert run.status().state == "starting"
     age(run, 1000.0)
     assert run.status().state == "killed"
@@ -268,7 +268,7 @@ def test_the_status_of_a_run_in_progress_has_step_loss_and_best(run: Run) -> Non
     assert now.updated == run.events()[-1].time >= now.created
 
 
-def test_a_process_that_lives_without_a_sign_of_life_is_silent(run: Run) -> None:
+def test_a_process_without_a_heartbeat_is_silent(run: Run) -> None:
     say(run, started(this_process()), step_at(10))
     assert run.status().state == "silent"
     beat(run, this_process(), seconds_ago=6.0)
@@ -293,7 +293,7 @@ def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> 
     assert run.status().state == "killed"
 
 
-def test_a_process_that_nobody_waited_for_counts_as_dead(run: Run) -> None:
+def test_a_zombie_counts_as_dead(run: Run) -> None:
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.read() == b""  # it has closed its output: it is ending
         while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
@@ -312,7 +312,7 @@ def test_on_another_host_a_run_is_running_or_silent_and_never_killed(run: Run) -
     assert run.status().state == "silent"
 
 
-def test_a_heartbeat_that_names_nobody_still_counts(run: Run) -> None:
+def test_a_heartbeat_without_a_process_counts(run: Run) -> None:
     say(run, started(this_process()), step_at(10))
     run.alive_path.touch()
     assert run.status().state == "running"
@@ -504,7 +504,7 @@ def test_a_launched_process_has_its_own_session_and_writes_to_the_log(run: Run) 
     run.log_path.write_text("before\n")
     pid = launch(run, ["--flag"], command=[sys.executable, "-c", program])
     assert pid != os.getpid()
-    assert wait_for_end(run, timeout=30.0).state == "killed", "it ended without a word"
+    assert wait_for_end(run, timeout=30.0).state == "killed", "it ended without an event"
     assert run.log_path.read_text() == "before\n--flag True \nend\n"
 
 

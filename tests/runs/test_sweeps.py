@@ -109,7 +109,7 @@ def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", presets.sweep_names())
-def test_a_published_grid_is_a_sweep_without_reservations(tmp_path: Path, name: str) -> None:
+def test_a_published_grid_is_a_sweep_without_notes(tmp_path: Path, name: str) -> None:
     known = presets.find(name)
     sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
     assert known.about.what and known.about.paper and known.grid

@@ -1,4 +1,4 @@
-"""Settings as users meet them: which of several places wins, what is said about bad values, what a run repeats."""
+"""Settings: which source takes precedence, errors for bad values, and how a run is repeated."""
 
 from __future__ import annotations
 

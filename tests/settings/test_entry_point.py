@@ -29,7 +29,7 @@ def files_of_the_readme() -> dict[str, str]:
 
 
 def install(files: dict[str, str], site: Path) -> None:
-    """What pip leaves of a package: its modules, and its entry points beside them."""
+    """A package as pip installs it: its modules, and its entry points next to them."""
     project = tomllib.loads(files["pyproject.toml"])
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)

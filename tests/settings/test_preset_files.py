@@ -1,4 +1,4 @@
-"""What a preset's file may say: settings on a base, what it is, a grid; and what is said about mistakes in it."""
+"""Files of presets: settings above a base, `[about]`, a grid; and errors for mistakes."""
 
 from __future__ import annotations
 
