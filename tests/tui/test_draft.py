@@ -71,7 +71,7 @@ def test_a_text_may_be_emptied() -> None:
 )
 def test_a_bad_value_is_named_at_its_field_and_the_rest_is_valid(key: str, text: str, words: str) -> None:
     draft = typed("starter", train__seed="7", **{key.replace(".", "__"): text})
-    assert draft.fields[key].note == words and draft.fields[key].mark == "!"
+    assert draft.fields[key].note == draft.fields[key].wrong == words
     assert draft.problem.endswith(words)
     assert draft.config.train.seed == 7
     draft.type(key, "1")

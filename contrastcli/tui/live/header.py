@@ -16,13 +16,13 @@ from contrastcli.tui.live.panels import SHARE_NAMES, View
 from contrastcli.tui.run_screen import SHAPES
 from contrastcli.tui.widgets import PlainText, progress_bar
 
-_GOOD, _WAITING = ("running", "finished"), ("starting", "silent", "stopped")
+_COLOURS = {"running": "good", "finished": "good", "starting": "waiting", "silent": "waiting", "stopped": "waiting"}
 _LOG_LINES = 3  # of the end of train.log
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment: its status, whether it was asked to stop, and the end of the log of a process that is gone.
+    """A run at one moment: its status, whether it was asked to stop, and the end of the log of a process that died.
 
     `resume_failed`: a process was to resume the run, and ended before its first event.
     """
@@ -34,23 +34,32 @@ class Snapshot:
 
 
 def poll(run: Run, history: History, before: Snapshot | None) -> Snapshot | None:
-    """Look at a run; None where its directory is gone."""
+    """Look at a run; None where its directory no longer exists."""
     try:
         status = run.status(history.digest())
         if status.state == "killed" and not (before and before.status.state == "killed"):
             status = run.status()  # its last events may be newer than the history
-        resume_failed = before is not None and _resume_failed(status, before)
+        resume_failed = (
+            before is not None
+            and status.ended
+            and status.state != "finished"
+            and status.updated == before.status.updated
+            and (before.resume_failed or before.status.state == "starting")
+        )
         shows_log = resume_failed or status.state in ("killed", "failed", "silent")
         return Snapshot(status, run.stop_path.exists(), _end_of_log(run) if shows_log else (), resume_failed)
     except OSError:
         return None
 
 
-def _resume_failed(status: Status, before: Snapshot) -> bool:
-    """Whether a run that had ended was about to be resumed, and has ended again without an event."""
-    if not status.ended or status.state == "finished" or status.updated != before.status.updated:
-        return False
-    return before.resume_failed or before.status.state == "starting"
+def _end_of_log(run: Run) -> tuple[str, ...]:
+    """The end of train.log; nothing where training had a terminal."""
+    if not run.log_path.exists():
+        return ()
+    with open(run.log_path, "rb") as file:
+        file.seek(max(0, run.log_path.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").splitlines()
+    return tuple(printable(line).rstrip() for line in lines if line.strip())[-_LOG_LINES:]
 
 
 def summary(run: Run, snapshot: Snapshot) -> str:
@@ -63,27 +72,31 @@ def summary(run: Run, snapshot: Snapshot) -> str:
 class RunHeader(Vertical):
     """State, name and best score; progress; and advice, where there is any."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts = {name: PlainText(id=name) for name in ("state", "name", "best", "progress", "advice")}
+
     def compose(self) -> ComposeResult:
-        with Vertical(id="header"):
-            with Horizontal():
-                yield PlainText(id="state")
-                yield PlainText(id="name")
-                yield PlainText(id="best")
-            yield PlainText(id="progress")
-        yield PlainText(id="advice")
+        state, name, best, progress, advice = self._texts.values()
+        yield Vertical(Horizontal(state, name, best), progress, id="header")
+        yield advice
 
     def show(self, run: Run, snapshot: Snapshot, best: Evaluated | None, progress: str) -> None:
         """Show a run."""
-        state, text = snapshot.status.state, advice(snapshot)
-        bad = state not in _GOOD + _WAITING
-        stopping = ", stopping" if snapshot.stopping else ""
-        texts = {"state": f"{SHAPES[state]} {state}{stopping}", "name": run.name, "best": _best(best), "advice": text}
-        for name, content in texts.items():
-            self.query_one(f"#{name}", PlainText).update(content)
-        # Four times a second, and no reason to lay out the screen again:
-        self.query_one("#progress", PlainText).update(progress, layout=False)
-        self.query_one("#state").set_classes("good" if state in _GOOD else "waiting" if state in _WAITING else "bad")
-        self.query_one("#advice").set_class(bad or snapshot.resume_failed, "bad").display = bool(text)
+        state = snapshot.status.state
+        colour, score = _COLOURS.get(state, "bad"), best.spearman if best else None
+        texts = {
+            "state": f"{SHAPES[state]} {state}{', stopping' if snapshot.stopping else ''}",
+            "name": run.name,
+            "best": f"◆ best dev {100 * score:.2f} at step {best.step:,}" if best and score is not None else "",
+            "advice": advice(snapshot),
+        }
+        for name, text in texts.items():
+            self._texts[name].update(text)
+        self._texts["progress"].update(progress, layout=False)  # four times a second: no reason for a new layout
+        self._texts["state"].set_classes(colour)
+        is_bad = colour == "bad" or snapshot.resume_failed
+        self._texts["advice"].set_class(is_bad, "bad").display = bool(texts["advice"])
 
 
 def progress_text(
@@ -95,10 +108,8 @@ def progress_text(
     """
     status, progress = snapshot.status, history.progress
     if not status.ended and progress and progress.total:
-        parts = [
-            f"{progress.what} {progress.done:,} of {progress.total:,}",
-            progress_bar(progress.done / progress.total),
-        ]
+        bar = progress_bar(progress.done / progress.total)
+        parts = [f"{progress.what} {progress.done:,} of {progress.total:,}", bar]
     elif status.steps:
         share = status.step / status.steps
         parts = [f"step {status.step:,} of {status.steps:,}", f"{progress_bar(share)} {100 * share:.0f} %"]
@@ -133,19 +144,3 @@ def advice(snapshot: Snapshot) -> str:
         case "finished":
             return "Finished. e evaluates the model, u queries it; 3 compares it with other runs."
     return "It finishes its step, saves and stops." if snapshot.stopping else ""
-
-
-def _best(best: Evaluated | None) -> str:
-    if best is None or best.spearman is None:
-        return ""
-    return f"◆ best dev {100 * best.spearman:.2f} at step {best.step:,}"
-
-
-def _end_of_log(run: Run) -> tuple[str, ...]:
-    """The end of train.log; nothing where training had a terminal."""
-    if not run.log_path.exists():
-        return ()
-    with open(run.log_path, "rb") as file:
-        file.seek(max(0, run.log_path.stat().st_size - 4096))
-        lines = file.read().decode(errors="replace").splitlines()
-    return tuple(printable(line).rstrip() for line in lines if line.strip())[-_LOG_LINES:]

@@ -212,19 +212,15 @@ class LogPanel(ScrollView, can_focus=True):
 
 def all_panels() -> list[Panel | NumbersPanel | LogPanel]:
     """The panels in their order, each with what it shows while there is nothing to draw."""
+    logged = "from the first logged step on"
     return [
-        Panel("loss", "step", loss, "the loss and its parts, from the first logged step on"),
-        Panel(
-            "angles", "angles", angles, "positive, negative and hardest negative angle, from the first logged step on"
-        ),
-        Panel("histogram", "angles", histogram, "the angles of a batch, from the first logged step on"),
+        Panel("loss", "step", loss, f"the loss and its parts, {logged}"),
+        Panel("angles", "angles", angles, f"positive, negative and hardest negative angle, {logged}"),
+        Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
         Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on"),
         Panel(
-            "plane",
-            "evaluated",
-            plane,
-            "the path from start ○ to now ●, a point each evaluation; lower left is better",
+            "plane", "evaluated", plane, "the path from start ○ to now ●, a point each evaluation; lower left is better"
         ),
-        NumbersPanel("rates, memory and device, from the first logged step on"),
+        NumbersPanel(f"rates, memory and device, {logged}"),
         LogPanel(),
     ]

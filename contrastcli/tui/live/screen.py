@@ -19,7 +19,7 @@ from contrastcli.tui.feed import Feed
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
 from contrastcli.tui.live.panels import SHARES, LogPanel, NumbersPanel, Panel, View, all_panels, run_numbers
 from contrastcli.tui.run_screen import RunScreen
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import PlainText, hidden_key
 
 DRAW_EVERY = 0.25
 """Seconds between two drawings of what has changed."""
@@ -58,37 +58,18 @@ class LiveScreen(RunScreen):
         Binding("d", "detach", "detach", tooltip="show no run any more; training continues"),
         Binding("p", "pause", "pause view", tooltip="stop redrawing, or continue; training continues"),
         Binding("z", "zoom", "zoom", tooltip="one panel on the whole screen, and back"),
-        Binding("l", "log", "log scale", tooltip="logarithmic axis for the loss", show=False),
-        Binding(
-            "plus,equals_sign",
-            "share(1)",
-            "fewer steps",
-            key_display="+",
-            tooltip="show the last third or the last tenth of the steps",
-            show=False,
+        hidden_key("l", "log", "log scale", "logarithmic axis for the loss"),
+        hidden_key(
+            "plus,equals_sign", "share(1)", "fewer steps", "show the last third or the last tenth of the steps", "+"
         ),
-        Binding("minus", "share(-1)", "more steps", key_display="-", tooltip="show more of the steps", show=False),
-        Binding(
-            "left_square_bracket",
-            "go(-1)",
-            "earlier",
-            key_display="[",
-            tooltip="show everything as of an earlier step",
-            show=False,
-        ),
-        Binding("right_square_bracket", "go(1)", "later", key_display="]", tooltip="and forward again", show=False),
-        Binding("tab,right", "panel(1)", "next panel", key_display="Tab →", tooltip="to the next panel", show=False),
-        Binding(
-            "shift+tab,left",
-            "panel(-1)",
-            "previous panel",
-            key_display="⇧Tab ←",
-            tooltip="to the previous panel",
-            show=False,
-        ),
-        Binding("escape", "leave_field", "all panels", tooltip="all panels again, none focused", show=False),
-        Binding("down", "panel(1, True)", "panel below", tooltip="to the panel below", show=False),
-        Binding("up", "panel(-1, True)", "panel above", tooltip="to the panel above", show=False),
+        hidden_key("minus", "share(-1)", "more steps", "show more of the steps", "-"),
+        hidden_key("left_square_bracket", "go(-1)", "earlier", "show everything as of an earlier step", "["),
+        hidden_key("right_square_bracket", "go(1)", "later", "and forward again", "]"),
+        hidden_key("tab,right", "panel(1)", "next panel", "to the next panel", "Tab →"),
+        hidden_key("shift+tab,left", "panel(-1)", "previous panel", "to the previous panel", "⇧Tab ←"),
+        hidden_key("escape", "leave_field", "all panels", "all panels again, none focused"),
+        hidden_key("down", "panel(1, True)", "panel below", "to the panel below"),
+        hidden_key("up", "panel(-1, True)", "panel above", "to the panel above"),
     ]
 
     def __init__(self) -> None:
@@ -141,12 +122,8 @@ class LiveScreen(RunScreen):
         self._feed = Feed(run.events_path, self._news.set)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self._follow(self._feed)
+        self.run_worker(self._feed.follow(), group="feed", exclusive=True)
         self._poll(run, self._feed)
-
-    @work(group="feed", exclusive=True)
-    async def _follow(self, feed: Feed) -> None:
-        await feed.follow()
 
     @work(group="poll", exclusive=True)
     async def _poll(self, run: Run, feed: Feed) -> None:
@@ -167,25 +144,20 @@ class LiveScreen(RunScreen):
 
     @work(group="drawing")
     async def _draw(self) -> None:
-        """Draw what has changed and can be seen, one panel at a time, so that the loop can run in between."""
+        """Draw what has changed and can be seen, one panel at a time, so that keys are answered in between."""
         while True:
             await self._news.wait()
             self._news.clear()
-            if self._run and self._feed and self._snapshot and self.is_current:
-                best, earlier = self._feed.history.best, self._feed.earlier
-                progress = progress_text(
-                    self._snapshot, self._feed.history, self._view, paused=self._paused, earlier=earlier
-                )
-                self._header.show(self._run, self._snapshot, best, progress)
-                await self._draw_panels(self._feed)
+            run, feed, snapshot = self._run, self._feed, self._snapshot
+            if run and feed and snapshot and self.is_current:
+                progress = progress_text(snapshot, feed.history, self._view, paused=self._paused, earlier=feed.earlier)
+                self._header.show(run, snapshot, feed.history.best, progress)
+                for panel in self._visible():
+                    if self._paused or feed is not self._feed:
+                        break
+                    if panel.show_history(feed.history, self._view):
+                        await asyncio.sleep(_FRAME)
             await asyncio.sleep(DRAW_EVERY)
-
-    async def _draw_panels(self, feed: Feed) -> None:
-        for panel in self._visible():
-            if self._paused or feed is not self._feed:
-                return
-            if panel.show_history(feed.history, self._view):
-                await asyncio.sleep(_FRAME)
 
     def _visible(self) -> Iterator[Panel | NumbersPanel | LogPanel]:
         for panel in self._panels.values():
@@ -201,23 +173,19 @@ class LiveScreen(RunScreen):
         return super().check_action(action, parameters)
 
     def action_detach(self) -> None:
-        """Show no run any more; training continues."""
         if self._run:
             self.app.notify(f"{self._run.name} continues training; 3 lists it", markup=False)
             self._show_no_run()
 
     def action_pause(self) -> None:
-        """Stop redrawing the panels, or continue."""
         self._paused = not self._paused
         self._news.set()
 
     def action_log(self) -> None:
-        """Logarithmic or linear axis for the loss."""
         self._change_view(replace(self._view, log=not self._view.log))
         self.contrast.remembered.log_scale = self._view.log
 
     def action_share(self, by: int) -> None:
-        """Fewer or more of the steps."""
         self._change_view(replace(self._view, share=min(max(self._view.share + by, 0), len(SHARES) - 1)))
 
     def action_go(self, by: int) -> None:
@@ -256,7 +224,6 @@ class LiveScreen(RunScreen):
         self._show_no_run()
 
     def clipboard_text(self) -> str:
-        """The run's state, its numbers and its log."""
         if not (self._run and self._feed and self._snapshot):
             return ""
         history = self._feed.history

@@ -5,18 +5,56 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.settings import catalogue, config, presets, sections
 from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
-from contrastcli.tui.setup import fields
-from contrastcli.tui.setup.fields import Field
 
-_TYPED = "typed"
-"""The source of what was typed."""
+_TYPED = "typed"  # the source of what was typed
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting as a form shows it; all but the setting is text, empty where there is nothing to say."""
+
+    setting: Setting
+    text: str = ""
+    unit: str = ""
+    paper: str = ""
+    instead: str = ""
+    """The value without what was typed, and where that is from."""
+    source: str = ""
+    off: str = ""
+    """Why it cannot be set."""
+    wrong: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, as in its flag, and its symbol."""
+        name = self.setting.flag.strip("-").replace("-", " ") or self.setting.name
+        return f"{name} {self.setting.symbol}".rstrip()
+
+    @property
+    def differs(self) -> bool:
+        """Whether what was typed changes it."""
+        return bool(self.wrong or self.instead)
+
+    @property
+    def note(self) -> str:
+        """The note next to it: what is wrong, or why it is off, or unit, the paper's value and the value before."""
+        parts = (self.unit, self.paper and f"paper {self.paper}", self.instead)
+        return self.wrong or self.off or " · ".join(filter(None, parts))
+
+    @property
+    def about(self) -> str:
+        """Its key, its meaning, what a good value is, and where its value is from."""
+        text = f"{self.setting.key}: {self.setting.help}; {self.setting.expected}"
+        return f"{text} ({self.source})" if self.source else text
 
 
 class Draft:
@@ -27,8 +65,10 @@ class Draft:
         self.objectives = catalogue.every()
         self.known = sections.settings_of(*self.objectives)
         self.preset = preset if preset in presets.names() else ""
-        self.typed = {key: text for key, text in typed.items() if self._is_known(key, text)}
+        self.typed = {key: text for key, text in typed.items() if key in self.known}
         """Setting key → text, also of settings that the chosen objective does not use."""
+        if self.typed.get(sections.OBJECTIVE.key) not in [spec.name for spec in self.objectives]:
+            self.typed.pop(sections.OBJECTIVE.key, None)
         self.error = ""
         """What is wrong with a file or the environment, in words."""
         self.wrong: dict[str, str] = {}
@@ -93,10 +133,6 @@ class Draft:
         active = [field.setting for field in self.fields.values() if not field.off]
         return {s.key: flat[s.key] for s in active if s == sections.OBJECTIVE or s.role != "method"}
 
-    def _is_known(self, key: str, text: str) -> bool:
-        names = [spec.name for spec in self.objectives]
-        return key in self.known and (key != sections.OBJECTIVE.key or text in names)
-
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
         named = presets.find(self.preset).layers if self.preset else ()
@@ -113,25 +149,20 @@ class Draft:
         """All that follows from the preset and what was typed."""
         settings = sections.settings_of(catalogue.find(self.typed.get(sections.OBJECTIVE.key, self._inherited)))
         self.wrong = {}
-        self._values = self._parse(settings)
+        self._values = {}
+        for key in settings.keys() & self.typed.keys():
+            try:
+                self._values[key] = settings[key].parse(self.typed[key])
+            except UsageError:
+                self.wrong[key] = f"must be {settings[key].expected}"
         self.config = self._resolve_valid(self._values)
-        self._paper = fields.paper(self.preset, self.config)
+        self._paper = paper_values(self.preset, self.config)
         self.fields = {
             key: self._field(settings.get(key, setting))
             for key, setting in self.known.items()
             if setting.essential or key in settings
         }
         self.wrong = {key: words for key, words in self.wrong.items() if not self.fields[key].off}
-
-    def _parse(self, settings: Mapping[str, Setting]) -> dict[str, Value]:
-        """The values that were typed for these settings; what cannot be one is noted as wrong."""
-        values: dict[str, Value] = {}
-        for key in settings.keys() & self.typed.keys():
-            try:
-                values[key] = settings[key].parse(self.typed[key])
-            except UsageError:
-                self.wrong[key] = f"must be {settings[key].expected}"
-        return values
 
     def _resolve_valid(self, typed: dict[str, Value]) -> Config:
         """The settings; a value that makes no sense or has no effect is taken out of `typed`, a bad file or variable
@@ -158,17 +189,39 @@ class Draft:
 
     def _field(self, setting: Setting) -> Field:
         key, flat = setting.key, self.config.flat()
-        if off := fields.why_off(self.config, setting, self.objectives):
+        if off := self._why_off(setting):
             return Field(setting, spell(flat.get(key, "")), off=off)
         return Field(
             setting,
             self.typed[key] if key in self.typed else spell(flat[key]),
             unit=self.config.unit(setting),
-            paper=fields.paper_value(self._paper, self.config, setting),
+            paper=self._paper_value(setting),
             instead=self._instead(key) if key in self._values else "",
             source=self.config.sources[key],
             wrong=self.wrong.get(key, ""),
         )
+
+    def _why_off(self, setting: Setting) -> str:
+        """Why a setting cannot be set: the objective has none, or another setting switches it off; else empty."""
+        spec = self.config.spec
+        if setting.section != "objective" or setting == sections.OBJECTIVE:
+            return ""
+        if setting.name in spec.describe():
+            return self.config.objective.inactive().get(setting.name, "")
+        named = setting.name if setting.symbol.isascii() else setting.symbol
+        owners = [other.name for other in self.objectives if setting.name in other.describe()]
+        some = ", ".join([*owners[:2], *(["…"] if len(owners) > 2 else [])])
+        return f"{spec.name} has no {named}: {some} {'does' if len(owners) == 1 else 'do'}"
+
+    def _paper_value(self, setting: Setting) -> str:
+        """What the closest paper states for a setting; nothing for data, and for a margin of another unit."""
+        similarity = getattr(self.config.objective, "similarity", None)
+        other_unit = setting.name == "margin" and similarity != self._paper.get("objective.similarity")
+        if setting == sections.OBJECTIVE:
+            return self.config.spec.paper
+        if setting.section == "data" or setting.key == "dev.data" or other_unit or setting.key not in self._paper:
+            return ""
+        return spell(self._paper[setting.key])
 
     def _instead(self, key: str) -> str:
         """The value without what was typed, and where it is from; empty where it is the same."""
@@ -177,6 +230,22 @@ class Draft:
         value, source = below.flat()[key], below.sources[key]
         place = "preset" if source.startswith("preset ") else source
         return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
+
+
+def paper_values(preset: str, config: Config) -> Mapping[str, Value]:
+    """The settings that the closest published preset states: this one, else one of the same objective.
+
+    Of several it is one with the same backbone, if there is any, and the plainest name.
+    """
+    name = config.spec.name
+
+    def distance(other: Preset) -> tuple[bool, bool, bool, int, str]:
+        other_backbone = other.config.model.backbone != config.model.backbone
+        return other.name != preset, other_backbone, not other.name.startswith(name), len(other.name), other.name
+
+    published = (other for other in map(presets.find, presets.names()) if other.about.paper)
+    closest = min((other for other in published if other.config.spec.name == name), key=distance, default=None)
+    return closest.values if closest else {}
 
 
 def _in_words(error: ContrastError) -> str:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.message import Message
 from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
 from contrastcli.tui.choice_field import ChoiceField, Choices
-from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.setup.fields import Field
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.setup.draft import Draft, Field
+from contrastcli.tui.widgets import PlainText, has_words, hidden_key
 
 FIELD_KEYS: tuple[BindingType, ...] = (
-    Binding("down", "app.focus_next", "next field", show=False),
-    Binding("up", "app.focus_previous", "previous field", show=False),
+    hidden_key("down", "app.focus_next", "next field"),
+    hidden_key("up", "app.focus_previous", "previous field"),
 )
 _SECTIONS = ("model", "objective", "data", "dev", "train")
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
@@ -31,67 +27,43 @@ _LONG = 20  # cells that a value has in any case; a longer one takes the whole r
 class SettingRow(Horizontal):
     """One setting: its name and symbol, its value, and a note: unit, the paper's value, or what is wrong."""
 
-    @dataclass
-    class Typed(Message):
-        """A value was typed or chosen."""
-
-        key: str
-        text: str
-
-    def __init__(self, field: Field, choices: Choices = ()) -> None:
+    def __init__(self, field: Field, objectives: Choices = ()) -> None:
         super().__init__()
-        self.field = field
-        self._label = PlainText(classes="label")
-        self._choices = choices
-        self.value = self._control()
-        self._note = PlainText(classes="note")
+        self.field, self._objectives = field, objectives
+        self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
+        self.value: Input | ChoiceField = Input(compact=True, classes="value")
+        if self._objectives:
+            self.value = ChoiceField("Objective", self._options, id="objective")
+        elif self._options():
+            self.value = ChoiceField(f"{field.label}: {field.setting.help}", self._options, steps=True)
         self._shown: Field | None = None
         self.show(field)
 
     def compose(self) -> ComposeResult:
-        yield self._label
-        yield self.value
-        yield self._note
+        yield from (self._label, self.value, self._note)
 
     def show(self, field: Field, *, typing: bool = False) -> None:
         """Take its present state; the text stays while it is being typed."""
         self.field = field
-        if field != self._shown:
-            self._shown = None if typing else field  # what is being typed is tidied up later
-            self._label.update(f"{field.mark} {field.label}")
-            self._note.update(field.note)
-            self.value.disabled = bool(field.off)
-            self.set_class(bool(field.wrong), "-wrong")
-            self.set_class(bool(field.off), "-off")
-            self.set_class(bool(field.instead), "-changed")
-            self.set_class(cell_len(field.text) > _LONG, "-long")
-            if not typing:
-                self._fill(field.text)
-
-    def _control(self) -> Input | ChoiceField:
-        """What it is typed into or chosen with."""
-        if self._options():
-            title = "Objective" if self._choices else f"{self.field.label}: {self.field.setting.help}"
-            return ChoiceField(title, self._options, steps=not self._choices)
-        return Input(compact=True, classes="value")
+        if field == self._shown:
+            return
+        self._shown = None if typing else field  # what is being typed is tidied up later
+        self._label.update(f"{'!' if field.wrong else '●' if field.instead else ' '} {field.label}")
+        self._note.update(field.note)
+        self.value.disabled = bool(field.off)
+        for name, applies in (("wrong", field.wrong), ("off", field.off), ("changed", field.instead)):
+            self.set_class(bool(applies), f"-{name}")
+        self.set_class(cell_len(field.text) > _LONG, "-long")
+        if not typing and isinstance(self.value, ChoiceField):
+            self.value.show(field.text)
+        elif not typing:
+            with self.value.prevent(Input.Changed):
+                self.value.value = field.text
 
     def _options(self) -> Choices:
         setting = self.field.setting
         values = ("true", "false") if setting.kind is bool else setting.choices
-        return self._choices or [(value, "") for value in values]
-
-    def _fill(self, text: str) -> None:
-        if isinstance(self.value, ChoiceField):
-            self.value.show(text)
-        else:
-            with self.value.prevent(Input.Changed):
-                self.value.value = text
-
-    @on(Input.Changed)
-    @on(ChoiceField.Changed)
-    def _post_typed(self, event: Input.Changed | ChoiceField.Changed) -> None:
-        event.stop()
-        self.post_message(self.Typed(self.field.setting.key, event.value))
+        return self._objectives or [(value, "") for value in values]
 
     @on(Input.Blurred)
     def _tidy(self) -> None:
@@ -111,7 +83,7 @@ class Form(VerticalScroll, can_focus=False):
         self._find = Input(placeholder="name of a setting; Enter goes to it, Esc ends", compact=True, id="find")
         self._none = PlainText("no setting has this name", id="none", classes="muted")
         self._rows: dict[str, SettingRow] = {}
-        self._rest: dict[str, Vertical] = {}
+        self._sections: dict[str, Vertical] = {}
         self._more = False
 
     def compose(self) -> ComposeResult:
@@ -124,104 +96,73 @@ class Form(VerticalScroll, can_focus=False):
 
     def fill(self, draft: Draft, more: bool) -> None:
         """Show a draft for the first time."""
+        self._draft, self._more = draft, more
         essential = [field for field in draft.fields.values() if field.setting.essential]
         essential.sort(key=lambda field: _SECTIONS.index(field.setting.section))
-        self.mount(*(self._row(field, draft) for field in essential))
-        self.show(draft)
-        if more:
-            self.show_more(draft, True)
+        self.mount(*map(self._row, essential))
+        self.show()
 
-    def show(self, draft: Draft, typing: str = "") -> None:
-        """Take a draft's present state; the text of the setting that is being typed stays."""
-        self.preset.show(draft.preset)
-        count = len(draft.typed)
+    def show(self, typing: str = "") -> None:
+        """Take the draft's present state; the text of the setting that is being typed stays."""
+        self.preset.show(self._draft.preset)
+        count = len(self._draft.typed)
         self._changes.update(f"{count} changed · r resets" if count else "unchanged")
-        self._fit(draft)
-        for key, row in self._rows.items():
-            row.show(draft.fields[key], typing=key == typing)
+        self._sift()
+        for key, field in self._draft.fields.items():
+            if key in self._rows:
+                self._rows[key].show(field, typing=key == typing)
 
-    async def open_list(self, key: str) -> None:
-        """Open the list of a setting that is chosen from one."""
-        if isinstance(value := self._rows[key].value, ChoiceField):
-            await value.action_open()
-
-    def show_more(self, draft: Draft, more: bool) -> None:
+    def show_more(self, more: bool) -> None:
         """Show every setting, or the essential ones."""
         self._more = more
-        self._grow(draft)
         self._sift()
 
-    def find(self, draft: Draft) -> None:
+    def find(self) -> None:
         """Open the field for the name of a setting."""
-        self._grow(draft)
         self._find.display = True
         self._find.focus()
 
     def end_search(self) -> None:
         """Show everything again."""
         self._find.display = False
-        with self._find.prevent(Input.Changed):
-            self._find.value = ""
-        self._sift()
+        self._find.value = ""
 
     @on(Input.Changed, "#find")
-    def _narrow(self, event: Input.Changed) -> None:
-        event.stop()
-        self._sift()
+    def _sift(self) -> None:
+        """Show the rows that are searched for, or else those that were asked for."""
+        typed = self._find.value.strip()
+        if typed or self._more:
+            self._add_rest()
+        for key, row in self._rows.items():
+            setting = row.field.setting
+            is_shown = has_words(f"{row.field.label} {key} {setting.help}", typed) if typed else self._more
+            row.display = key in self._draft.fields and (is_shown or (setting.essential and not typed))
+        shown = [row.field.setting for row in self._rows.values() if row.display]
+        for name, section in self._sections.items():
+            section.display = any(setting.section == name and not setting.essential for setting in shown)
+        self.query_one("#from").display = not typed
+        self._none.display = bool(typed) and not shown
 
     @on(Input.Submitted, "#find")
     def _go_to_first(self, event: Input.Submitted) -> None:
-        event.stop()
         typed = event.value.strip().lower()
         rows = [row for row in self._rows.values() if row.display and not row.field.off]
         if rows:
             min(rows, key=lambda row: typed not in row.field.label).value.focus()
 
-    def _sift(self) -> None:
-        """Show the rows that are searched for, or else those that were asked for."""
-        typed = self._find.value.strip()
-        for row in self._rows.values():
-            row.display = row.field.matches(typed) if typed else row.field.setting.essential or self._more
-        for section in self._rest.values():
-            section.display = any(row.display for row in section.query(SettingRow))
-        self.query_one("#from").display = not typed
-        self._none.display = bool(typed) and not any(row.display for row in self._rows.values())
+    def _add_rest(self) -> None:
+        """Add the rows that are not essential, which cost time, when they are first asked for."""
+        for name in _SECTIONS if not self._sections else ():
+            section = self._sections[name] = Vertical(classes="section")
+            self.mount(section)
+            rest = [s for s in self._draft.known.values() if s.section == name and not s.essential]
+            rows = [self._row(self._draft.fields.get(setting.key, Field(setting))) for setting in rest]
+            section.mount(PlainText(name, classes="heading"), *rows)
 
-    def _grow(self, draft: Draft) -> None:
-        """Make the rows beyond the essential ones, which cost time, when they are first asked for."""
-        if not self._rest:
-            self._rest = {section: Vertical(classes="section") for section in _SECTIONS}
-            self.mount(*self._rest.values())
-            for section in _SECTIONS:
-                self._fit_section(section, draft)
-
-    def _fit(self, draft: Draft) -> None:
-        """Let the rows be those of the objective."""
-        wanted = [field.setting for field in _beyond(draft, "objective")]
-        present = [row.field.setting for row in self._rows.values() if _is_beyond(row.field, "objective")]
-        if self._rest and wanted != present:
-            self._rest["objective"].remove_children()
-            self._rows = {key: row for key, row in self._rows.items() if not _is_beyond(row.field, "objective")}
-            self._fit_section("objective", draft)
-            self._sift()
-
-    def _fit_section(self, section: str, draft: Draft) -> None:
-        rows = {field.setting.key: self._row(field, draft) for field in _beyond(draft, section)}
-        self._rest[section].mount(PlainText(section, classes="heading"), *rows.values())
-
-    def _row(self, field: Field, draft: Draft) -> SettingRow:
-        choices = draft.choices if field.setting == sections.OBJECTIVE else ()
-        row = self._rows[field.setting.key] = SettingRow(field, choices)
+    def _row(self, field: Field) -> SettingRow:
+        objectives = self._draft.choices if field.setting == sections.OBJECTIVE else ()
+        row = self._rows[field.setting.key] = SettingRow(field, objectives)
         return row
-
-
-def _beyond(draft: Draft, section: str) -> Iterator[Field]:
-    """The settings of a section that are not essential."""
-    return (field for field in draft.fields.values() if _is_beyond(field, section))
-
-
-def _is_beyond(field: Field, section: str) -> bool:
-    return field.setting.section == section and not field.setting.essential
 
 
 def _presets() -> Choices:

@@ -11,22 +11,21 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.events import DescendantBlur, DescendantFocus
-from textual.widgets import Button
+from textual.widgets import Button, Input
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview
-from contrastcli.settings import sections
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.setup.dry_run_panel import DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
-from contrastcli.tui.setup.similarity_chart import NEXT, TITLES, View, similarity_picture
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.setup.side_panels import NEXT, TITLES, View, first_rows, similarity_picture, summary
+from contrastcli.tui.widgets import PlainText, hidden_key
 
 _PAUSE = 0.4  # seconds without a key before the data is read
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."
@@ -46,15 +45,15 @@ class SetupScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="train this"),
-        Binding("p", "preset", "preset", tooltip="start from a published preset, or from nothing"),
-        Binding("o", "objective", "objective", tooltip="choose the objective"),
+        Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
+        Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
         Binding("m", "more", "more", tooltip="show every setting, or the essential ones"),
-        Binding("slash", "find", "find", key_display="/", tooltip="go to a setting by its name", show=False),
-        Binding("g", "gradient", "gradient", tooltip="show the curve, its gradient, or its slope", show=False),
-        Binding("r", "reset", "reset", tooltip="return every field to the preset", show=False),
+        hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
+        hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
+        hidden_key("r", "reset", "reset", "return every field to the preset"),
         *FIELD_KEYS,
-        Binding("pagedown", "scroll_side(1)", "summary", tooltip="down to the command and the summary", show=False),
-        Binding("pageup", "scroll_side(-1)", "curve", tooltip="up to the curve", show=False),
+        hidden_key("pagedown", "scroll_side(1)", "summary", "down to the command and the summary"),
+        hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
     ]
 
     _draft: Draft | None = None
@@ -69,26 +68,31 @@ class SetupScreen(ModeScreen):
     def body(self) -> ComposeResult:
         with Container(id="setup"):
             with Vertical(id="left"):
-                yield Form()
+                self._form = Form()
+                yield self._form
                 yield PlainText(_HOW_TO, id="about", classes="muted")
             with VerticalScroll(id="side"):
                 yield ChartView(title=TITLES["value"], id="value")
                 yield ChartView(title=TITLES["pull"], id="gradient")
-                yield PlainText(id="command", classes="panel")
-                yield DryRunPanel()
+                command = PlainText(id="command", classes="panel")
+                command.border_title = "Command line (y copies it)"
+                yield command
+                with Vertical(id="dry-run", classes="panel") as dry_run:
+                    dry_run.border_title = "Summary"
+                    yield PlainText(id="summary")
+                    yield PlainText(id="rows")
         with Horizontal(id="go"):
-            yield Button("s  Start", id="start", variant="primary", compact=True)
+            yield Button("s  Start", id="start", variant="primary", action="screen.start", compact=True)
             yield PlainText(id="ready")
 
     def on_mount(self) -> None:
-        self.query_one("#command").border_title = "Command line (y copies it)"
         self._open()
 
     def clipboard_text(self) -> str:
         return self._draft.command(self.contrast.directory) if self._draft else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        waits = action in ("start", "preset", "objective", "more", "find", "gradient", "reset")
+        waits = action in ("start", "open_list", "more", "find", "gradient", "reset")
         return None if waits and self._draft is None else super().check_action(action, parameters)
 
     @work
@@ -101,28 +105,24 @@ class SetupScreen(ModeScreen):
         self._show()
 
     @property
-    def _form(self) -> Form:
-        return self.query_one(Form)
-
-    @property
     def draft(self) -> Draft:
         """What is being set up; keys and fields that need it wait until it is there."""
         assert self._draft
         return self._draft
 
-    @on(SettingRow.Typed)
-    def _type(self, event: SettingRow.Typed) -> None:
-        self.draft.type(event.key, event.text)
-        self._show(typing=event.key)
+    @on(Input.Changed, "SettingRow Input")
+    @on(ChoiceField.Changed, "SettingRow ChoiceField")
+    def _type(self, event: Input.Changed | ChoiceField.Changed) -> None:
+        row = event.control.parent
+        assert isinstance(row, SettingRow)
+        key = row.field.setting.key
+        self.draft.type(key, event.value)
+        self._show(typing=key)
 
     @on(ChoiceField.Changed, "#preset")
     def _choose_preset(self, event: ChoiceField.Changed) -> None:
         self.draft.choose_preset(event.value)
         self._show()
-
-    @on(Button.Pressed, "#start")
-    async def _press_start(self) -> None:
-        await self.run_action("start")
 
     @on(DescendantFocus)
     @on(DescendantBlur)
@@ -132,29 +132,18 @@ class SetupScreen(ModeScreen):
         row = next((widget for widget in above if isinstance(widget, SettingRow)), None)
         self.query_one("#about", PlainText).update(row.field.about if row else _HOW_TO)
 
-    async def action_preset(self) -> None:
-        """Choose a preset."""
-        await self._form.preset.action_open()
-
-    async def action_objective(self) -> None:
-        """Choose an objective."""
-        await self._form.open_list(sections.OBJECTIVE.key)
-
     def action_more(self) -> None:
-        """Show every setting, or the essential ones."""
         self.contrast.remembered.more = not self.contrast.remembered.more
-        self._form.show_more(self.draft, self.contrast.remembered.more)
+        self._form.show_more(self.contrast.remembered.more)
 
     def action_find(self) -> None:
-        """Search for a setting."""
-        self._form.find(self.draft)
+        self._form.find()
 
     def action_leave_field(self) -> None:
         self._form.end_search()
         super().action_leave_field()
 
     def action_reset(self) -> None:
-        """Forget what was typed."""
         self.draft.reset()
         self._show()
 
@@ -174,7 +163,7 @@ class SetupScreen(ModeScreen):
         """Show all that follows from the draft."""
         draft = self.draft
         self.contrast.remembered.preset, self.contrast.remembered.typed = draft.preset, dict(draft.typed)
-        self._form.show(draft, typing)
+        self._form.show(typing)
         self._show_about()
         self.query_one("#command", PlainText).update(self.clipboard_text())
         self._draw()
@@ -195,23 +184,28 @@ class SetupScreen(ModeScreen):
     @work(exclusive=True, group="dry run")
     async def _dry_run(self) -> None:
         """Read the data in a process of its own; a later dry run ends an earlier one's process."""
-        panel = self.query_one(DryRunPanel)
         self._asked, self._preview, self._failed = self.draft.planned, None, ""
-        panel.show_message("reading the data…")
+        self._show_summary("reading the data…")
         self._show_ready()
         await asyncio.sleep(_PAUSE)
         args = ("train", *self.draft.words, "--dry-run", "--json")
-        done = await processes.run_command(self.contrast.directory, *args, on_progress=self._advance)
+        done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
         self._failed = done.error
         if done.error:
-            panel.show_message(done.error, wrong=True)
+            self._show_summary(done.error)
         else:
-            self._preview = msgspec.json.decode(done.stdout, type=Preview)
-            panel.show(self._preview)
+            self._preview = preview = msgspec.json.decode(done.stdout, type=Preview)
+            self._show_summary(summary(preview), first_rows(preview))
         self._show_ready()
 
-    def _advance(self, event: Progress) -> None:
-        self.query_one(DryRunPanel).show_message(f"{event.what} {event.done:,} of {event.total:,}")
+    def _show_progress(self, event: Progress) -> None:
+        self._show_summary(f"{event.what} {event.done:,} of {event.total:,}")
+
+    def _show_summary(self, text: str | Content, rows: Content | None = None) -> None:
+        self.query_one("#summary", PlainText).update(text)
+        self.query_one("#summary").set_class(bool(self._failed), "wrong")
+        self.query_one("#rows", PlainText).update(rows or "")
+        self.query_one("#rows").display = bool(rows)
 
     @work(group="start")
     async def action_start(self) -> None:

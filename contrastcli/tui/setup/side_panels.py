@@ -1,0 +1,74 @@
+"""What Setup shows next to its form: the curve of the similarity, and the summary of a dry run. No widget is here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from textual.content import Content
+
+from contrastcli.runs.results import Preview
+from contrastcli.settings.setting import spell
+from contrastcli.show.curve import ANGLES, curve
+from contrastcli.show.format import size
+from contrastcli.show.pictures import Picture, Series
+from contrastcli.tui.setup.draft import Draft
+
+View = Literal["value", "pull", "by_cosine"]
+
+TITLES: dict[View, str] = {
+    "value": "similarity of a positive ÷ τ, by angle",
+    "pull": "its gradient on the embedding ÷ τ, |∂s/∂z|",
+    "by_cosine": "its slope over the cosine ÷ τ, |ds/dcos|",
+}
+
+NEXT: dict[View, str] = {"value": "g gradient", "pull": "g slope", "by_cosine": "g back"}
+"""What the key g shows next."""
+
+_STEEPEST = 4  # times the cosine's slope; the angle's slope, infinite at both ends, is not shown beyond that
+
+
+def similarity_picture(draft: Draft, view: View) -> Picture:
+    """The chosen similarity and the plain cosine with the same temperature; no curve where there is no such choice."""
+    if draft.fields["objective.similarity"].off:
+        return Picture("similarity", TITLES[view], "lines", "", "", ())
+    flat, margin_field = draft.config.flat(), draft.fields["objective.margin"]
+    kind, tau = str(flat["objective.similarity"]), float(flat.get("objective.tau", 1.0))
+    margin = 0.0 if margin_field.off else float(flat["objective.margin"])
+    own, plain = (getattr(one, view) for one in (curve(kind, margin, tau), curve("cosine", 0.0, tau)))
+    unit = "°" if margin_field.unit == "degrees" else ""
+    series = [Series(f"{kind}, margin {spell(margin)}{unit}" if margin else kind, ANGLES, own, ink=1)]
+    if own != plain:
+        series.append(Series("plain cosine", ANGLES, plain, ink=5))
+    y_range = None
+    if view != "value":
+        top = max(value for value in (*own, *plain) if math.isfinite(value))
+        y_range = 0.0, 1.08 * (min(top, _STEEPEST / tau) if view == "by_cosine" else top)
+    return Picture("similarity", TITLES[view], "lines", "degrees", "", tuple(series), x_range=(0, 180), y_range=y_range)
+
+
+def summary(preview: Preview) -> Content:
+    """What a run would do."""
+    negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
+    pairs, disk = f"{preview.dev_pairs:,} scored pairs", f"about {size(preview.disk or 0)} of checkpoints"
+    return _table(
+        [
+            ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch"),
+            ("step", f"{preview.sentences_per_step:,} sentences, {negatives}"),
+            ("rows", f"{preview.count:,}"),
+            ("dev", pairs if preview.dev_pairs else "none: the last checkpoint counts as the best"),
+            ("disk", "known once the backbone is downloaded" if preview.disk is None else disk),
+            *(("note", note) for note in preview.notes),
+        ]
+    )
+
+
+def first_rows(preview: Preview) -> Content:
+    """The first rows of the data, a line for each role."""
+    return _table([(role, " ".join(text.split())) for row in preview.rows for role, text in row.items()])
+
+
+def _table(pairs: Sequence[tuple[str, str]]) -> Content:
+    width = max((len(name) for name, _ in pairs), default=0) + 2
+    return Content("\n").join(Content.assemble((name.ljust(width), "$foreground-muted"), text) for name, text in pairs)
