@@ -28,7 +28,10 @@ from contrastcli.tui.widgets import hidden_key
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_NOT_IN_HELP = ("screen.copy_text", "help_quit", "page_left", "page_right")  # Textual's own, and no help here
+_NOT_IN_HELP = {  # Textual's own, which nobody needs to look up
+    *("screen.copy_text", "help_quit", "page_up", "page_down", "page_left", "page_right", "scroll_home", "scroll_end"),
+    *("cursor_up", "cursor_down", "cursor_left", "cursor_right", "scroll_top", "scroll_bottom"),
+}
 _TOOLTIPS = {  # for Textual's own actions
     "app.focus_next": "to the next field",
     "app.focus_previous": "to the previous field",

@@ -17,15 +17,12 @@ from contrastcli.show.sketch import chart
 
 INKS = 6
 """Lines that have a colour of their own; they also differ in their dashes."""
-VALUE = -1
-"""Ink of a number that is shown as text."""
-_STYLES = {VALUE: "chart--value", 0: "chart--axis", **{ink: f"chart--ink-{ink}" for ink in range(1, INKS + 1)}}
 
 
 class ChartView(Widget):
     """Draws the last picture it was given; `waiting` is shown while there is nothing in it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(_STYLES.values())
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", *(f"chart--ink-{n + 1}" for n in range(INKS))}
 
     def __init__(self, waiting: str = "", title: str = "", id: str | None = None) -> None:
         super().__init__(id=id)
@@ -62,7 +59,7 @@ class ChartView(Widget):
         self._rows = None
 
     def _strip(self, cells: Cells) -> Strip:
-        names = (_STYLES[(ink - 1) % INKS + 1 if ink > 0 else ink] for _, ink in cells)
+        names = (f"chart--ink-{(ink - 1) % INKS + 1}" if ink else "chart--axis" for _, ink in cells)
         styles = map(self.get_component_rich_style, names)
         segments = [Segment(text, style) for (text, _), style in zip(cells, styles, strict=True)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)

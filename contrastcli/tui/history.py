@@ -134,10 +134,11 @@ class Table:
         return None if math.isnan(value) else value
 
 
-class History:
-    """Everything that the app shows of a run's events."""
+class History(Digest):
+    """Everything that the app shows of a run's events, taken in from the first to the last."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.begin = 0
         """Its first step; more than 0 while only the end of a large file has been read."""
         self.tables: defaultdict[str, Table] = defaultdict(Table)
@@ -149,28 +150,14 @@ class History:
         self.logged = 0
         """Lines of the log so far, those no longer kept included."""
         self.bests: list[Evaluated] = []
-        self.started: Started | None = None
-        self.step: Step | None = None
         self.progress: Progress | None = None
         """Work under way other than training."""
-        self.done: Done | None = None
-        self.last: Event | None = None
         self._every = 1  # which angles' histograms are kept: each, every second, every fourth …
         self._seen = 0
 
     @property
     def last_step(self) -> int:
-        """The newest step of all."""
         return self.last.step if self.last else 0
-
-    @property
-    def best(self) -> Evaluated | None:
-        """The best evaluation."""
-        return self.bests[-1] if self.bests else None
-
-    def digest(self) -> Digest:
-        """The events that a run's status is derived from."""
-        return Digest(last=self.last, started=self.started, step=self.step, best=self.best, done=self.done)
 
     def take(self, event: Event) -> None:
         """Take in the next event."""
@@ -184,7 +171,9 @@ class History:
                 self._keep_histogram(event)
             case Evaluated():
                 self.progress = None
-                self.bests += [event] if event.best else []
+                if event.best:
+                    self.bests.append(event)
+                    self.best = event
             case Progress():
                 self.progress = event
             case Started():
@@ -214,6 +203,7 @@ class History:
         self.histograms = [angles for angles in self.histograms if not started.voids(angles)]
         self.newest = self.histograms[-1] if self.histograms else None
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
+        self.best = self.bests[-1] if self.bests else None
         self.step = None if self.step and started.voids(self.step) else self.step
         self.done = None if self.done and started.voids(self.done) else self.done
 

@@ -24,7 +24,7 @@ class State(msgspec.Struct):
     zoomed: str = ""
     """Live: the panel that fills the screen, none where empty."""
     sort: str = "newest"
-    metric: str = "dev"
+    metric: str = "spearman"
     """Runs: order of the table, and what the overlay shows."""
     data_dir: str = ""
     suites: tuple[str, ...] = ("sts",)

@@ -82,6 +82,7 @@ class EvaluateScreen(ModeScreen):
 
     def __init__(self) -> None:
         super().__init__()
+        self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         self._works: dict[str, Progress] = {}
         self._scores: Mapping[str, Any] = {}
         self._config: Config | None = None
@@ -106,10 +107,10 @@ class EvaluateScreen(ModeScreen):
                         yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name)
                 yield FormRow("Data", data)
                 yield FormRow("Pooling", self._pooling)
-                yield PlainText(id="status")
+                yield self._status
             with VerticalScroll(id="results") as results:
                 results.border_title = "Results"
-                yield PlainText(id="nothing")
+                yield self._nothing
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
                     yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
@@ -136,7 +137,7 @@ class EvaluateScreen(ModeScreen):
         self._scores = scores
         shown = suite_tables(scores, self._config)
         self._explain_nothing()
-        self.query_one("#nothing").display = not shown
+        self._nothing.display = not shown
         title = f"Results of {self._model.model}" if shown else "Results"
         self.query_one("#results").border_title = Content(title)
         place = self.query_one("#tables")
@@ -170,9 +171,9 @@ class EvaluateScreen(ModeScreen):
 
     def action_start(self) -> None:
         if not self._model.model:
-            self._tell(NO_MODEL)
+            self._status.update(NO_MODEL)
         elif not self._suites:
-            self._tell("Tick a suite first: t goes to the suites, Space ticks.")
+            self._status.update("Tick a suite first: t goes to the suites, Space ticks.")
         else:
             self.measuring = self._measure(self._model.model, self._pooling.value)
 
@@ -184,18 +185,18 @@ class EvaluateScreen(ModeScreen):
     async def _measure(self, model: str, pooling: str) -> None:
         """Run the evaluation; show what was measured, even if not all was."""
         self._works = {}
-        self._tell("loading the model…")
+        self._status.update("loading the model…")
         data = self.contrast.remembered.data_dir
         folder = ("--data-dir", str(Path(data).expanduser())) if data else ()
         other_pooling = ("--pooling", pooling) if pooling else ()
         args = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json", *other_pooling)
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
-            self._tell(done.error or "Done.")
+            self._status.update(done.error or "Done.")
             if model == self._model.model:
                 await self._take(done, pooling)
         except asyncio.CancelledError:
-            self._tell("Stopped. Suites that were done are kept.")
+            self._status.update("Stopped. Suites that were done are kept.")
             raise
         finally:
             self.measuring = None
@@ -214,24 +215,19 @@ class EvaluateScreen(ModeScreen):
         """Show the last few kinds of work that report progress."""
         self._works.pop(event.what, None)
         self._works[event.what] = event
-        self._tell(
+        self._status.update(
             "\n".join(
                 f"{work.what}  {work.done:,} of {work.total:,}\n{progress_bar(work.done / max(1, work.total))}"
                 for work in list(self._works.values())[-_BARS:]
             )
         )
 
-    def _tell(self, text: str) -> None:
-        for status in self.query("#status").results(PlainText):  # none once the app is being closed
-            status.update(text)
-
     def watch_measuring(self) -> None:
         self._explain_nothing()
 
     def _explain_nothing(self) -> None:
-        text = NO_MODEL if not self._model.model else _MEASURING if self.measuring else _NOTHING
-        for nothing in self.query("#nothing").results(PlainText):
-            nothing.update(text)
+        text = _MEASURING if self.measuring else _NOTHING
+        self._nothing.update(text if self._model.model else NO_MODEL)
 
     def clipboard_text(self) -> str:
         shown = suite_tables(self._scores, self._config)

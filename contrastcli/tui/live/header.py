@@ -12,7 +12,7 @@ from contrastcli.runs.events import Evaluated
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
-from contrastcli.tui.live.panels import SHARE_NAMES, View
+from contrastcli.tui.live.panels import View
 from contrastcli.tui.run_screen import SHAPES
 from contrastcli.tui.widgets import PlainText, progress_bar
 
@@ -36,7 +36,7 @@ class Snapshot:
 def poll(run: Run, history: History, before: Snapshot | None) -> Snapshot | None:
     """Look at a run; None where its directory no longer exists."""
     try:
-        status = run.status(history.digest())
+        status = run.status(history)
         if status.state == "killed" and not (before and before.status.state == "killed"):
             status = run.status()  # its last events may be newer than the history
         resume_failed = (
@@ -119,7 +119,7 @@ def progress_text(
         parts.append(f"{duration(history.step.seconds_left)} left")
     notes = {
         "view paused, p continues": paused,
-        SHARE_NAMES[view.share]: view.share > 0,
+        view.share: view.share != "all steps",
         f"as of step {view.end or 0:,}, ] goes forward": view.end is not None,
         f"reading earlier events, {100 * (earlier or 0.0):.0f} %": earlier is not None,
     }

@@ -9,19 +9,20 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from rich.segment import Segment
+from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from contrastcli.runs.events import Step
-from contrastcli.show.chart import Cells, number
+from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture, Series, angle_histogram
-from contrastcli.tui.chart_view import VALUE, ChartView
+from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history import History, Metric, Table
+from contrastcli.tui.widgets import PlainText
 
-SHARES = (1.0, 1 / 3, 0.1)
-"""How much of the steps charts show: all, the last third, the last tenth."""
-SHARE_NAMES = ("all steps", "the last third", "the last tenth")
+SHARES = {"all steps": 1.0, "the last third": 1 / 3, "the last tenth": 0.1}
+"""How much of the steps charts show, by what the header says of it."""
 
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 8  # characters
@@ -29,10 +30,10 @@ _SPARKS = 8  # characters
 
 @dataclass(frozen=True)
 class View:
-    """How panels look at a history: `share` is an index of SHARES, `end` the last step shown, None the newest."""
+    """How panels look at a history: `share` is a name in SHARES, `end` the last step shown, None the newest."""
 
     log: bool = False
-    share: int = 0
+    share: str = "all steps"
     end: int | None = None
 
     def steps(self, history: History) -> tuple[float, float]:
@@ -141,31 +142,29 @@ def spark(values: Sequence[float]) -> str:
     return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
 
 
-class NumbersPanel(ChartView, can_focus=True):
+class NumbersPanel(PlainText, can_focus=True):
     """Numbers that need no chart, and how some of them have changed."""
 
     def __init__(self, waiting: str) -> None:
-        super().__init__(waiting, "Numbers", id="numbers")
-        self._numbers: list[tuple[str, str, str]] = []
+        super().__init__(waiting, id="numbers", classes="-waiting")
+        self.border_title = "Numbers"
+        self._shown: list[tuple[str, str, str]] = []
 
     def show_history(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
         numbers = run_numbers(history, view)
-        if numbers == self._numbers:
+        if numbers == self._shown:
             return False
-        self._numbers, self._rows = numbers, None
-        self.prepare()
-        self.refresh()
+        self._shown = numbers
+        self.remove_class("-waiting")
+        self.update(
+            Content("\n").join(
+                Content.assemble((f" {name:<14}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
+                for name, value, drawn in numbers
+            ),
+            layout=False,
+        )
         return True
-
-    def _draw(self, width: int, height: int) -> list[Cells]:
-        if not self._numbers:
-            return super()._draw(width, height)
-        rows: list[Cells] = []
-        for name, value, drawn in self._numbers:
-            text = f"{value:<8}" if len(value) <= width - 15 else f"{value[: max(0, width - 16)]}…"
-            rows.append([(f" {name:<14}", 0), (text, VALUE), (drawn, 1)])
-        return rows
 
 
 class LogPanel(ScrollView, can_focus=True):

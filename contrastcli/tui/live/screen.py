@@ -122,12 +122,11 @@ class LiveScreen(RunScreen):
         self._feed = Feed(run.events_path, self._news.set)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self.run_worker(self._feed.follow(), group="feed", exclusive=True)
+        self.run_worker(self._feed.follow, group="feed", exclusive=True)
         self._poll(run, self._feed)
 
     @work(group="poll", exclusive=True)
     async def _poll(self, run: Run, feed: Feed) -> None:
-        """Look at the run, again and again."""
         while True:
             before = self._snapshot
             self._snapshot = snapshot = await asyncio.to_thread(poll, run, feed.history, before)
@@ -186,7 +185,9 @@ class LiveScreen(RunScreen):
         self.contrast.remembered.log_scale = self._view.log
 
     def action_share(self, by: int) -> None:
-        self._change_view(replace(self._view, share=min(max(self._view.share + by, 0), len(SHARES) - 1)))
+        shares = list(SHARES)
+        number = shares.index(self._view.share) + by
+        self._change_view(replace(self._view, share=shares[min(max(number, 0), len(shares) - 1)]))
 
     def action_go(self, by: int) -> None:
         """All panels as of an earlier or a later step, up to the newest."""
@@ -198,25 +199,21 @@ class LiveScreen(RunScreen):
         self._change_view(replace(self._view, end=steps[there] if there < len(steps) else None))
 
     def action_zoom(self) -> None:
-        """The focused panel on the whole screen, or all panels again."""
         focused = next((name for name, panel in self._panels.items() if panel is self.focused), "loss")
         self._zoom("" if self.contrast.remembered.zoomed else focused)
 
     def action_panel(self, by: int, rows: bool = False) -> None:
         """Go to the next panel or the previous one; with `rows`, to another row where panels are side by side."""
-        shown, zoomed = list(self._panels.values()), self.contrast.remembered.zoomed
-        current = self._panels[zoomed] if zoomed else self.focused
+        names, zoomed = list(self._panels), self.contrast.remembered.zoomed
+        current = zoomed or (self.focused.id if self.focused else None)
         stride = 3 if rows and not zoomed and self.has_class("-wide") else 1
-        there = 0 if by > 0 else len(shown) - 1
-        if current in shown:
-            there = (shown.index(current) + by * stride) % len(shown)
+        there = (names.index(current) + by * stride) % len(names) if current in names else min(by, 0)
         if zoomed:
-            self._zoom(shown[there].id or "")
+            self._zoom(names[there])
         else:
-            shown[there].focus()
+            self._panels[names[there]].focus()
 
     def action_leave_field(self) -> None:
-        """All panels again, and the keys back to the screen."""
         self._zoom("")
         super().action_leave_field()
 

@@ -41,7 +41,6 @@ class QueryProcess:
         self._waiting: asyncio.Queue[str] = asyncio.Queue(1)
 
     def ask(self, line: str) -> None:
-        """Ask this next, in place of a line that still waits."""
         if self._waiting.full():
             self._waiting.get_nowait()
         self._waiting.put_nowait(line)
@@ -108,7 +107,6 @@ class QueryPanel(Vertical):
             self.process_failed(reason)
 
     def process_failed(self, reason: str) -> None:
-        """The process ended by itself."""
         self.show_message(reason)
 
     def _take(self, line: str) -> None:

@@ -107,6 +107,5 @@ class QueryScreen(ModeScreen):
         self._corpus.search()
 
     def clipboard_text(self) -> str:
-        """The two sentences, the models' answers, and the neighbours."""
         answers = [panel.clipboard_text() for panel in (self._first, self._second) if panel.display]
         return "\n".join(text for text in (*self._sentences, *answers, self._corpus.clipboard_text()) if text)

@@ -1,7 +1,8 @@
-"""The runs of a directory as the table of Runs has them: read in a thread, and only if they have changed."""
+"""The runs of a directory as the table of Runs shows them: read in a thread, and only if they have changed."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -45,11 +46,16 @@ class Entry:
 
     @property
     def remark(self) -> str:
-        """What is worth knowing of it, for the line below the table."""
+        """What the line below the table says of it."""
         if self.problem or self.status is None:
             return self.problem
-        end = " · ".join(text for text in (self.status.message, self.status.hint) if text)
+        end = " · ".join(filter(None, (self.status.message, self.status.hint)))
         return end or f"{self.objective} on {self.backbone}"
+
+    def number(self, name: str) -> float:
+        """A number of its status, to sort by: the highest first, and last where there is none."""
+        value = getattr(self.status, name, None)
+        return -value if value is not None else math.inf
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,6 @@ class Column:
     """Whether it is left out on a narrow screen."""
 
 
-def _number(value: float | None) -> float:
-    return -value if value is not None else float("inf")
-
-
 def _ago(entry: Entry) -> str:
     if entry.status is None:
         return ""
@@ -81,30 +83,25 @@ def _step(entry: Entry) -> str:
     return f"{entry.status.step:,}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
 
 
-NAME = "name"
+def _best(entry: Entry) -> str:
+    return score(entry.status.best) if entry.status else MISSING
+
+
 NEWEST = "newest"
 """The order of time, which no column shows."""
 
 COLUMNS: tuple[Column, ...] = (
-    Column(NAME, 0, lambda e: e.name, lambda e: e.name),
+    Column("name", 0, lambda e: e.name, lambda e: e.name),
     Column("state", 10, lambda e: e.state, lambda e: e.state.split()[-1]),
-    Column("step", 11, _step, lambda e: _number(e.status.step if e.status else None), right=True),
-    Column(
-        "best dev",
-        8,
-        lambda e: score(e.status.best) if e.status else MISSING,
-        lambda e: _number(e.status.best if e.status else None),
-        right=True,
-    ),
+    Column("step", 11, _step, lambda e: e.number("step"), right=True),
+    Column("best dev", 8, _best, lambda e: e.number("best"), right=True),
     Column("objective", 11, lambda e: e.objective, lambda e: e.objective or "~", wide=True),
     Column("backbone", 18, lambda e: shortened(e.backbone, 18), lambda e: e.backbone or "~", wide=True),
-    Column("updated", 8, _ago, lambda e: _number(e.status.updated if e.status else None), right=True),
+    Column("updated", 8, _ago, lambda e: e.number("updated"), right=True),
     Column("size", 8, lambda e: size(e.size), lambda e: -e.size, right=True),
 )
 """The columns; the name takes the room that the others leave."""
-
 ORDERS = (NEWEST, *(column.title for column in COLUMNS))
-"""What the table may be sorted by."""
 
 
 def ordered(entries: Sequence[Entry], order: str) -> list[Entry]:
@@ -124,39 +121,35 @@ def shortened(text: str, width: int) -> str:
 
 
 class Listing:
-    """Reads the runs of a directory, again and again; what has ended and is as it was is not read again."""
+    """Reads the runs of a directory, again and again; a run that has ended and has not changed is not read again."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._known: dict[Path, tuple[object, Entry]] = {}
+        self._known: dict[Run, tuple[object, Entry]] = {}
 
     def read(self) -> list[Entry]:
         """All runs, the newest first. Raises OSError where the directory cannot be read."""
+        known, self._known = self._known, {}
         entries = []
         for run in runs.list_runs(self._directory):
-            entries.append(self._entry(run))
+            try:
+                stamp = _stamp(run)
+                before, entry = known.get(run, (None, Entry(run)))
+                if before == stamp and entry.status and entry.status.ended:
+                    entry = replace(entry, size=run.size_bytes())
+                else:
+                    entry = _read(run)
+                self._known[run] = stamp, entry
+            except OSError as error:
+                entry = Entry(run, problem=error.strerror or str(error))
+            entries.append(entry)
             time.sleep(_REST)
-        paths = {entry.run.path for entry in entries}
-        self._known = {path: known for path, known in self._known.items() if path in paths}
         return entries
-
-    def _entry(self, run: Run) -> Entry:
-        try:
-            stamp = _stamp(run)
-            before = self._known.get(run.path)
-            if before and before[0] == stamp and before[1].status and before[1].status.ended:
-                return replace(before[1], size=run.size_bytes())
-            entry = _read(run)
-            self._known[run.path] = (stamp, entry)
-            return entry
-        except OSError as error:
-            return Entry(run, problem=error.strerror or str(error))
 
 
 def _stamp(run: Run) -> object:
     """Equal only while a run's files are the same."""
-    paths = (run.config_path, run.events_path, run.alive_path)
-    stats = [path.stat() if path.exists() else None for path in paths]
+    stats = [path.stat() if path.exists() else None for path in (run.config_path, run.events_path, run.alive_path)]
     return [(stat.st_mtime_ns, stat.st_size) if stat else None for stat in stats]
 
 

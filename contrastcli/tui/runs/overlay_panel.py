@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from msgspec import structs
 from textual import work
@@ -14,8 +15,6 @@ from textual.containers import Container, ScrollableContainer
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.comparison import compare
 from contrastcli.runs.directory import Run
-from contrastcli.runs.results import Comparison
-from contrastcli.settings.setting import Value
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
@@ -39,15 +38,17 @@ class OverlayPanel(Container):
 
     def __init__(self) -> None:
         super().__init__(id="overlay")
+        self._chart = ChartView(_NO_RUN, id="curves")
+        self._text = PlainText(id="details-text")
+        self._details = ScrollableContainer(self._text, id="details")
         self._metric = next(iter(metrics().values()))
         self._chosen: tuple[Run, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._changed = False
 
     def compose(self) -> ComposeResult:
-        yield ChartView(_NO_RUN, id="curves")
-        with ScrollableContainer(id="details"):
-            yield PlainText(id="details-text")
+        yield self._chart
+        yield self._details
 
     def on_mount(self) -> None:
         self.set_interval(DRAW_EVERY, self._draw)
@@ -60,11 +61,9 @@ class OverlayPanel(Container):
             self._describe()
 
     def show_metric(self, metric: str) -> None:
-        """Draw something else."""
         self._metric, self._changed = metrics()[metric], True
 
     def pause(self) -> None:
-        """Read no more while nobody looks."""
         self.workers.cancel_group(self, "feeds")
 
     def follow(self) -> None:
@@ -72,12 +71,8 @@ class OverlayPanel(Container):
         self.pause()
         self._feeds = {run: Feed(run.events_path, self._redraw) for run in self._chosen[:INKS]}
         for feed in self._feeds.values():
-            self._follow(feed)
+            self.run_worker(feed.follow, group="feeds")
         self._changed = True
-
-    @work(group="feeds")
-    async def _follow(self, feed: Feed) -> None:
-        await feed.follow()
 
     def refresh_details(self) -> None:
         """Describe the runs again, unless that is being done."""
@@ -86,15 +81,13 @@ class OverlayPanel(Container):
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:
-        text = await asyncio.to_thread(details, self._chosen)
-        self.query_one("#details-text", PlainText).update(text)
+        self._text.update(await asyncio.to_thread(details, self._chosen))
         several = len(self._chosen) > 1
-        self.query_one("#details").border_title = "Differences" if several else "Details"
-        self.query_one("#details-text").set_class(several, "-columns")
+        self._details.border_title = "Differences" if several else "Details"
+        self._text.set_class(several, "-columns")
 
     def clipboard_text(self) -> str:
-        """The details or differences."""
-        return str(self.query_one("#details-text", PlainText).content)
+        return str(self._text.content)
 
     def _redraw(self) -> None:
         self._changed = True
@@ -102,13 +95,11 @@ class OverlayPanel(Container):
     def _draw(self) -> None:
         if self._changed and self.screen.is_current:
             self._changed = False
-            view = self.query_one(ChartView)
             waiting = f"no {self._metric.title} yet; m draws another curve" if self._chosen else _NO_RUN
-            view.show(self._picture(view.size.width), waiting)
+            self._chart.show(self._picture(self._chart.size.width), waiting)
 
     def _picture(self, width: int) -> Picture:
-        metric = self._metric
-        names = labels([run.name for run in self._feeds], width)
+        metric, names = self._metric, labels([run.name for run in self._feeds], width)
         series = [
             replace(metric.series(feed.history, 2 * max(1, width))[0], name=name, ink=0)
             for name, feed in zip(names, self._feeds.values(), strict=True)
@@ -130,21 +121,16 @@ def details(chosen: Sequence[Run]) -> str:
     try:
         if len(chosen) < 2:
             return run_details(chosen[0], to_json=False) if chosen else ""
-        return _differences(compare(chosen))
+        compared = compare(chosen)
     except ContrastError as error:
         return f"{error.what}\n{error.hint}"
     except OSError as error:
         return f"A run cannot be read: {error.strerror or error}"
-
-
-def _differences(compared: Comparison) -> str:
-    letters = [LETTERS[n % len(LETTERS)] for n in range(len(compared.results))]
-    names = "\n".join(f"{letter}  {result.name}" for letter, result in zip(letters, compared.results, strict=True))
-    settings = {key: tuple(map(_short, column)) for key, column in compared.settings.items()}
-    results = [structs.replace(result, name=letter) for letter, result in zip(letters, compared.results, strict=True)]
-    return f"{names}\n\n{side_by_side(structs.replace(compared, settings=settings, results=tuple(results)))}"
-
-
-def _short(value: Value | None) -> Value | None:
-    """The end of a long path, which tells it from others."""
-    return shortened(value, _TEXT) if isinstance(value, str) else value
+    lettered = list(zip(cycle(LETTERS), compared.results))
+    names = "\n".join(f"{letter}  {result.name}" for letter, result in lettered)
+    results = tuple(structs.replace(result, name=letter) for letter, result in lettered)
+    settings = {  # paths differ at their ends
+        key: tuple(shortened(value, _TEXT) if isinstance(value, str) else value for value in values)
+        for key, values in compared.settings.items()
+    }
+    return f"{names}\n\n{side_by_side(structs.replace(compared, settings=settings, results=results))}"

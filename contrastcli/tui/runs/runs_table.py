@@ -12,27 +12,19 @@ from textual.events import Resize
 from textual.widgets import DataTable
 
 from contrastcli.tui.runs.listing import COLUMNS, Column, Entry, shortened
+from contrastcli.tui.widgets import hidden_key
 
 _PADDING = 2  # of a cell
 _NARROWEST = 16  # characters of a name
-_MOVES = {  # no tooltips: help is for keys that nobody would guess
-    "up": "cursor_up",
-    "down": "cursor_down",
-    "left": "cursor_left",
-    "right": "cursor_right",
-    "pageup": "page_up",
-    "pagedown": "page_down",
-    "home": "scroll_top",
-    "end": "scroll_bottom",
-}
 
 
-class RunsTable(DataTable[Text], inherit_bindings=False):
+class RunsTable(DataTable[Text]):
     """A row a run. The first column has the letters of the runs that are selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "open", tooltip="show the run in Live"),
-        *(Binding(key, action, show=False) for key, action in _MOVES.items()),
+        hidden_key("home", "scroll_top", ""),
+        hidden_key("end", "scroll_bottom", ""),
     ]
 
     def __init__(self) -> None:
@@ -48,14 +40,18 @@ class RunsTable(DataTable[Text], inherit_bindings=False):
         return self._entries[self.cursor_row] if 0 <= self.cursor_row < len(self._entries) else None
 
     def show(self, entries: Sequence[Entry], marks: Mapping[str, str]) -> None:
-        """Show these rows, with a mark before some names."""
-        here = self.entry.run if self.entry else None
-        same = [entry.run for entry in entries] == [entry.run for entry in self._entries]
+        """Show these rows, with a mark before some names; the cursor follows its run, or stays at its row."""
+        before, at_cursor, place = [entry.run for entry in self._entries], self.entry, self.cursor_row
+        runs = [entry.run for entry in entries]
         self._entries, self._marks = entries, marks
-        if self._lay_out() or not same:
-            self._fill(here)
-        else:
-            self._update()
+        if not self._lay_out() and runs == before:
+            self._write_changes()
+            return
+        self.clear()
+        for entry in entries:
+            self.add_row(*self._cells(entry))
+        here = at_cursor.run if at_cursor else None
+        self.move_cursor(row=runs.index(here) if here in runs else min(place, len(runs) - 1))
 
     def on_resize(self, event: Resize) -> None:
         self.show(self._entries, self._marks)
@@ -78,17 +74,7 @@ class RunsTable(DataTable[Text], inherit_bindings=False):
             self.add_column(_aligned(column.title, column), width=column.width or width, key=column.title)
         return True
 
-    def _fill(self, here: object) -> None:
-        """Write all rows again; the cursor follows its run, or stays at its row."""
-        place = self.cursor_row
-        self.clear()
-        for entry in self._entries:
-            self.add_row(*self._cells(entry))
-        rows = [entry.run for entry in self._entries]
-        self.move_cursor(row=rows.index(here) if here in rows else min(place, len(rows) - 1))
-
-    def _update(self) -> None:
-        """Write the cells that have changed."""
+    def _write_changes(self) -> None:
         for row, entry in enumerate(self._entries):
             for column, cell in enumerate(self._cells(entry)):
                 place = Coordinate(row, column)

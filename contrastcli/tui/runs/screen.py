@@ -10,7 +10,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.timer import Timer
 from textual.widgets import DataTable, Input
 
 from contrastcli.runs.directory import Run
@@ -20,7 +19,7 @@ from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.listing import NEWEST, ORDERS, Entry, Listing, matching, ordered
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import PlainText, hidden_key
 
 READ_EVERY = 3.0
 """Seconds between two looks at the directory, while the screen is shown."""
@@ -45,31 +44,31 @@ class RunsScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
         Binding("slash", "filter", "filter", key_display="/", tooltip="show only the runs that match some words"),
-        Binding("m", "metric", "next curve", tooltip="draw the dev score, the loss, angles or uniformity", show=False),
-        Binding("o", "order", "order", tooltip="sort by the next column", show=False),
+        hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
+        hidden_key("o", "order", "order", "sort by the next column"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
-        self._listing: Listing | None = None
-        self._pause: Timer | None = None
+        self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
 
     def body(self) -> ComposeResult:
+        self._listing = Listing(self.contrast.directory)
         yield PlainText(id="empty")
         with VerticalScroll(id="runs", can_focus=False):
-            yield Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
+            yield self._filter
             yield self._table
             yield PlainText(id="remark")
             yield self._overlay
 
     def on_mount(self) -> None:
-        self._listing = Listing(self.contrast.directory)
-        self.query_one("#filter").display = False
-        self.query_one("#empty").display = False
-        self._overlay.show_metric(self._metric)
+        remembered = self.contrast.remembered
+        remembered.sort = remembered.sort if remembered.sort in ORDERS else NEWEST
+        remembered.metric = remembered.metric if remembered.metric in metrics() else next(iter(metrics()))
+        self._overlay.show_metric(remembered.metric)
         self._table.focus()
         self.set_interval(READ_EVERY, self.read)
 
@@ -80,24 +79,9 @@ class RunsScreen(RunScreen):
     def on_screen_suspend(self) -> None:
         self._overlay.pause()
 
-    @property
-    def _filter(self) -> str:
-        return self.query_one("#filter", Input).value.strip()
-
-    @property
-    def _metric(self) -> str:
-        remembered = self.contrast.remembered.metric
-        return remembered if remembered in metrics() else next(iter(metrics()))
-
-    @property
-    def _order(self) -> str:
-        remembered = self.contrast.remembered.sort
-        return remembered if remembered in ORDERS else NEWEST
-
     @work(group="reading", exclusive=True)
     async def read(self) -> None:
-        """Read the runs again."""
-        if self._listing is None or not self.is_current:
+        if not self.is_current:
             return
         try:
             self._entries = await asyncio.to_thread(self._listing.read)
@@ -115,14 +99,15 @@ class RunsScreen(RunScreen):
         self.query_one("#empty").display = bool(text)
         self.query_one("#runs").display = not text
 
+    @on(Input.Changed, "#filter")
     def _fill(self) -> None:
-        """Show the runs that pass the filter, in their order."""
+        words, sort = self._filter.value.strip(), self.contrast.remembered.sort
         known = {entry.name for entry in self._entries}
         self._selected = [name for name in self._selected if name in known]
-        shown = ordered(matching(self._entries, self._filter), self._order)
+        shown = ordered(matching(self._entries, words), sort)
         self._table.show(shown, {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)})
-        count = f"{len(shown)} of {len(self._entries)}" if self._filter else f"{len(shown)}"
-        order = "newest first" if self._order == NEWEST else f"by {self._order}"
+        count = f"{len(shown)} of {len(self._entries)}" if words else f"{len(shown)}"
+        order = "newest first" if sort == NEWEST else f"by {sort}"
         noun = "run" if len(self._entries) == 1 else "runs"
         self._table.border_title = f"{count} {noun}, {order}"
         self._table.border_subtitle = "o order · x export · D delete"
@@ -136,7 +121,9 @@ class RunsScreen(RunScreen):
 
     def _show_chosen(self) -> None:
         here = self._table.entry
-        remark = f"{here.name}: {here.remark}" if here else f"no run has all of these words: {self._filter}"
+        remark = (
+            f"{here.name}: {here.remark}" if here else f"no run has all of these words: {self._filter.value.strip()}"
+        )
         self.query_one("#remark", PlainText).update(remark)
         self._overlay.show([entry.run for entry in self._chosen()])
         self.refresh_bindings()
@@ -160,10 +147,10 @@ class RunsScreen(RunScreen):
         return super().check_action(action, parameters)
 
     @on(DataTable.RowHighlighted)
-    def _show_chosen_after_pause(self) -> None:
-        if self._pause:
-            self._pause.stop()
-        self._pause = self.set_timer(_PAUSE, self._show_chosen)
+    @work(group="pause", exclusive=True)
+    async def _show_chosen_after_pause(self) -> None:
+        await asyncio.sleep(_PAUSE)
+        self._show_chosen()
 
     @on(DataTable.RowSelected)
     async def _open(self) -> None:
@@ -179,17 +166,14 @@ class RunsScreen(RunScreen):
         self._fill()
 
     def action_order(self) -> None:
-        """Sort by the next column."""
-        self._sort(ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)])
+        self._sort(ORDERS[(ORDERS.index(self.contrast.remembered.sort) + 1) % len(ORDERS)])
 
     def action_metric(self) -> None:
-        """Draw the next curve."""
-        names = list(metrics())
-        self.contrast.remembered.metric = names[(names.index(self._metric) + 1) % len(names)]
-        self._overlay.show_metric(self._metric)
+        names, remembered = list(metrics()), self.contrast.remembered
+        remembered.metric = names[(names.index(remembered.metric) + 1) % len(names)]
+        self._overlay.show_metric(remembered.metric)
 
     def action_select(self) -> None:
-        """Select the run at the cursor, or deselect it."""
         if here := self._table.entry:
             if here.name in self._selected:
                 self._selected.remove(here.name)
@@ -198,23 +182,16 @@ class RunsScreen(RunScreen):
             self._fill()
 
     def action_filter(self) -> None:
-        """Type words to look for."""
-        self.query_one("#filter").display = True
-        self.query_one("#filter").focus()
-
-    @on(Input.Changed, "#filter")
-    def _apply_filter(self) -> None:
-        self._fill()
+        self._filter.display = True
+        self._filter.focus()
 
     @on(Input.Submitted, "#filter")
     def action_leave_field(self) -> None:
-        """Give the keys back to the table."""
-        self.query_one("#filter").display = bool(self._filter)
+        self._filter.display = bool(self._filter.value.strip())
         self._table.focus()
 
     def run_deleted(self) -> None:
         self.read()
 
     def clipboard_text(self) -> str:
-        """The details or differences below the table."""
         return self._overlay.clipboard_text()
