@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from textual import work
 from textual.app import App, SystemCommand
@@ -24,9 +24,6 @@ from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.widgets import hidden_key
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _NOT_IN_HELP = {  # Textual's own, which nobody needs to look up
     *("screen.copy_text", "help_quit", "page_up", "page_down", "page_left", "page_right", "scroll_home", "scroll_end"),
@@ -44,10 +41,10 @@ def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None
     ContrastApp(directory, run).run(mouse=mouse)
 
 
-def _make_screen(mode: str) -> Screen[None]:
+def make_screen(mode: str) -> ModeScreen:
     """A screen; its code is imported when it is first opened, so that the first frame waits for one screen only."""
     module = import_module(f"contrastcli.tui.{mode}.screen")
-    return cast(Screen[None], getattr(module, f"{SCREENS[mode]}Screen")())
+    return cast(ModeScreen, getattr(module, f"{SCREENS[mode]}Screen")())
 
 
 class ContrastApp(App[None]):
@@ -57,7 +54,7 @@ class ContrastApp(App[None]):
     CSS_PATH = "style.tcss"
     AUTO_FOCUS = None  # so that plain letters are keys from the first moment
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
-        mode: partial(_make_screen, mode) for mode in SCREENS
+        mode: partial(make_screen, mode) for mode in SCREENS
     }
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - declared so by its base
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -131,14 +128,13 @@ class ContrastApp(App[None]):
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
     def fail(self, error: str | ContrastError) -> None:
-        """Show an error."""
         text = f"{error.what}\n{error.hint}" if isinstance(error, ContrastError) else error
         self.notify(text, severity="error", timeout=10, markup=False)
 
-    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+    def exit(self, *args: Any, **options: Any) -> None:
         """End the workers, then close the screens that they draw on."""
         self.workers.cancel_all()
-        super().exit(result, return_code, message)
+        super().exit(*args, **options)
 
     @work
     async def action_leave(self) -> None:

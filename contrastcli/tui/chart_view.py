@@ -29,7 +29,6 @@ class ChartView(Widget):
         self.border_title = title
         self._title, self._waiting = title, waiting
         self.chart = Chart()
-        """What is shown."""
         self._rows: list[Strip] | None = None
         self._drawn_at = Size()
 

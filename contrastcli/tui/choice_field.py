@@ -48,7 +48,6 @@ class ChoiceField(Static, can_focus=True):
 
         @property
         def control(self) -> ChoiceField:
-            """The field, for selectors."""
             return self.field
 
     def __init__(

@@ -16,10 +16,8 @@ from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.events import Started, decode
 from contrastcli.tui.history import History
 
-POLL = 0.2
-"""Seconds between two reads."""
-WINDOW = 2 << 20
-"""Bytes at the end of a file that are shown before the rest has been read."""
+POLL = 0.2  # seconds between two reads
+WINDOW = 2 << 20  # bytes at the end of a file that are shown before the rest has been read
 
 _BLOCK = 1 << 17  # bytes read at once
 _SLICE = 0.001  # seconds of decoding at a time
@@ -37,7 +35,10 @@ class Feed:
 
     async def follow(self) -> None:
         """Read what there is, then what comes, until cancelled."""
-        size = await asyncio.to_thread(_size, self._path)
+        try:
+            size = (await asyncio.to_thread(self._path.stat)).st_size
+        except OSError:  # not made yet
+            size = 0
         place = await self._show_window(size) if size > 2 * WINDOW else 0
         whole, read = (History(), 0) if place else (None, 0)
         while True:
@@ -81,10 +82,3 @@ class Feed:
             if time.perf_counter() > pause:
                 await asyncio.sleep(_REST)
                 pause = time.perf_counter() + _SLICE
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

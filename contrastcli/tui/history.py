@@ -17,8 +17,7 @@ from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, St
 from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Series
 
-LOG_LINES = 300
-"""Lines of the log that are kept."""
+LOG_LINES = 300  # lines of the log that are kept
 HISTOGRAMS = 800
 """Histograms that are kept: of more, every second one is dropped, so that they still cover the whole run."""
 
@@ -51,7 +50,6 @@ class Column:
                 values.append(extreme)
 
     def cut(self, length: int) -> None:
-        """Keep the first ones only."""
         for level, (lows, highs) in enumerate(self._levels):
             del lows[length // _BLOCK**level :], highs[length // _BLOCK**level :]
 
@@ -160,7 +158,6 @@ class History(Digest):
         return self.last.step if self.last else 0
 
     def take(self, event: Event) -> None:
-        """Take in the next event."""
         self.last = event
         if numbers := event.numbers():
             self.tables[event.kind()].add(event.step, numbers)

@@ -7,29 +7,21 @@ from collections.abc import Iterable, Sequence
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
-from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.evaluate.screen import EvaluateScreen
-from contrastcli.tui.live.screen import LiveScreen
-from contrastcli.tui.query.screen import QueryScreen
-from contrastcli.tui.runs.screen import RunsScreen
+from contrastcli.tui.app import ContrastApp, make_screen
 from contrastcli.tui.screen import SCREENS, ModeScreen
-from contrastcli.tui.setup.screen import SetupScreen
 
 Rows = Sequence[tuple[str, str]]
 
 
 def screens() -> Rows:
     """Every screen with what it shows, each followed by its keys; those that every screen has come last."""
-    classes = (SetupScreen, LiveScreen, RunsScreen, EvaluateScreen, QueryScreen)
-    rows = [row for screen in classes for row in _screen(screen)]
+    rows: list[tuple[str, str]] = []
+    for number, (mode, title) in enumerate(SCREENS.items(), 1):
+        screen = make_screen(mode)
+        bases = [base for base in type(screen).__mro__ if issubclass(base, ModeScreen) and base is not ModeScreen]
+        rows.append((f"{number} {title}", " ".join(screen.help_text.split())))
+        rows += _keys(key for base in bases for key in vars(base).get("BINDINGS", ()))
     return [*rows, ("All screens", ""), *_keys([*ModeScreen.BINDINGS, *ContrastApp.BINDINGS])]
-
-
-def _screen(screen: type[ModeScreen]) -> Rows:
-    number = list(SCREENS).index(screen.mode) + 1
-    bases = [base for base in screen.__mro__ if issubclass(base, ModeScreen) and base is not ModeScreen]
-    keys = [binding for base in bases for binding in vars(base).get("BINDINGS", ())]
-    return [(f"{number} {SCREENS[screen.mode]}", " ".join(screen.help_text.split())), *_keys(keys)]
 
 
 def _keys(bindings: Iterable[BindingType]) -> Rows:

@@ -58,7 +58,6 @@ class ModelField(ChoiceField):
 
     @property
     def ready(self) -> bool:
-        """Whether the default is known."""
         return self._posted is not None
 
     @work(exclusive=True)

@@ -81,7 +81,6 @@ class RunScreen(ModeScreen):
 
     @work(group="resume", exclusive=True)
     async def action_resume(self) -> None:
-        """Resume the run in a process of its own, and show it in Live."""
         if run := self.chosen_run:
             self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
             words = ("train", "--resume", str(run.path.resolve()), "--detach")
@@ -97,7 +96,6 @@ class RunScreen(ModeScreen):
 
     @work
     async def action_export(self) -> None:
-        """Ask for a folder, and write the run's model there."""
         if (run := self.chosen_run) is None:
             return
         question = f"Write the best model of {run.name} to which new folder?"

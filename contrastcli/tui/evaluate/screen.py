@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -30,7 +31,6 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.model_field import NO_MODEL, ModelField
-from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import FormRow, PlainText, hidden_key, progress_bar
 
@@ -89,6 +89,7 @@ class EvaluateScreen(ModeScreen):
 
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
+        last.suites = tuple(name for name in last.suites if name in SUITES)
         self._model = ModelField(self.contrast.directory, "", id="model")
         self._pooling = ChoiceField(
             "Pooling: how a text becomes one vector",
@@ -122,10 +123,6 @@ class EvaluateScreen(ModeScreen):
     def choose(self, run: Run) -> None:
         self._model.choose(self.contrast.name_of(run))
 
-    @property
-    def _suites(self) -> tuple[str, ...]:
-        return tuple(suite for suite in SUITES if self.query_one(f"#{suite}", Checkbox).value)
-
     @on(ChoiceField.Changed, "#model")
     @work(group="known", exclusive=True)
     async def _show_earlier_scores(self) -> None:
@@ -133,7 +130,6 @@ class EvaluateScreen(ModeScreen):
         await self._show(scores)
 
     async def _show(self, scores: Mapping[str, Any]) -> None:
-        """Show results: a table for each suite, and the pictures."""
         self._scores = scores
         shown = suite_tables(scores, self._config)
         self._explain_nothing()
@@ -152,13 +148,13 @@ class EvaluateScreen(ModeScreen):
             )
         )
         drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
-        self.query_one("#pictures").display = bool(drawn) or "geometry" in self._suites
+        self.query_one("#pictures").display = bool(drawn) or "geometry" in self.contrast.remembered.suites
         for view, picture in zip(self.query(ChartView), drawn, strict=False):
             view.show(picture)
 
     @on(Checkbox.Changed)
     def _remember_suites(self) -> None:
-        self.contrast.remembered.suites = self._suites
+        self.contrast.remembered.suites = tuple(name for name in SUITES if self.query_one(f"#{name}", Checkbox).value)
 
     @on(Input.Changed, "#data")
     def _remember_data(self, event: Input.Changed) -> None:
@@ -172,7 +168,7 @@ class EvaluateScreen(ModeScreen):
     def action_start(self) -> None:
         if not self._model.model:
             self._status.update(NO_MODEL)
-        elif not self._suites:
+        elif not self.contrast.remembered.suites:
             self._status.update("Tick a suite first: t goes to the suites, Space ticks.")
         else:
             self.measuring = self._measure(self._model.model, self._pooling.value)
@@ -189,27 +185,21 @@ class EvaluateScreen(ModeScreen):
         data = self.contrast.remembered.data_dir
         folder = ("--data-dir", str(Path(data).expanduser())) if data else ()
         other_pooling = ("--pooling", pooling) if pooling else ()
-        args = ("eval", model, "--suite", ",".join(self._suites), *folder, "--json", *other_pooling)
+        args = ("eval", model, "--suite", ",".join(self.contrast.remembered.suites), *folder, "--json", *other_pooling)
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
             self._status.update(done.error or "Done.")
-            if model == self._model.model:
-                await self._take(done, pooling)
+            with contextlib.suppress(msgspec.DecodeError):  # where there is no result, the error says why
+                scores = msgspec.json.decode(done.stdout, type=dict[str, Any]).get("suites", {})
+                if model == self._model.model:  # results of another pooling are no results of the model
+                    before = {} if pooling else self._scores.get("suites", {})
+                    await self._show({"suites": {**before, **scores}})
+                    self.call_after_refresh(self.query_one("#results").scroll_visible, animate=False, top=True)
         except asyncio.CancelledError:
             self._status.update("Stopped. Suites that were done are kept.")
             raise
         finally:
             self.measuring = None
-
-    async def _take(self, done: Finished, pooling: str) -> None:
-        """Show the result with what was measured before, if that is of the same model and pooling."""
-        try:
-            scores = msgspec.json.decode(done.stdout, type=dict[str, Any])
-        except msgspec.DecodeError:
-            return  # the error says why there is none
-        before = {} if pooling else self._scores.get("suites", {})
-        await self._show({"suites": {**before, **scores.get("suites", {})}})
-        self.call_after_refresh(self.query_one("#results").scroll_visible, animate=False, top=True)
 
     def _show_progress(self, event: Progress) -> None:
         """Show the last few kinds of work that report progress."""

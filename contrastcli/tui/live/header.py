@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from contrastcli.runs.directory import Run
@@ -73,16 +72,11 @@ class RunHeader(Vertical):
     """State, name and best score; progress; and advice, where there is any."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._texts = {name: PlainText(id=name) for name in ("state", "name", "best", "progress", "advice")}
-
-    def compose(self) -> ComposeResult:
         state, name, best, progress, advice = self._texts.values()
-        yield Vertical(Horizontal(state, name, best), progress, id="header")
-        yield advice
+        super().__init__(Vertical(Horizontal(state, name, best), progress, id="header"), advice)
 
     def show(self, run: Run, snapshot: Snapshot, best: Evaluated | None, progress: str) -> None:
-        """Show a run."""
         state = snapshot.status.state
         colour, score = _COLOURS.get(state, "bad"), best.spearman if best else None
         texts = {

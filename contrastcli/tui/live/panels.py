@@ -151,7 +151,6 @@ class NumbersPanel(PlainText, can_focus=True):
         self._shown: list[tuple[str, str, str]] = []
 
     def show_history(self, history: History, view: View) -> bool:
-        """Show a history; returns whether there was something new to draw."""
         numbers = run_numbers(history, view)
         if numbers == self._shown:
             return False
@@ -174,15 +173,14 @@ class LogPanel(ScrollView, can_focus=True):
         super().__init__(id="log")
         self.border_title = "Log"
         self._shown: object = None
-        self._lines: list[str] = []
+        self._history = History()
         self._rows: list[str] = []
 
     def show_history(self, history: History, view: View) -> bool:
-        """Show a history; returns whether there was something new to draw."""
         new = (id(history), history.logged)
         if new == self._shown:
             return False
-        self._shown, self._lines = new, list(history.log)
+        self._shown, self._history = new, history
         self._lay_out()
         return True
 
@@ -197,7 +195,7 @@ class LogPanel(ScrollView, can_focus=True):
         width = max(20, self.scrollable_content_region.width - 1)
         self._rows = [
             row
-            for line in self._lines
+            for line in self._history.log
             for row in ([line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10))
         ]
         self.virtual_size = Size(width, len(self._rows))

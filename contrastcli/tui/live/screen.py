@@ -21,10 +21,8 @@ from contrastcli.tui.live.panels import SHARES, LogPanel, NumbersPanel, Panel, V
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.widgets import PlainText, hidden_key
 
-DRAW_EVERY = 0.25
-"""Seconds between two drawings of what has changed."""
-POLL_EVERY = 1.0
-"""Seconds between two looks at the run's status."""
+DRAW_EVERY = 0.25  # seconds between two drawings of what has changed
+POLL_EVERY = 1.0  # seconds between two looks at the run's status
 
 _FRAME = 0.02  # seconds from one panel to the next, so that no frame has to draw two
 _SHORT = 34  # rows below which the panels scroll
@@ -122,8 +120,12 @@ class LiveScreen(RunScreen):
         self._feed = Feed(run.events_path, self._news.set)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self.run_worker(self._feed.follow, group="feed", exclusive=True)
+        self._follow(self._feed)
         self._poll(run, self._feed)
+
+    @work(group="feed", exclusive=True)
+    async def _follow(self, feed: Feed) -> None:
+        await feed.follow()
 
     @work(group="poll", exclusive=True)
     async def _poll(self, run: Run, feed: Feed) -> None:

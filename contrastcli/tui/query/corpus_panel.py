@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
@@ -18,33 +17,22 @@ from contrastcli.tui.widgets import FormRow, PlainText
 
 EMPTY = "Type the name of a text file with one sentence a line, and a question. Enter finds the nearest sentences."
 _COUNT = 5  # where none is given
-_COLUMNS = (("rank", 4), ("cosine", 7), ("angle", 6), ("row", 6))  # and the sentence, in what is left
-_PADDING = 2  # of a cell
+_NUMBERS = 33  # characters of a row without its sentence
 
 
 class CorpusPanel(QueryPanel):
     """A file, a question, the number of neighbours, and the neighbours once they are known."""
 
     def __init__(self, directory: Path, model: Callable[[], str], remembered: State) -> None:
-        super().__init__(directory, "Nearest in a corpus", "corpus")
         self._model, self._remembered = model, remembered
         self._nearest: Nearest | None = None
-
-    def compose(self) -> ComposeResult:
-        last = self._remembered
-        yield FormRow(
-            "File",
-            Input(last.corpus, placeholder="sentences.txt, .csv, .jsonl …", id="file", compact=True),
-            Label("k", id="k-name"),
-            Input(last.nearest, restrict=r"\d{0,3}", id="k", compact=True),
-        )
-        yield FormRow("Question", Input(last.question, placeholder="any sentence", id="question", compact=True))
-        yield PlainText(EMPTY, classes="message")
-        yield DataTable(cursor_type="row", id="neighbours")
-
-    @property
-    def _table(self) -> DataTable[Text]:
-        return self.query_one(DataTable)
+        self._table: DataTable[Text] = DataTable(cursor_type="row", id="neighbours")
+        file = Input(remembered.corpus, placeholder="sentences.txt, .csv, .jsonl …", id="file", compact=True)
+        count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
+        question = Input(remembered.question, placeholder="any sentence", id="question", compact=True)
+        rows = FormRow("File", file, Label("k", id="k-name"), count), FormRow("Question", question)
+        message = PlainText(EMPTY, classes="message")
+        super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -85,10 +73,9 @@ class CorpusPanel(QueryPanel):
         self.show_message("")
         table = self._table
         table.clear(columns=True)
-        for name, width in _COLUMNS:
-            table.add_column(name.rjust(width), width=width)
-        rest = self.size.width - sum(width + _PADDING for _, width in _COLUMNS) - _PADDING
-        table.add_column("sentence", width=max(rest, 10, *(len(near.text) for near in nearest.neighbours)))
+        table.add_columns("rank", " cosine", " angle", "   row")
+        width = max(self.size.width - _NUMBERS, 10, *(len(near.text) for near in nearest.neighbours))
+        table.add_column("sentence", width=width)
         for rank, near in enumerate(nearest.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
             table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from textual import work
 from textual.containers import Vertical
+from textual.widget import Widget
 
 from contrastcli.runs.events import Progress
 from contrastcli.tui.processes import Finished, OnProgress, end_process, read_narration, start_process
@@ -73,8 +74,8 @@ async def _exchange(process: Process, line: str) -> bytes:
 class QueryPanel(Vertical):
     """Asks one process at a time. A subclass chooses its arguments and shows its answers."""
 
-    def __init__(self, directory: Path, title: str, id: str) -> None:
-        super().__init__(id=id, classes="query-panel")
+    def __init__(self, directory: Path, title: str, id: str, *children: Widget) -> None:
+        super().__init__(*children, id=id, classes="query-panel")
         self.border_title = title
         self._directory = directory
         self._process: QueryProcess | None = None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from contrastcli.runs.results import Similarity
@@ -45,17 +44,12 @@ class SimilarityPanel(QueryPanel):
     """A model to choose, and its cosine and angle for the sentences that were asked last."""
 
     def __init__(self, directory: Path, title: str, model: str, id: str) -> None:
-        super().__init__(directory, title, id)
         self.field = ModelField(directory, model, id=f"{id}-model")
+        answer = Horizontal(PlainText(classes="message"), PlainText(classes="dial"), classes="similarity")
+        super().__init__(directory, title, id, FormRow("Model", self.field), answer)
         self._line = ""
         self._failed = False
         self._answer: Similarity | None = None
-
-    def compose(self) -> ComposeResult:
-        yield FormRow("Model", self.field)
-        with Horizontal(classes="similarity"):
-            yield PlainText(classes="message")
-            yield PlainText(classes="dial")
 
     def ask(self, line: str, again: bool = False) -> None:
         """Answer this line once the model is known; with `again`, load a model that failed before."""

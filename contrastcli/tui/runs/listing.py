@@ -41,7 +41,6 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """The state with its shape."""
         return f"{SHAPES[self.status.state]} {self.status.state}" if self.status and not self.problem else BROKEN
 
     @property

@@ -9,7 +9,6 @@ from itertools import cycle
 
 from msgspec import structs
 from textual import work
-from textual.app import ComposeResult
 from textual.containers import Container, ScrollableContainer
 
 from contrastcli.errors import ContrastError
@@ -26,8 +25,7 @@ from contrastcli.tui.widgets import PlainText
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the selected runs, in the order in which they were selected."""
 
-DRAW_EVERY = 0.25
-"""Seconds between two drawings of what has changed."""
+DRAW_EVERY = 0.25  # seconds between two drawings of what has changed
 
 _NO_RUN = "the curve of a run, once one is chosen"
 _TEXT = 20  # characters of a setting
@@ -37,18 +35,14 @@ class OverlayPanel(Container):
     """The curves of the chosen runs, as they grow, and what sets the runs apart."""
 
     def __init__(self) -> None:
-        super().__init__(id="overlay")
         self._chart = ChartView(_NO_RUN, id="curves")
         self._text = PlainText(id="details-text")
         self._details = ScrollableContainer(self._text, id="details")
+        super().__init__(self._chart, self._details, id="overlay")
         self._metric = next(iter(metrics().values()))
         self._chosen: tuple[Run, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._changed = False
-
-    def compose(self) -> ComposeResult:
-        yield self._chart
-        yield self._details
 
     def on_mount(self) -> None:
         self.set_interval(DRAW_EVERY, self._draw)
@@ -71,8 +65,12 @@ class OverlayPanel(Container):
         self.pause()
         self._feeds = {run: Feed(run.events_path, self._redraw) for run in self._chosen[:INKS]}
         for feed in self._feeds.values():
-            self.run_worker(feed.follow, group="feeds")
+            self._follow(feed)
         self._changed = True
+
+    @work(group="feeds")
+    async def _follow(self, feed: Feed) -> None:
+        await feed.follow()
 
     def refresh_details(self) -> None:
         """Describe the runs again, unless that is being done."""

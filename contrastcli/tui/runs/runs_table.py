@@ -36,7 +36,6 @@ class RunsTable(DataTable[Text]):
 
     @property
     def entry(self) -> Entry | None:
-        """The run at the cursor."""
         return self._entries[self.cursor_row] if 0 <= self.cursor_row < len(self._entries) else None
 
     def show(self, entries: Sequence[Entry], marks: Mapping[str, str]) -> None:

@@ -21,8 +21,7 @@ from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.widgets import PlainText, hidden_key
 
-READ_EVERY = 3.0
-"""Seconds between two looks at the directory, while the screen is shown."""
+READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
 
 _PAUSE = 0.15  # seconds that the cursor stays at a row before its run is shown
 _NO_RUNS = """There is no run in {directory} yet.

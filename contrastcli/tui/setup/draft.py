@@ -73,7 +73,6 @@ class Draft:
         """What is wrong with a file or the environment, in words."""
         self.wrong: dict[str, str] = {}
         """Setting key → what is wrong with what was typed."""
-        self._environment = config.environment_layer(os.environ)
         self._read()
 
     def choose_preset(self, name: str) -> None:
@@ -141,7 +140,7 @@ class Draft:
             standing = config.user_layers()
         except ContrastError as error:
             standing, self.error = [], _in_words(error)
-        self._layers = [*standing, *named, self._environment]
+        self._layers = [*standing, *named, config.environment_layer(os.environ)]
         self._inherited = self._resolve_valid({}).spec.name
         self._update()
 

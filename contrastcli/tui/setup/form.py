@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Input
@@ -28,7 +27,6 @@ class SettingRow(Horizontal):
     """One setting: its name and symbol, its value, and a note: unit, the paper's value, or what is wrong."""
 
     def __init__(self, field: Field, objectives: Choices = ()) -> None:
-        super().__init__()
         self.field, self._objectives = field, objectives
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
         self.value: Input | ChoiceField = Input(compact=True, classes="value")
@@ -36,11 +34,9 @@ class SettingRow(Horizontal):
             self.value = ChoiceField("Objective", self._options, id="objective")
         elif self._options():
             self.value = ChoiceField(f"{field.label}: {field.setting.help}", self._options, steps=True)
+        super().__init__(self._label, self.value, self._note)
         self._shown: Field | None = None
         self.show(field)
-
-    def compose(self) -> ComposeResult:
-        yield from (self._label, self.value, self._note)
 
     def show(self, field: Field, *, typing: bool = False) -> None:
         """Take its present state; the text stays while it is being typed."""
@@ -77,22 +73,15 @@ class Form(VerticalScroll, can_focus=False):
     BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]  # in place of scrolling, which follows the focus
 
     def __init__(self) -> None:
-        super().__init__(id="form")
         self.preset = ChoiceField("Preset to start from", _presets, blank="nothing", id="preset")
         self._changes = PlainText(classes="note")
         self._find = Input(placeholder="name of a setting; Enter goes to it, Esc ends", compact=True, id="find")
         self._none = PlainText("no setting has this name", id="none", classes="muted")
+        preset = Horizontal(PlainText("  preset", classes="label"), self.preset, self._changes, id="from")
+        super().__init__(self._find, self._none, preset, id="form")
         self._rows: dict[str, SettingRow] = {}
         self._sections: dict[str, Vertical] = {}
         self._more = False
-
-    def compose(self) -> ComposeResult:
-        yield self._find
-        yield self._none
-        with Horizontal(id="from"):
-            yield PlainText("  preset", classes="label")
-            yield self.preset
-            yield self._changes
 
     def fill(self, draft: Draft, more: bool) -> None:
         """Show a draft for the first time."""
@@ -113,17 +102,14 @@ class Form(VerticalScroll, can_focus=False):
                 self._rows[key].show(field, typing=key == typing)
 
     def show_more(self, more: bool) -> None:
-        """Show every setting, or the essential ones."""
         self._more = more
         self._sift()
 
     def find(self) -> None:
-        """Open the field for the name of a setting."""
         self._find.display = True
         self._find.focus()
 
     def end_search(self) -> None:
-        """Show everything again."""
         self._find.display = False
         self._find.value = ""
 

@@ -24,7 +24,7 @@ from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
-from contrastcli.tui.setup.side_panels import NEXT, TITLES, View, first_rows, similarity_picture, summary
+from contrastcli.tui.setup.side_panels import VIEWS, View, first_rows, similarity_picture, summary
 from contrastcli.tui.widgets import PlainText, hidden_key
 
 _PAUSE = 0.4  # seconds without a key before the data is read
@@ -56,7 +56,9 @@ class SetupScreen(ModeScreen):
         hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
     ]
 
-    _draft: Draft | None = None
+    draft: Draft
+    """What is being set up; keys and fields that need it wait until it is there."""
+    _is_open = False
     _preview: Preview | None = None
     _asked: object = None
     """The settings that the dry run, done or under way, is for."""
@@ -72,8 +74,8 @@ class SetupScreen(ModeScreen):
                 yield self._form
                 yield PlainText(_HOW_TO, id="about", classes="muted")
             with VerticalScroll(id="side"):
-                yield ChartView(title=TITLES["value"], id="value")
-                yield ChartView(title=TITLES["pull"], id="gradient")
+                yield ChartView(title=VIEWS["value"][0], id="value")
+                yield ChartView(title=VIEWS["pull"][0], id="gradient")
                 command = PlainText(id="command", classes="panel")
                 command.border_title = "Command line (y copies it)"
                 yield command
@@ -89,26 +91,21 @@ class SetupScreen(ModeScreen):
         self._open()
 
     def clipboard_text(self) -> str:
-        return self._draft.command(self.contrast.directory) if self._draft else ""
+        return self.draft.command(self.contrast.directory) if self._is_open else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         waits = action in ("start", "open_list", "more", "find", "gradient", "reset")
-        return None if waits and self._draft is None else super().check_action(action, parameters)
+        return None if waits and not self._is_open else super().check_action(action, parameters)
 
     @work
     async def _open(self) -> None:
         """Read presets and settings, not on the UI's thread."""
         last = self.contrast.remembered
-        self._draft = await asyncio.to_thread(Draft, last.preset, last.typed)
-        self._form.fill(self._draft, last.more)
+        self.draft = await asyncio.to_thread(Draft, last.preset, last.typed)
+        self._is_open = True
+        self._form.fill(self.draft, last.more)
         self.refresh_bindings()
         self._show()
-
-    @property
-    def draft(self) -> Draft:
-        """What is being set up; keys and fields that need it wait until it is there."""
-        assert self._draft
-        return self._draft
 
     @on(Input.Changed, "SettingRow Input")
     @on(ChoiceField.Changed, "SettingRow ChoiceField")
@@ -148,7 +145,6 @@ class SetupScreen(ModeScreen):
         self._show()
 
     def action_scroll_side(self, pages: int) -> None:
-        """Scroll what is next to the form, or below it."""
         side = self.query_one("#side")
         side.scroll_relative(y=pages * side.size.height)
 
@@ -160,7 +156,6 @@ class SetupScreen(ModeScreen):
         self._draw()
 
     def _show(self, typing: str = "") -> None:
-        """Show all that follows from the draft."""
         draft = self.draft
         self.contrast.remembered.preset, self.contrast.remembered.typed = draft.preset, dict(draft.typed)
         self._form.show(typing)
@@ -172,12 +167,11 @@ class SetupScreen(ModeScreen):
         self._show_ready()
 
     def _draw(self) -> None:
-        """Draw the curve and its gradient."""
         no_curve = f"no curve: {self.draft.fields['objective.similarity'].off}"
         shown: dict[str, View] = {"value": "value", "gradient": "pull" if self._view == "value" else self._view}
         for name, view in shown.items():
             chart = self.query_one(f"#{name}", ChartView)
-            chart.border_subtitle = NEXT[view]
+            chart.border_subtitle = VIEWS[view][1]
             chart.show(similarity_picture(self.draft, view), no_curve)
         self.query_one("#side").set_class(self._view != "value", "-gradient")
 
@@ -209,7 +203,6 @@ class SetupScreen(ModeScreen):
 
     @work(group="start")
     async def action_start(self) -> None:
-        """Train in the background, and watch."""
         if self._starting or self.draft.problem:
             return
         if self._failed:  # the cause may be gone by now

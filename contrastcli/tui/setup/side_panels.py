@@ -17,22 +17,21 @@ from contrastcli.tui.setup.draft import Draft
 
 View = Literal["value", "pull", "by_cosine"]
 
-TITLES: dict[View, str] = {
-    "value": "similarity of a positive ÷ τ, by angle",
-    "pull": "its gradient on the embedding ÷ τ, |∂s/∂z|",
-    "by_cosine": "its slope over the cosine ÷ τ, |ds/dcos|",
+VIEWS: dict[View, tuple[str, str]] = {
+    "value": ("similarity of a positive ÷ τ, by angle", "g gradient"),
+    "pull": ("its gradient on the embedding ÷ τ, |∂s/∂z|", "g slope"),
+    "by_cosine": ("its slope over the cosine ÷ τ, |ds/dcos|", "g back"),
 }
-
-NEXT: dict[View, str] = {"value": "g gradient", "pull": "g slope", "by_cosine": "g back"}
-"""What the key g shows next."""
+"""The title of a chart, and what the key g shows next."""
 
 _STEEPEST = 4  # times the cosine's slope; the angle's slope, infinite at both ends, is not shown beyond that
 
 
 def similarity_picture(draft: Draft, view: View) -> Picture:
     """The chosen similarity and the plain cosine with the same temperature; no curve where there is no such choice."""
+    title, _ = VIEWS[view]
     if draft.fields["objective.similarity"].off:
-        return Picture("similarity", TITLES[view], "lines", "", "", ())
+        return Picture("similarity", title, "lines", "", "", ())
     flat, margin_field = draft.config.flat(), draft.fields["objective.margin"]
     kind, tau = str(flat["objective.similarity"]), float(flat.get("objective.tau", 1.0))
     margin = 0.0 if margin_field.off else float(flat["objective.margin"])
@@ -45,7 +44,7 @@ def similarity_picture(draft: Draft, view: View) -> Picture:
     if view != "value":
         top = max(value for value in (*own, *plain) if math.isfinite(value))
         y_range = 0.0, 1.08 * (min(top, _STEEPEST / tau) if view == "by_cosine" else top)
-    return Picture("similarity", TITLES[view], "lines", "degrees", "", tuple(series), x_range=(0, 180), y_range=y_range)
+    return Picture("similarity", title, "lines", "degrees", "", tuple(series), x_range=(0, 180), y_range=y_range)
 
 
 def summary(preview: Preview) -> Content:
