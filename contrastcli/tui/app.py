@@ -75,8 +75,7 @@ class ContrastApp(App[None]):
         self.remembered = state.load()
         super().__init__()
         self.directory = directory
-        self.run_shown = run
-        """The run that Live shows."""
+        self.run_shown = run  # the run that Live shows
 
     async def on_mount(self) -> None:
         if self.remembered.theme in self.available_themes:
@@ -151,7 +150,6 @@ class ContrastApp(App[None]):
             self.exit()
 
     async def stop_run(self, run: Run) -> None:
-        """Ask a run to finish its step, save and stop."""
         try:
             await to_thread(process.request_stop, run)
             self.notify(f"{run.name} finishes its step, saves and stops", markup=False)

@@ -15,8 +15,7 @@ from contrastcli.show.chart import Cells, Chart, draw
 from contrastcli.show.pictures import Picture
 from contrastcli.show.sketch import chart
 
-INKS = 6
-"""Lines that have a colour of their own; they also differ in their dashes."""
+INKS = 6  # lines that have a colour of their own; they also differ in their dashes
 
 
 class ChartView(Widget):

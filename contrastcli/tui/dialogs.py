@@ -28,11 +28,8 @@ class Question(ModalScreen[str]):
         with Vertical(classes="dialog"):
             yield PlainText(self._question, classes="question")
             for key, answer in self._answers.items():
-                yield Button(f"{key}  {answer}", name=key, classes="answer")
+                yield Button(f"{key}  {answer}", classes="answer", action=f"screen.dismiss('{key}')")
             yield PlainText("Esc  back", classes="muted")
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.name or "")
 
     def on_key(self, event: Key) -> None:
         if event.key in self._answers:

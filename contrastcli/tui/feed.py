@@ -30,8 +30,7 @@ class Feed:
     def __init__(self, path: Path, changed: Callable[[], None]) -> None:
         self._path, self._changed = path, changed
         self.history = History()
-        self.earlier: float | None = None
-        """The share of the file that has been read, while only its end is shown."""
+        self.earlier: float | None = None  # the share of the file that has been read, while only its end is shown
 
     async def follow(self) -> None:
         """Read what there is, then what comes, until cancelled."""

@@ -54,10 +54,7 @@ class Column:
             del lows[length // _BLOCK**level :], highs[length // _BLOCK**level :]
 
     def outline(self, steps: array[int], first: int, last: int, columns: int) -> Points:
-        """The values in first..last-1 as a line that is so many columns wide: all of them, or each column's extremes.
-
-        The line goes up and down through the extremes, and crosses from one column to the next by the shortest way.
-        """
+        """The values in first..last-1 as a line so many columns wide: all of them, or each column's extremes."""
         count = last - first
         if count <= 4 * columns:
             return [float(step) for step in steps[first:last]], list(self.values[first:last])
@@ -88,8 +85,7 @@ class Table:
     def __init__(self) -> None:
         self.steps = array("q")
         self.columns: dict[str, Column] = {}
-        self.changes = 0
-        """Grows with every change: a chart is drawn again only if it has."""
+        self.changes = 0  # grows with every change: a chart is drawn again only if it has
 
     def add(self, step: int, values: Mapping[str, float | None]) -> None:
         """Add a row; a new name gets a column, and a column that is not named a gap."""
@@ -137,19 +133,15 @@ class History(Digest):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begin = 0
-        """Its first step; more than 0 while only the end of a large file has been read."""
+        self.begin = 0  # its first step; more than 0 while only the end of a large file has been read
         self.tables: defaultdict[str, Table] = defaultdict(Table)
         """Numbers over steps, by the kind of event that reports them."""
         self.newest: Angles | None = None
-        self.histograms: list[Angles] = []
-        """Earlier ones, from the whole run."""
+        self.histograms: list[Angles] = []  # earlier ones, from the whole run
         self.log: deque[str] = deque(maxlen=LOG_LINES)
-        self.logged = 0
-        """Lines of the log so far, those no longer kept included."""
+        self.logged = 0  # lines of the log so far, those no longer kept included
         self.bests: list[Evaluated] = []
-        self.progress: Progress | None = None
-        """Work under way other than training."""
+        self.progress: Progress | None = None  # work under way other than training
         self._every = 1  # which angles' histograms are kept: each, every second, every fourth …
         self._seen = 0
 

@@ -62,7 +62,6 @@ class ModelField(ChoiceField):
 
     @work(exclusive=True)
     async def poll(self) -> None:
-        """Look which model is the default now."""
         self._default = await asyncio.to_thread(default_model, self._directory)
         self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
         self.choose(self.value)

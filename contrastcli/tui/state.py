@@ -16,22 +16,17 @@ class State(msgspec.Struct):
 
     theme: str = "textual-dark"
     preset: str = "starter"
-    typed: dict[str, str] = {}
-    """Setup: setting key → text that differs from the preset."""
-    more: bool = False
-    """Setup: whether every setting is shown."""
+    typed: dict[str, str] = {}  # Setup: setting key → text that differs from the preset
+    more: bool = False  # Setup: whether every setting is shown
     log_scale: bool = False
-    zoomed: str = ""
-    """Live: the panel that fills the screen, none where empty."""
-    sort: str = "newest"
-    metric: str = "spearman"
-    """Runs: order of the table, and what the overlay shows."""
+    zoomed: str = ""  # Live: the panel that fills the screen, none where empty
+    sort: str = "newest"  # Runs: order of the table
+    metric: str = "spearman"  # Runs: the curve that is drawn
     data_dir: str = ""
     suites: tuple[str, ...] = ("sts",)
     model: str = ""
     second_model: str = "starter"
-    show_second_model: bool = False
-    """Query: whether a second model is shown."""
+    show_second_model: bool = False  # Query: whether a second model is shown
     corpus: str = ""
     question: str = ""
     nearest: str = "5"

@@ -179,7 +179,6 @@ class EvaluateScreen(ModeScreen):
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
-        """Run the evaluation; show what was measured, even if not all was."""
         self._works = {}
         self._status.update("loading the model…")
         data = self.contrast.remembered.data_dir

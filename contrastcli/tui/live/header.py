@@ -21,15 +21,12 @@ _LOG_LINES = 3  # of the end of train.log
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment: its status, whether it was asked to stop, and the end of the log of a process that died.
-
-    `resume_failed`: a process was to resume the run, and ended before its first event.
-    """
+    """A run at one moment."""
 
     status: Status
-    stopping: bool
-    log: tuple[str, ...]
-    resume_failed: bool = False
+    stopping: bool  # whether it was asked to stop
+    log: tuple[str, ...]  # the end of train.log, where the process died or hangs
+    resume_failed: bool = False  # a process was to resume the run, and ended before its first event
 
 
 def poll(run: Run, history: History, before: Snapshot | None) -> Snapshot | None:
@@ -96,10 +93,7 @@ class RunHeader(Vertical):
 def progress_text(
     snapshot: Snapshot, history: History, view: View, *, paused: bool = False, earlier: float | None = None
 ) -> str:
-    """Step, bar and time left, or the work before training; then how the view differs from the usual one.
-
-    `earlier` is the share of earlier events that has been read, None where all are there.
-    """
+    """Progress, then how the view differs from the usual one; `earlier` is the share of older events read so far."""
     status, progress = snapshot.status, history.progress
     if not status.ended and progress and progress.total:
         bar = progress_bar(progress.done / progress.total)

@@ -18,8 +18,7 @@ from contrastcli.show.format import size
 from contrastcli.tui.run_screen import SHAPES
 from contrastcli.tui.widgets import has_words
 
-BROKEN = "▣ broken"
-"""State of a run that cannot be read."""
+BROKEN = "▣ broken"  # state of a run that cannot be read
 
 _REST = 0.002  # seconds for other threads between two runs
 
@@ -86,8 +85,7 @@ def _best(entry: Entry) -> str:
     return score(entry.status.best) if entry.status else MISSING
 
 
-NEWEST = "newest"
-"""The order of time, which no column shows."""
+NEWEST = "newest"  # the order of time, which no column shows
 
 COLUMNS: tuple[Column, ...] = (
     Column("name", 0, lambda e: e.name, lambda e: e.name),

@@ -22,8 +22,7 @@ from contrastcli.tui.history import metrics
 from contrastcli.tui.runs.listing import shortened
 from contrastcli.tui.widgets import PlainText
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Names of the selected runs, in the order in which they were selected."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the selected runs, in the order in which they were selected
 
 DRAW_EVERY = 0.25  # seconds between two drawings of what has changed
 
@@ -42,7 +41,7 @@ class OverlayPanel(Container):
         self._metric = next(iter(metrics().values()))
         self._chosen: tuple[Run, ...] = ()
         self._feeds: dict[Run, Feed] = {}
-        self._changed = False
+        self._news = asyncio.Event()
 
     def on_mount(self) -> None:
         self.set_interval(DRAW_EVERY, self._draw)
@@ -55,7 +54,8 @@ class OverlayPanel(Container):
             self._describe()
 
     def show_metric(self, metric: str) -> None:
-        self._metric, self._changed = metrics()[metric], True
+        self._metric = metrics()[metric]
+        self._news.set()
 
     def pause(self) -> None:
         self.workers.cancel_group(self, "feeds")
@@ -63,17 +63,16 @@ class OverlayPanel(Container):
     def follow(self) -> None:
         """Read the events of the chosen runs from now on."""
         self.pause()
-        self._feeds = {run: Feed(run.events_path, self._redraw) for run in self._chosen[:INKS]}
+        self._feeds = {run: Feed(run.events_path, self._news.set) for run in self._chosen[:INKS]}
         for feed in self._feeds.values():
             self._follow(feed)
-        self._changed = True
+        self._news.set()
 
     @work(group="feeds")
     async def _follow(self, feed: Feed) -> None:
         await feed.follow()
 
     def refresh_details(self) -> None:
-        """Describe the runs again, unless that is being done."""
         if not any(worker.group == "details" and worker.is_running for worker in self.workers):
             self._describe()
 
@@ -87,12 +86,9 @@ class OverlayPanel(Container):
     def clipboard_text(self) -> str:
         return str(self._text.content)
 
-    def _redraw(self) -> None:
-        self._changed = True
-
     def _draw(self) -> None:
-        if self._changed and self.screen.is_current:
-            self._changed = False
+        if self._news.is_set() and self.screen.is_current:
+            self._news.clear()
             waiting = f"no {self._metric.title} yet; m draws another curve" if self._chosen else _NO_RUN
             self._chart.show(self._picture(self._chart.size.width), waiting)
 

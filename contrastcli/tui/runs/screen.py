@@ -113,7 +113,6 @@ class RunsScreen(RunScreen):
         self._show_chosen()
 
     def _chosen(self) -> Sequence[Entry]:
-        """The selected runs, else the one at the cursor."""
         entries = {entry.name: entry for entry in self._entries}
         here = self._table.entry
         return [entries[name] for name in self._selected] or ([here] if here else [])

@@ -35,7 +35,6 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Its name, as in its flag, and its symbol."""
         name = self.setting.flag.strip("-").replace("-", " ") or self.setting.name
         return f"{name} {self.setting.symbol}".rstrip()
 
@@ -69,10 +68,8 @@ class Draft:
         """Setting key → text, also of settings that the chosen objective does not use."""
         if self.typed.get(sections.OBJECTIVE.key) not in [spec.name for spec in self.objectives]:
             self.typed.pop(sections.OBJECTIVE.key, None)
-        self.error = ""
-        """What is wrong with a file or the environment, in words."""
-        self.wrong: dict[str, str] = {}
-        """Setting key → what is wrong with what was typed."""
+        self.error = ""  # what is wrong with a file or the environment, in words
+        self.wrong: dict[str, str] = {}  # setting key → what is wrong with what was typed
         self._read()
 
     def choose_preset(self, name: str) -> None:
@@ -96,7 +93,6 @@ class Draft:
             self._update()
 
     def reset(self) -> None:
-        """Forget all that was typed, and read the files again."""
         self.typed.clear()
         self._read()
 
@@ -113,11 +109,6 @@ class Draft:
         """The command line that trains this into a runs directory."""
         elsewhere = directory.resolve() != runs.runs_dir(None).resolve()
         return shlex.join(["contrast", *(["--runs-dir", str(directory)] if elsewhere else []), "train", *self.words])
-
-    @property
-    def choices(self) -> list[tuple[str, str]]:
-        """The objectives, each with its paper and the rows that it takes."""
-        return [(spec.name, f"{spec.paper} · takes {', '.join(spec.needs)}") for spec in self.objectives]
 
     @property
     def problem(self) -> str:
@@ -232,10 +223,7 @@ class Draft:
 
 
 def paper_values(preset: str, config: Config) -> Mapping[str, Value]:
-    """The settings that the closest published preset states: this one, else one of the same objective.
-
-    Of several it is one with the same backbone, if there is any, and the plainest name.
-    """
+    """What the closest published preset states: this one, else one of the same objective, backbone, plainest name."""
     name = config.spec.name
 
     def distance(other: Preset) -> tuple[bool, bool, bool, int, str]:

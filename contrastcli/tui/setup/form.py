@@ -84,7 +84,6 @@ class Form(VerticalScroll, can_focus=False):
         self._more = False
 
     def fill(self, draft: Draft, more: bool) -> None:
-        """Show a draft for the first time."""
         self._draft, self._more = draft, more
         essential = [field for field in draft.fields.values() if field.setting.essential]
         essential.sort(key=lambda field: _SECTIONS.index(field.setting.section))
@@ -146,7 +145,8 @@ class Form(VerticalScroll, can_focus=False):
             section.mount(PlainText(name, classes="heading"), *rows)
 
     def _row(self, field: Field) -> SettingRow:
-        objectives = self._draft.choices if field.setting == sections.OBJECTIVE else ()
+        specs = self._draft.objectives if field.setting == sections.OBJECTIVE else ()
+        objectives = [(spec.name, f"{spec.paper} · takes {', '.join(spec.needs)}") for spec in specs]
         row = self._rows[field.setting.key] = SettingRow(field, objectives)
         return row
 

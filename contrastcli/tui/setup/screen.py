@@ -56,15 +56,12 @@ class SetupScreen(ModeScreen):
         hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
     ]
 
-    draft: Draft
-    """What is being set up; keys and fields that need it wait until it is there."""
+    draft: Draft  # what is being set up; keys and fields that need it wait until it is there
     _is_open = False
     _preview: Preview | None = None
-    _asked: object = None
-    """The settings that the dry run, done or under way, is for."""
+    _asked: object = None  # the settings that the dry run, done or under way, is for
     _view: View = "value"
-    _failed = ""
-    """Why the dry run or the start failed."""
+    _failed = ""  # why the dry run or the start failed
     _starting = False
 
     def body(self) -> ComposeResult:
