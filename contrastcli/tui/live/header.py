@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated
-from contrastcli.runs.status import Status
+from contrastcli.runs.status import Digest, Status
 from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import View
@@ -29,12 +29,12 @@ class Snapshot:
     resume_failed: bool = False  # a process was to resume the run, and ended before its first event
 
 
-def poll(run: Run, history: History, before: Snapshot | None) -> Snapshot | None:
-    """Look at a run; None where its directory no longer exists."""
+def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
+    """Look at a run of which these events are known; None where its directory no longer exists."""
     try:
-        status = run.status(history)
+        status = run.status(known)
         if status.state == "killed" and not (before and before.status.state == "killed"):
-            status = run.status()  # its last events may be newer than the history
+            status = run.status()  # its last events may be newer
         resume_failed = (
             before is not None
             and status.ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from typing import ClassVar
 
@@ -130,8 +131,8 @@ class LiveScreen(RunScreen):
     @work(group="poll", exclusive=True)
     async def _poll(self, run: Run, feed: Feed) -> None:
         while True:
-            before = self._snapshot
-            self._snapshot = snapshot = await asyncio.to_thread(poll, run, feed.history, before)
+            before, known = self._snapshot, copy(feed.history)  # events arrive while the thread looks
+            self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
             if snapshot is None:
                 if run != self._deleted:
                     self.contrast.fail(f"{run.path} no longer exists")
