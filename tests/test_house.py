@@ -40,8 +40,11 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 LIGHT = {"settings", "runs", "show", "tui", "cli", "options", "files", "errors"}
 """Rooms that load no library of numbers when they are imported."""
 
-DEAF = {"training", "evaluation", "model", "data", "objectives", "runs", "settings", "files", "errors"}
+DEAF = {"commands", "training", "evaluation", "model", "data", "objectives", "runs", "settings", "files", "errors"}
 """Rooms that never import the terminal."""
+
+KNOWN_TO_THE_APP = {"tui", "show", "runs", "settings", "files", "errors"}
+"""Rooms that the app imports whatever it likes of; of others, only files that compute nothing."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,12 @@ def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]
             yield from visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
     yield from visit(ast.parse(path.read_text(encoding="utf-8")), False)
+
+
+def for_types(path: Path) -> set[int]:
+    """The lines of the statements that only the type checker sees."""
+    blocks = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
+    return {child.lineno for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING" for child in node.body}
 
 
 def imports(package: Path) -> list[Import]:
@@ -230,6 +239,25 @@ def test_what_computes_knows_no_terminal(name: str) -> None:
             assert not TERMINAL & {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)}, module
 
 
+def test_what_computes_loads_no_terminal() -> None:
+    modules = [
+        *("training.process", "training.setup", "evaluation.measure", "model.search", "model.folder"),
+        *("data.sources", "objectives.infonce", "commands.encode", "commands.export", "commands.query"),
+    ]
+    assert not TERMINAL & loaded("\n".join(f"import contrastcli.{module}" for module in modules))
+
+
+@pytest.mark.parametrize("module", ["train", "sweep", "compare"])
+def test_commands_that_start_others_load_nothing_heavy(module: str) -> None:
+    assert not (HEAVY | {"textual"}) & loaded(f"import contrastcli.commands.{module}")
+
+
+def test_the_app_knows_nothing_that_computes() -> None:
+    known = {one.target for one in imports(PACKAGE) if room(one.file) == "tui"}
+    others = {name for name in known if room(name) not in KNOWN_TO_THE_APP}
+    assert others == {"evaluation.comparison", "evaluation.suites", "model.locate"}
+
+
 def test_the_app_starts_without_libraries_of_numbers(tmp_path: Path) -> None:
     """Its first screen is painted, on a terminal of its own."""
     code = f"""
@@ -266,8 +294,6 @@ def test_slow_libraries_are_imported_where_they_are_needed(library: str) -> None
         module
         for module, path in files(PACKAGE).items()
         for node, inside in statements(path)
-        if not inside
-        and not (library == "sklearn" and node.col_offset)
-        and library in {t.partition(".")[0] for t in targets(node)}
+        if not inside and node.lineno not in for_types(path) and library in {t.partition(".")[0] for t in targets(node)}
     ]
     assert at_once == []

@@ -84,7 +84,8 @@ def test_the_word_precedes_the_environment_which_precedes_the_newest_run(
     folder = two_runs(trained, tmp_path / "runs")
     monkeypatch.setenv("CONTRAST_MODEL", "simple-a")
     assert resolve(None, folder).name == str(folder / "simple-a")
-    assert resolve("simple-b", folder).name == str(folder / "simple-b")
+    for word, name in (("simple-b", "simple-b"), ("last", "simple-b"), ("-a", "simple-a")):
+        assert resolve(word, folder).name == str(folder / name)
 
 
 def test_a_word_that_means_no_run_is_left_for_folders_and_the_hub(trained: Run, tiny: Tiny, tmp_path: Path) -> None:

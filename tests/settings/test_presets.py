@@ -276,6 +276,8 @@ def test_supcon_its_ablations_and_baselines_are_the_papers_tables(name: str) -> 
     assert averages(name, "sts") == [("one seed", Score(sts))]
     assert averages(name, "transfer") == [("not comparable", Score(transfer))]
     assert "padded length" in presets.find(name).about.settled["scale"]
+    rest = {key: value for key, value in run_of("supcon-medium").items() if not key.startswith("objective.")}
+    assert rest.items() <= run_of(name).items()
 
 
 @pytest.mark.parametrize(("loss", "backbone", "score"), ROWS_11)

@@ -200,3 +200,8 @@ def test_only_what_decides_rows_and_steps_asks_for_a_dry_run() -> None:
         assert draft.planned != before, key
         draft.reset()
     assert sections.OBJECTIVE.key in before
+
+
+def test_a_note_joins_the_unit_the_paper_s_value_and_the_value_before() -> None:
+    field = typed("starter", objective__name="simace", objective__margin="15").fields["objective.margin"]
+    assert field.note == "degrees · paper 10 · default 10"

@@ -17,6 +17,7 @@ from contrastcli.settings import presets, published
 from contrastcli.show.results import suite_tables
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.model_field import NO_MODEL
 from contrastcli.tui.processes import Finished
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
@@ -259,7 +260,7 @@ def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place
 
     async def no_model(pilot: Pilot[None]) -> None:
         await pilot.press("4")
-        await until(pilot, lambda: "No model to use" in texts(pilot))
+        await until(pilot, lambda: NO_MODEL in texts(pilot))
         await pilot.press("s")
         assert "Press 1" in texts(pilot)
 

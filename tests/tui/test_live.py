@@ -479,3 +479,10 @@ def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
         assert len(titles) == len(set(titles))
 
     show(app, body)
+
+
+def test_empty_panels_say_what_will_be_there(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "the loss and its parts", "the dev score", "rates, memory and device"))
+
+    show(opened(recorded(tmp_path, "starting")), body)

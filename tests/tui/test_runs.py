@@ -363,3 +363,9 @@ def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> 
         await until(pilot, lambda: "━━ large" in screen_text(pilot.app))
 
     opened(ContrastApp(tmp_path), body)
+
+
+def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> None:
+    lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
+    for row in ("step 350 of 600", "loss 1.1714", "best dev Spearman 72.85 at step 300", "objective.name pairsupcon"):
+        assert row.split() in lines

@@ -22,6 +22,7 @@ from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import Form, SettingRow
 from contrastcli.tui.setup.screen import SetupScreen
+from contrastcli.tui.widgets import PlainText
 from support.command import Contrast
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
@@ -164,6 +165,7 @@ def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copi
         await write(pilot, screen, "objective.margin", "15")
         await pilot.press("escape")
         assert row(screen, "objective.lambda").value.disabled
+        assert "2 changed · r resets" in screen_text(pilot.app)
         await until(pilot, lambda: "● margin m" in screen_text(pilot.app))
         assert "━━ angle, margin 15°" in screen_text(pilot.app) and "plain cosine" in screen_text(pilot.app)
         await pilot.press("y")
@@ -303,6 +305,8 @@ def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
         await pilot.press("m")
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
         assert "hard negatives" in screen_text(pilot.app)
+        headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
+        assert headings == ["model", "objective", "data", "dev", "train"]
         await pick(pilot, "o", "rankcse")
         await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
         assert "hard negatives" not in screen_text(pilot.app)
