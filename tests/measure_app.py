@@ -153,8 +153,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 def live(app: App[None]) -> Feed:
     """The feed of the screen."""
-    assert isinstance(app.screen, LiveScreen) and app.screen._feed
-    return app.screen._feed
+    assert isinstance(app.screen, LiveScreen) and app.screen.feed
+    return app.screen.feed
 
 
 def first_frame(words: list[str]) -> tuple[float, float]:

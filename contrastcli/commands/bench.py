@@ -60,7 +60,7 @@ def _jobs(model: ModelRef) -> Iterator[tuple[str, Job, Job | None]]:
     fast = choose_precision("auto", choose_device("auto"))
     with tempfile.TemporaryDirectory() as folder:
         save_encoder(encoder, Path(folder) / "model")
-        peer = _Peer(Path(folder), texts, rows) if find_spec("sentence_transformers") else None
+        peer = Peer(Path(folder), texts, rows) if find_spec("sentence_transformers") else None
         theirs = partial(peer.encode) if peer else None
         yield "encode fp32", partial(_encode, encoder, texts, "fp32"), theirs
         if fast == "bf16":
@@ -105,7 +105,7 @@ _BEST = {"bf16": True, "train_sampling_strategy": "group_by_length"}
 """The fastest settings of the peer's trainer on a device that is fast at bf16."""
 
 
-class _Peer:
+class Peer:
     """sentence-transformers with the same weights, its output silenced."""
 
     @silenced()

@@ -16,7 +16,7 @@ from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.results import Neighbour, Similarity
 
-_ROWS = 16_384  # of a corpus, compared at once
+ROWS = 16_384  # of a corpus, compared at once
 
 
 def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], model: str = "") -> list[Similarity]:
@@ -56,8 +56,8 @@ def _top(vectors: Floats, query: Floats, k: int) -> list[int]:
     """Rows of the k largest cosines, block by block."""
     best = torch.empty(0)
     rows = torch.empty(0, dtype=torch.long)
-    for start in range(0, len(vectors), _ROWS):
-        block = torch.from_numpy(np.array(vectors[start : start + _ROWS]))  # (rows, d), read from disk here
+    for start in range(0, len(vectors), ROWS):
+        block = torch.from_numpy(np.array(vectors[start : start + ROWS]))  # (rows, d), read from disk here
         best = torch.cat([best, cosines(block, torch.from_numpy(query)[None])[:, 0]])
         rows = torch.cat([rows, torch.arange(start, start + len(block))])
         best, chosen = best.topk(min(k, len(best)))

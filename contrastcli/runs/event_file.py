@@ -15,7 +15,7 @@ import msgspec
 
 from contrastcli.runs.events import Event, Started, decode, encode
 
-_BLOCK = 1 << 18  # bytes
+BLOCK = 1 << 18  # bytes
 
 
 class EventWriter:
@@ -81,7 +81,7 @@ def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator
         position = file.seek(0, os.SEEK_END)
         head = b""  # the start of a line that ends in the following block
         while position and patterns():
-            size = min(_BLOCK, position)
+            size = min(BLOCK, position)
             position -= size
             file.seek(position)
             data = file.read(size) + head

@@ -19,7 +19,7 @@ from contrastcli.tui.history import History
 POLL = 0.2  # seconds between two reads
 WINDOW = 2 << 20  # bytes at the end of a file that are shown before the rest has been read
 
-_BLOCK = 1 << 17  # bytes read at once
+BLOCK = 1 << 17  # bytes read at once
 _SLICE = 0.001  # seconds of decoding at a time
 _REST = 0.002  # seconds between two slices
 
@@ -54,20 +54,20 @@ class Feed:
 
     async def _show_window(self, size: int) -> int:
         """Show the end of a large file, and its first line, which says what the run is; returns the place after it."""
-        first, _ = await asyncio.to_thread(read_lines, self._path, 0, _BLOCK)
+        first, _ = await asyncio.to_thread(read_lines, self._path, 0, BLOCK)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.take(started)
-        torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW, _BLOCK)
+        torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW, BLOCK)
         self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
         await self._take(torn[1:], self.history)
-        while place < size - _BLOCK:
+        while place < size - BLOCK:
             place = await self._take_from(place, self.history)
         return place
 
     async def _take_from(self, place: int, history: History) -> int:
         """Take in the next block of whole lines; returns the place after it."""
-        lines, place = await asyncio.to_thread(read_lines, self._path, place, _BLOCK)
+        lines, place = await asyncio.to_thread(read_lines, self._path, place, BLOCK)
         if lines:
             await self._take(lines, history)
             self._changed()

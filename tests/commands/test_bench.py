@@ -79,5 +79,5 @@ def test_the_peer_of_a_benchmark_prints_nothing(
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(Dataset=SimpleNamespace(from_dict=dict)))
-    bench._Peer(tmp_path, ["a"], Examples("pairs", {"anchor": ["a"], "positive": ["b"]}, None, "here")).encode()
+    bench.Peer(tmp_path, ["a"], Examples("pairs", {"anchor": ["a"], "positive": ["b"]}, None, "here")).encode()
     assert tuple(capsys.readouterr()) == ("", "")

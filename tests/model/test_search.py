@@ -89,7 +89,7 @@ def by_hand(encoder: SentenceEncoder, text: str) -> list[tuple[float, int]]:
 def test_the_nearest_are_those_of_a_full_search(
     encoder: SentenceEncoder, corpus: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(search, "_ROWS", rows)
+    monkeypatch.setattr(search, "ROWS", rows)
     nearest = Index(encoder, corpus).nearest("ba den fir", 9)
     expected = by_hand(encoder, "ba den fir")[:9]
     assert [n.row for n in nearest] == [row for _, row in expected]

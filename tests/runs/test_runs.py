@@ -368,7 +368,7 @@ def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     for step in range(1, 2000):
         events.append(evaluated(step, step / 2000, step <= 50) if step % 50 == 0 else step_at(step, 1.0 / step))
     say(run, *events)
-    monkeypatch.setattr(event_file, "_BLOCK", 777)  # so that lines are cut by the ends of blocks
+    monkeypatch.setattr(event_file, "BLOCK", 777)  # so that lines are cut by the ends of blocks
     decoded: list[bytes] = []
 
     def counted(line: bytes) -> Event | None:

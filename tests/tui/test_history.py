@@ -243,7 +243,7 @@ def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "WINDOW", 20_000)
-    monkeypatch.setattr(feed, "_BLOCK", 5_000)
+    monkeypatch.setattr(feed, "BLOCK", 5_000)
     run = recorded(tmp_path, "finished")
     whole = taken(*_all(run.events_path))
     followed, shown = fed(run.events_path, "step 600")

@@ -66,8 +66,8 @@ def says(page: Page, *words: str) -> bool:
 def drawn(page: Page) -> bool:
     """Whether every visible panel shows all that there is."""
     screen = page.app.screen
-    assert isinstance(screen, live.LiveScreen) and screen._feed
-    return not any([panel.show_history(screen._feed.history, screen._view) for panel in screen._visible()])
+    assert isinstance(screen, live.LiveScreen) and screen.feed
+    return not any([panel.show_history(screen.feed.history, screen.view) for panel in screen.visible_panels()])
 
 
 def footer(page: Page) -> str:

@@ -18,7 +18,7 @@ from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history import metrics
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.runs import listing, screen
+from contrastcli.tui.runs import screen
 from contrastcli.tui.runs.listing import COLUMNS, Listing, matching, ordered
 from contrastcli.tui.runs.overlay_panel import details, labels
 from contrastcli.tui.runs.runs_table import RunsTable
@@ -35,7 +35,6 @@ KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Setup, which has tests of its own; with a clock that stands still where ages are shown."""
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
-    monkeypatch.setattr(listing, "_ago", lambda entry: "2h ago")
     columns = [c if c.title != "updated" else replace(c, text=lambda entry: "2h ago") for c in COLUMNS]
     columns = [c if c.title != "size" else replace(c, text=lambda entry: "89.1 MB") for c in columns]
     monkeypatch.setattr("contrastcli.tui.runs.runs_table.COLUMNS", tuple(columns))

@@ -64,7 +64,7 @@ def started(commands: Commands) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    monkeypatch.setattr("contrastcli.tui.setup.screen._PAUSE", 0.0)
+    monkeypatch.setattr("contrastcli.tui.setup.screen.PAUSE", 0.0)
     return answer_commands(monkeypatch, answer)
 
 

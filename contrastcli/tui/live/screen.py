@@ -74,9 +74,9 @@ class LiveScreen(RunScreen):
     def __init__(self) -> None:
         super().__init__()
         self._run: Run | None = None
-        self._feed: Feed | None = None
+        self.feed: Feed | None = None
         self._snapshot: Snapshot | None = None
-        self._view = View()
+        self.view = View()
         self._paused = False
         self._news = asyncio.Event()
         self._header, self._area = RunHeader(), Panels(id="panels")
@@ -97,7 +97,7 @@ class LiveScreen(RunScreen):
             yield from self._panels.values()
 
     def on_mount(self) -> None:
-        self._view = View(log=self.contrast.remembered.log_scale)
+        self.view = View(log=self.contrast.remembered.log_scale)
         self._zoom(zoomed if (zoomed := self.contrast.remembered.zoomed) in self._panels else "")
         self.add_class("-empty")
         if self.contrast.run_shown:
@@ -117,12 +117,12 @@ class LiveScreen(RunScreen):
             return
         self.contrast.run_shown = self._run = run
         self._snapshot, self._paused = None, False
-        self._view = replace(self._view, end=None)
-        self._feed = Feed(run.events_path, self._news.set)
+        self.view = replace(self.view, end=None)
+        self.feed = Feed(run.events_path, self._news.set)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self._follow(self._feed)
-        self._poll(run, self._feed)
+        self._follow(self.feed)
+        self._poll(run, self.feed)
 
     @work(group="feed", exclusive=True)
     async def _follow(self, feed: Feed) -> None:
@@ -150,18 +150,19 @@ class LiveScreen(RunScreen):
         while True:
             await self._news.wait()
             self._news.clear()
-            run, feed, snapshot = self._run, self._feed, self._snapshot
+            run, feed, snapshot = self._run, self.feed, self._snapshot
             if run and feed and snapshot and self.is_current:
-                progress = progress_text(snapshot, feed.history, self._view, paused=self._paused, earlier=feed.earlier)
+                progress = progress_text(snapshot, feed.history, self.view, paused=self._paused, earlier=feed.earlier)
                 self._header.show(run, snapshot, feed.history.best, progress)
-                for panel in self._visible():
-                    if self._paused or feed is not self._feed:
+                for panel in self.visible_panels():
+                    if self._paused or feed is not self.feed:
                         break
-                    if panel.show_history(feed.history, self._view):
+                    if panel.show_history(feed.history, self.view):
                         await asyncio.sleep(_FRAME)
             await asyncio.sleep(DRAW_EVERY)
 
-    def _visible(self) -> Iterator[Panel | NumbersPanel | LogPanel]:
+    def visible_panels(self) -> Iterator[Panel | NumbersPanel | LogPanel]:
+        """The panels of which some row is on the screen."""
         for panel in self._panels.values():
             if panel.display and panel.region.overlaps(self._area.region):
                 yield panel
@@ -184,22 +185,22 @@ class LiveScreen(RunScreen):
         self._news.set()
 
     def action_log(self) -> None:
-        self._change_view(replace(self._view, log=not self._view.log))
-        self.contrast.remembered.log_scale = self._view.log
+        self._change_view(replace(self.view, log=not self.view.log))
+        self.contrast.remembered.log_scale = self.view.log
 
     def action_share(self, by: int) -> None:
         shares = list(SHARES)
-        number = shares.index(self._view.share) + by
-        self._change_view(replace(self._view, share=shares[min(max(number, 0), len(shares) - 1)]))
+        number = shares.index(self.view.share) + by
+        self._change_view(replace(self.view, share=shares[min(max(number, 0), len(shares) - 1)]))
 
     def action_go(self, by: int) -> None:
         """All panels as of an earlier or a later step, up to the newest."""
-        if self._feed is None:
+        if self.feed is None:
             return
-        steps = [angles.step for angles in self._feed.history.histograms]
-        here = len(steps) if self._view.end is None else steps.index(max(s for s in steps if s <= self._view.end))
+        steps = [angles.step for angles in self.feed.history.histograms]
+        here = len(steps) if self.view.end is None else steps.index(max(s for s in steps if s <= self.view.end))
         there = max(0, here + by * max(1, len(steps) // _STRIDES))
-        self._change_view(replace(self._view, end=steps[there] if there < len(steps) else None))
+        self._change_view(replace(self.view, end=steps[there] if there < len(steps) else None))
 
     def action_zoom(self) -> None:
         focused = next((name for name, panel in self._panels.items() if panel is self.focused), "loss")
@@ -224,14 +225,14 @@ class LiveScreen(RunScreen):
         self._show_no_run()
 
     def clipboard_text(self) -> str:
-        if not (self._run and self._feed and self._snapshot):
+        if not (self._run and self.feed and self._snapshot):
             return ""
-        history = self._feed.history
-        numbers = "\n".join(f"{name:<14} {value}" for name, value, _ in run_numbers(history, self._view))
+        history = self.feed.history
+        numbers = "\n".join(f"{name:<14} {value}" for name, value, _ in run_numbers(history, self.view))
         return "\n\n".join([summary(self._run, self._snapshot), numbers, "\n".join(history.log)])
 
     def _change_view(self, view: View) -> None:
-        self._view = view
+        self.view = view
         self._news.set()
 
     def _zoom(self, name: str) -> None:
@@ -247,7 +248,7 @@ class LiveScreen(RunScreen):
     def _show_no_run(self) -> None:
         self.workers.cancel_group(self, "feed")
         self.workers.cancel_group(self, "poll")
-        self._run = self._feed = self._snapshot = None
+        self._run = self.feed = self._snapshot = None
         self.contrast.run_shown, self.contrast.watched = None, ""
         self.add_class("-empty")
         self.refresh_bindings()

@@ -20,7 +20,7 @@ from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import FormRow
 
-_PAUSE = 0.2  # seconds without a key before the model is asked
+PAUSE = 0.2  # seconds without a key before the model is asked
 
 
 class QueryScreen(ModeScreen):
@@ -72,7 +72,7 @@ class QueryScreen(ModeScreen):
     @work(exclusive=True)
     async def _ask_after_pause(self) -> None:
         if self._sentences != self.contrast.remembered.sentences:  # a field posts this when it is made, too
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
             self._ask()
 
     @on(Input.Submitted, "#first, #second")

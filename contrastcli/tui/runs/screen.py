@@ -23,7 +23,7 @@ from contrastcli.tui.widgets import PlainText, hidden_key
 
 READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
 
-_PAUSE = 0.15  # seconds that the cursor stays at a row before its run is shown
+PAUSE = 0.15  # seconds that the cursor stays at a row before its run is shown
 _NO_RUNS = """There is no run in {directory} yet.
 
 Press 1, choose the preset starter and start it with s: it needs no network and takes a few minutes.
@@ -147,7 +147,7 @@ class RunsScreen(RunScreen):
     @on(DataTable.RowHighlighted)
     @work(group="pause", exclusive=True)
     async def _show_chosen_after_pause(self) -> None:
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(PAUSE)
         self._show_chosen()
 
     @on(DataTable.RowSelected)

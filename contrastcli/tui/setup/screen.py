@@ -27,7 +27,7 @@ from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
 from contrastcli.tui.setup.side_panels import VIEWS, View, first_rows, similarity_picture, summary
 from contrastcli.tui.widgets import PlainText, hidden_key
 
-_PAUSE = 0.4  # seconds without a key before the data is read
+PAUSE = 0.4  # seconds without a key before the data is read
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."
 
 
@@ -178,7 +178,7 @@ class SetupScreen(ModeScreen):
         self._asked, self._preview, self._failed = self.draft.planned, None, ""
         self._show_summary("reading the data…")
         self._show_ready()
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(PAUSE)
         args = ("train", *self.draft.words, "--dry-run", "--json")
         done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
         self._failed = done.error
