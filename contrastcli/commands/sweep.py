@@ -136,19 +136,15 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
         if in_progress:
             _follow(run, time.time(), signals)
         if not in_progress or (run.status().state == "killed" and not signals.count):
-            _launch(cell, run, signals)
+            if not run.exists():
+                directory.create(cell.config, runs_dir, cell.name)
+            began = time.time()
+            process.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+            if not _follow(run, began, signals) and not signals.count:
+                raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
     status = run.status()
     best = f", best dev {100 * status.best:.2f} (step {status.best_step:,})" if status.best is not None else ""
     train.narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
-
-
-def _launch(cell: Cell, run: Run, signals: Signals) -> None:
-    if not run.exists():
-        directory.create(cell.config, run.path.parent, cell.name)
-    began = time.time()
-    process.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
-    if not _follow(run, began, signals) and not signals.count:
-        raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
 
 
 def _follow(run: Run, began: float, signals: Signals) -> bool:

@@ -116,8 +116,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     own = msgspec.convert(spec.settings.defaults(objective) | objective, spec.settings)
     others = {section: msgspec.convert(sections.get(section, {}), struct) for section, struct in SECTIONS.items()}
     config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]  # each section has its struct
-    _check_bounds(config)
-    return replace(config, notes=(*notes, *_without_effect(config, layers)))
+    return replace(config, notes=(*notes, *_check_objective(config, layers)))
 
 
 def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
@@ -146,32 +145,28 @@ def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
     return f"{key} is not used: '{spec.name}' has no such setting ({source})"
 
 
-def _without_effect(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
-    """Notes on values that other values switch off; defaults, which config.toml spells out, get none.
+def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
+    """Check the settings of the objective against each other; notes on values that others switch off.
 
-    Raises UsageError where one is a flag.
+    Defaults, which config.toml spells out, get no note. Raises UsageError for a flag that others switch off, and for a
+    value outside of limits that depend on others, such as those of a margin.
     """
-    chosen = values(config.objective)
+    chosen, inactive = values(config.objective), config.objective.inactive()
+    for name, bounds in config.objective.bounds().items():
+        value, key = chosen[name], f"objective.{name}"
+        fits = isinstance(value, int | float) and bounds.low <= value <= bounds.high
+        if not fits and name not in inactive:
+            within = f"{spell(bounds.low)} and {spell(bounds.high)} {bounds.unit}".rstrip()
+            hint = f"with these settings it must be within {within}"
+            raise UsageError(f"{key} is {value}", hint, key=key, source=config.sources[key])
     defaults = config.spec.settings.defaults(chosen)
-    for name, reason in sorted(config.objective.inactive().items()):
+    for name, reason in sorted(inactive.items()):
         key = f"objective.{name}"
         what, source = f"{key} has {reason}", config.sources[key]
         if any(layer.strict and key in layer.values for layer in layers):
             raise UsageError(what, "leave it out, or change the setting that switches it off", key=key, source=source)
         if chosen[name] != defaults[name]:
             yield f"{what} ({source})"
-
-
-def _check_bounds(config: Config) -> None:
-    """Check limits that depend on other values, such as a margin's, which has the similarity's unit."""
-    chosen = values(config.objective)
-    for name, bounds in config.objective.bounds().items():
-        value, key = chosen[name], f"objective.{name}"
-        fits = isinstance(value, int | float) and bounds.low <= value <= bounds.high
-        if not fits and name not in config.objective.inactive():
-            within = f"{spell(bounds.low)} and {spell(bounds.high)} {bounds.unit}".rstrip()
-            hint = f"with these settings it must be within {within}"
-            raise UsageError(f"{key} is {value}", hint, key=key, source=config.sources[key])
 
 
 def conflicts(before: Config, after: Config) -> list[str]:
