@@ -87,7 +87,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
         ("app", SCREENS.values()),
     ],
 )
-def test_a_topic_mentions_all_that_there_is(name: str, mentioned: list[str], contrast: Contrast) -> None:
+def test_a_topic_mentions_everything_on_its_subject(name: str, mentioned: list[str], contrast: Contrast) -> None:
     shown = words(contrast, name)
     assert [word for word in mentioned if word not in shown] == []
 

@@ -83,7 +83,7 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     assert "cell 4 of 6: tau=0.06 seed=42: finished, best dev 70.00 (step 4)\n" in narration
 
 
-def test_scores_are_in_the_table_where_all_finished_runs_of_a_point_have_them(
+def test_the_table_has_scores_that_all_finished_runs_of_a_point_have(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     sweep = small()
@@ -114,7 +114,7 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     assert start(sweep, tmp_path) == 4 and len(started) == 7  # nothing is trained twice
 
 
-def test_a_stopped_cell_is_resumed_and_a_finished_one_is_left_alone(
+def test_a_stopped_cell_is_resumed_and_a_finished_one_is_skipped(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     started, ends = launched
@@ -131,7 +131,7 @@ def test_a_stopped_cell_is_resumed_and_a_finished_one_is_left_alone(
     assert (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes() == kept
 
 
-def test_a_cell_that_a_killed_sweep_never_launched_is_waited_for_and_then_trained(
+def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     sweep = small()

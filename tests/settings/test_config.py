@@ -54,14 +54,14 @@ def objective(*layers: Layer) -> dict[str, object]:
 # Which place wins
 
 
-def test_nothing_chosen_is_simcse_with_its_defaults() -> None:
+def test_the_default_is_simcse_with_its_defaults() -> None:
     resolved = config.resolve([])
     assert (resolved.spec.name, resolved.flat()["objective.tau"], resolved.train.batch_size) == ("simcse", 0.05, 64)
     assert set(resolved.sources.values()) == {"default"}
     assert set(resolved.sources) == set(resolved.flat())
 
 
-def test_each_place_beats_the_ones_below_it() -> None:
+def test_a_higher_layer_takes_precedence() -> None:
     places = [
         file("[train]\nlr = 0.001\nseed = 1\nclip = 1.5\nepochs = 2", "user.toml"),
         file("[train]\nlr = 0.002\nseed = 2\nclip = 2.5", "contrast.toml"),
@@ -75,7 +75,7 @@ def test_each_place_beats_the_ones_below_it() -> None:
     assert (lower.train.lr, lower.sources["train.lr"]) == (0.004, "CONTRAST_TRAIN_LR")
 
 
-def test_a_flag_left_alone_never_beats_a_file() -> None:
+def test_a_flag_that_is_not_set_does_not_override_a_file() -> None:
     resolved = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
     assert resolved.train.batch_size == 7
     assert resolved.sources["train.batch_size"] == "run.toml"
@@ -187,7 +187,7 @@ def test_a_value_of_another_type_is_bad_in_a_file(toml: str) -> None:
     assert "must be" in hint
 
 
-def test_lambda_lies_between_0_and_1() -> None:
+def test_lambda_must_be_between_0_and_1() -> None:
     assert objective(flags(objective__name="supcon", objective__lambda="1"))["lambda"] == 1.0
     assert "at most 1" in complaint(flags(objective__name="supcon", objective__lambda="1.5"))[1]
 
@@ -201,7 +201,7 @@ def test_flags_spell_true_and_false_in_the_usual_ways(word: str, value: bool) ->
     assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
 
 
-def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_a_data_error(folder: Path) -> None:
     for path in (folder / "absent.toml", folder):
         with pytest.raises(DataError) as raised:
             config.file_layer(path)
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_missing_data(folder: Path
 
 
 @pytest.mark.parametrize("content", [b"[train\nlr = 1", b"lr = 1", b"[train]\nlr = 1\nlr = 2", b"\xff\xfe"])
-def test_a_file_that_is_no_settings_file_is_named(content: bytes) -> None:
+def test_a_file_that_is_not_toml_is_an_error_with_its_name(content: bytes) -> None:
     Path("bad.toml").write_bytes(content)
     with pytest.raises(UsageError, match=r"bad\.toml"):
         config.file_layer(Path("bad.toml"))
@@ -297,7 +297,9 @@ def test_a_setting_that_another_switches_off_is_a_note_from_a_file(
         ("pairsupcon", {}, "beta"),
     ],
 )
-def test_the_setting_that_switches_it_on_makes_the_flag_good(name: str, others: dict[str, str], setting: str) -> None:
+def test_a_flag_is_accepted_with_the_setting_that_switches_it_on(
+    name: str, others: dict[str, str], setting: str
+) -> None:
     typed = {f"objective__{key}": text for key, text in {"name": name, **others, setting: "0.5"}.items()}
     resolved = config.resolve([flags(**typed)])
     assert resolved.flat()[f"objective.{setting}"] == 0.5
