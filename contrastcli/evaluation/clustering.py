@@ -53,7 +53,7 @@ class Classed:
 
     @property
     def classes(self) -> int:
-        """How many there are."""
+        """The number of classes."""
         return int(self.labels.max()) + 1
 
     @property
@@ -74,7 +74,6 @@ def root(data_dir: Path | None) -> Path:
 
 
 def _file(folder: Path, task: str) -> Path | None:
-    """The file with the texts of a set."""
     names = {_plain(task), *_OTHER_NAMES.get(task, ())}
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     return next((f for f in files if f.suffix in _SUFFIXES and f.is_file() and _plain(f.stem) in names), None)

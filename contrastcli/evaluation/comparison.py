@@ -1,4 +1,4 @@
-"""Runs side by side, with what was measured of each."""
+"""Comparison of runs: settings, results and measured scores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def member(run: Run) -> Member:
-    """A run as one of a method: its best dev Spearman × 100 and what was measured. Raises DataError or UsageError."""
+    """A run of a method: its best dev Spearman × 100 and its headline scores. Raises DataError or UsageError."""
     status = run.status()
     dev = {} if status.best is None else {"dev": 100 * status.best}
     return Member(run.name, run.config().flat(), status.state, dev | headlines(run.scores()))

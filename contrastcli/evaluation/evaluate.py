@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from contrastcli.evaluation import glove
@@ -36,8 +35,13 @@ def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Poo
         whole = pooling is None and (not options.tasks or not suite.tasks)
         if whole and (run := resolve(model).run):
             paths.append(run.scores_path)
+        measured = Scores(model, (results[-1],)).to_json()
         for path in paths if results[-1].tasks else ():
-            _merge(Scores(model, (results[-1],)), path)
+            with writing_to(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                earlier = read_json(path, dict[str, Any]) or {}
+                merged = measured | {"suites": earlier.get("suites", {}) | measured["suites"]}
+                atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())
     return Scores(model, tuple(results))
 
 
@@ -54,13 +58,3 @@ def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -
     encoder = load_model(resolve(model), pooling=pooling)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
     return Subject(model, encode, encoder.pooling, fingerprint(encoder), encoder)
-
-
-def _merge(scores: Scores, path: Path) -> None:
-    """Add scores to a file, in place of earlier ones of the same suites."""
-    with writing_to(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = read_json(path, dict[str, Any]) or {}
-        measured = scores.to_json()
-        merged = measured | {"suites": before.get("suites", {}) | measured["suites"]}
-        atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())

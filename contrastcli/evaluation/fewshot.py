@@ -32,7 +32,7 @@ def _score(context: Context, task: str, data: Splits) -> TaskScores:
 
 
 def _split(data: Splits, seed: int) -> tuple[Labelled, Labelled]:
-    """16 rows of each class to train on, drawn without replacement, and the rows to test on."""
+    """Draw 16 rows of each class to train on, without replacement; return them and the rows to test on."""
     generator, labels = np.random.default_rng(seed), np.array(data.train.labels)
     drawn = np.concatenate(
         [generator.choice(np.flatnonzero(labels == c), SHOTS, replace=False) for c in np.unique(labels)]

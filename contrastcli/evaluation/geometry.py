@@ -34,9 +34,9 @@ _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, s
 
 
 def _find(context: Context) -> dict[str, Callable[[], ScoredPairs | Classed]]:
-    """STS-B's dev split, or the starter's scored pairs where there is none, and clustering sets to draw.
+    """STS-B's dev split, or the starter's scored pairs in its place, and clustering sets to draw.
 
-    Raises DataError where --data-dir is no folder.
+    Raises DataError if --data-dir is no folder.
     """
     data_dir, readers = context.options.data_dir, dict[str, Callable[[], ScoredPairs | Classed]]()
     for task in context.tasks:

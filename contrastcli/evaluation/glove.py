@@ -111,7 +111,7 @@ class WordVectors:
 
 
 def _width(line: bytes) -> int:
-    """How many numbers end a line whose word may hold spaces or be a number itself."""
+    """The number of numbers at the end of a line; the word before them may hold spaces or be a number."""
     cells = line.rstrip().split(b" ")[1:]
     return len(list(takewhile(lambda cell: math.isfinite(_number(cell)), reversed(cells))))
 

@@ -173,7 +173,7 @@ def _cache_path(context: Context, task: str, data: Data) -> Path | None:
 
 
 def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:
-    """Mean of a score over tasks; None unless each has it over the published rows, or where there is no task."""
+    """Mean of a score over tasks; None without tasks, or unless each has it over the published rows."""
     complete = [task for task in tasks if task in scores and not scores[task].get("partial")]
     values = [value_at(scores[task], path) for task in complete]
     return math.fsum(values) / len(values) if values and len(values) == len(tasks) and None not in values else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Task:
-    """A task of MTEB, which reads its own data and keeps its own results."""
+    """A task of MTEB, which reads its data and caches its results itself."""
 
     task: AbsTask
     fingerprint: str | None = None
@@ -71,7 +71,7 @@ def _folder(context: Context) -> Path:
 
 
 def _score(context: Context, name: str, data: _Task) -> TaskScores:
-    """Run a task, unless its results for the same weights are there. Raises Unscored where it fails."""
+    """Run a task, unless there are results for the same weights. Raises Unscored if it fails."""
     import mteb
 
     with logging_disabled():
@@ -102,7 +102,7 @@ def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
 
 
 class Encoder:
-    """A subject with the methods of MTEB 2's `EncoderProtocol`."""
+    """A subject as an `EncoderProtocol` of MTEB 2."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

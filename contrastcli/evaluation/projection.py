@@ -1,4 +1,4 @@
-"""Embeddings in two dimensions, to look at."""
+"""Embeddings in two dimensions, for pictures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def tsne(vectors: Floats) -> NDArray[np.float64]:
 
 
 def sample(count: int, limit: int) -> NDArray[np.intp]:
-    """The numbers of at most `limit` of `count` rows, chosen once and for all, in their order."""
+    """A fixed random sample of at most `limit` of `count` rows: their numbers, in order."""
     if count <= limit:
         return np.arange(count)
     return np.sort(np.random.default_rng(_SEED).choice(count, limit, replace=False))

@@ -1,4 +1,4 @@
-"""What a suite is given, and what it gives back."""
+"""What a suite measures and how, and its results."""
 
 from __future__ import annotations
 
@@ -17,24 +17,21 @@ if TYPE_CHECKING:
 Floats = NDArray[np.floating]
 
 Encode = Callable[[list[str]], Floats]
-"""N texts in, their embeddings (N, d) out, float32."""
+"""From N texts to their embeddings (N, d), float32."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Gets the name of some work, how much of it is done, and how much there is."""
+"""Called with the name of a task, the amount done, and the total."""
 
 TaskScores = dict[str, Any]
-"""The scores of one task, ready for JSON: × 100, None for what is not a number.
-
-`partial`, where it is there, tells whether the rows are other than the published ones.
-"""
+"""The scores of one task for JSON: × 100, None for NaN. `partial`: whether its rows differ from the published ones."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: something that makes vectors of texts.
+    """What is measured: a model or word vectors.
 
-    `pooling` says in a word how, and `fingerprint` is equal only for subjects whose vectors are. `encoder` is the model
-    itself; word vectors have none.
+    `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
+    the model, None for word vectors.
     """
 
     name: str
@@ -45,7 +42,7 @@ class Subject:
 
     @contextmanager
     def truncated(self, tokens: int) -> Iterator[None]:
-        """In the body a text is read up to so many tokens. Word vectors read all of it."""
+        """In the body, texts are truncated at this many tokens. This has no effect on word vectors."""
         if self.encoder is None:
             yield
             return
@@ -59,9 +56,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure: where the data are, which tasks (none: those that a suite always measures), where files go.
+    """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
 
-    `fresh` computes again what the cache knows.
+    `fresh`: measure again even if the scores are in the cache.
     """
 
     data_dir: Path | None = None
@@ -73,7 +70,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SkippedTask:
-    """A task that was not measured since its data are absent or malformed: what is wrong, and how to get them."""
+    """A task that was not measured because its data are missing or malformed: what is wrong, and how to get them."""
 
     task: str
     what: str
@@ -84,8 +81,8 @@ class SkippedTask:
 class SuiteResult:
     """What a suite has measured.
 
-    `protocol` says in words what was done. `averages` are None unless all their tasks are there and complete.
-    `partial`: whether something keeps the result from comparing with published ones.
+    `protocol` describes how. `averages` are None unless all their tasks are complete. `partial`: whether the result
+    cannot be compared with published ones.
     """
 
     suite: str
@@ -96,7 +93,7 @@ class SuiteResult:
     partial: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As `contrast eval --json` prints it: a key for each task and average, and what makes them comparable."""
+        """As `contrast eval --json` prints it: a key for each task and average, what is missing, and the protocol."""
         return {
             **self.tasks,
             **self.averages,

@@ -32,7 +32,7 @@ SUBSETS: Mapping[str, tuple[str, ...]] = {
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
 }
-"""The parts of each year's task, by the names of their files. STS13's fourth, SMT, may not be passed on."""
+"""The parts of each year's task, by the names of their files. STS13's fourth, SMT, may not be distributed."""
 
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
@@ -42,9 +42,9 @@ _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
 def root(data_dir: Path | None) -> Path:
-    """The folder with STS/, SICK/ and so on, at or below `data_dir`; without one, that of the hub's archive.
+    """The folder with STS/, SICK/ and so on: `data_dir` or a folder in it, by default the hub's archive in the cache.
 
-    The archive is downloaded and unpacked into the cache once. Raises DataError where there is no such folder.
+    The archive is downloaded and unpacked once. Raises DataError if there is no such folder.
     """
     if data_dir is None:
         return _from_hub(cache_dir() / "senteval")
@@ -77,7 +77,7 @@ def _from_hub(folder: Path) -> Path:
 
 
 class Subsets(dict[str, ScoredPairs]):
-    """The scored pairs of a task's test set, by subset; one subset, "test", where the task has no parts."""
+    """The scored pairs of a task's test set, by subset; a task without parts has one subset, "test"."""
 
     @property
     def fingerprint(self) -> str:
@@ -86,10 +86,10 @@ class Subsets(dict[str, ScoredPairs]):
 
 
 def read_sts(folder: Path, task: str) -> Subsets:
-    """The test set of a task; `folder` is that of `root`.
+    """Read the test set of a task from the folder of `root`, without unscored pairs.
 
-    Unscored pairs are left out. White space within sentences becomes single spaces, as SentEval splits and joins them;
-    quotes are literal. Raises DataError where the set is missing or malformed.
+    White space within sentences becomes single spaces, as in SentEval; quotes are literal. Raises DataError if the set
+    is missing or malformed.
     """
     if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / "sts-test.csv"
@@ -101,7 +101,7 @@ def read_sts(folder: Path, task: str) -> Subsets:
 
 
 def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
-    """Where each row of a file stands, in words, and its cells in some columns."""
+    """The file and line of each row, and its cells in some columns."""
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
     table = read_file(path, str(path))
@@ -126,7 +126,7 @@ def _subset(folder: Path, name: str) -> ScoredPairs:
 
 
 def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
-    """The rows with a score, each of its place, both sentences and the score."""
+    """The pairs of the rows that have a score: file and line, two sentences, score."""
     pairs = ScoredPairs([], [], [], str(path))
     for where, first, second, text in rows:
         if not text.strip():
@@ -147,7 +147,7 @@ def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts, each with its class, counted from 0; pairs of texts where `second` is not empty."""
+    """Texts, or pairs of texts where `second` is not empty, each with its class, counted from 0."""
 
     first: list[str]
     second: list[str]
@@ -165,7 +165,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Splits:
-    """A transfer task in its published splits; `train` is all there is where `test` is None."""
+    """A transfer task in its published splits; without `test`, all rows are in `train`."""
 
     train: Labelled
     dev: Labelled | None = None
@@ -173,7 +173,7 @@ class Splits:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Rows of each split that there is."""
+        """The number of rows of each split."""
         return tuple(len(split) for split in (self.train, self.dev, self.test) if split is not None)
 
     @property
@@ -193,7 +193,7 @@ _POLARITY: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class _Format:
-    """The files of the splits, the pattern of a line, and the names of the classes."""
+    """The files of the splits, the pattern of a row, and the names of the classes."""
 
     files: tuple[str, ...]
     line: str
@@ -219,10 +219,10 @@ _MIN_ROWS = 20  # of a class to train on: ten folds within ten folds; 16 to trai
 
 
 def read_transfer(folder: Path, task: str) -> Splits:
-    """The rows of a transfer task.
+    """Read a transfer task from the folder of `root`.
 
-    White space within sentences becomes single spaces; quotes are literal; blank lines are left out. `folder` is that
-    of `root`. Raises DataError where the set is missing or malformed, or a class has too few rows to learn it from.
+    White space within sentences becomes single spaces; quotes are literal; blank lines are left out. Raises DataError
+    if the set is missing or malformed, or a class has too few rows to train on.
     """
     if task in _POLARITY:
         classes = [[text for _, text in read_lines(folder / file, latin=True)] for file in _POLARITY[task]]
@@ -252,9 +252,9 @@ def _labelled(path: Path, form: _Format) -> Labelled:
 
 
 def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers; with `latin` a file that is not UTF-8 is read as Latin-1.
+    """The lines that are not blank, with their numbers; with `latin`, a file that is not UTF-8 is read as Latin-1.
 
-    Raises DataError where the file is missing or not text.
+    Raises DataError if the file is missing or not text.
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)

@@ -1,4 +1,4 @@
-"""Whether one method beats another: Welch's t-test over seeds, a paired bootstrap over sentence pairs."""
+"""Is one method better than another? Welch's t-test over seeds, and a paired bootstrap over sentence pairs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _spearman(cosines: Floats, gold: Floats) -> Floats:
 
 
 def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
-    """Cosine of each pair under a run's best checkpoint or any other model: (P,). Raises DataError."""
+    """The cosine (P,) of each pair by the best checkpoint of a run or another model. Raises DataError."""
     from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
     from contrastcli.model.locate import resolve
     from contrastcli.model.metrics import cosine
@@ -88,11 +88,11 @@ def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = Non
 
 
 def compare_models(first: str, second: str, data: str, on_progress: OnProgress | None = None) -> Bootstrap:
-    """The paired bootstrap of two models on scored pairs by name: a file, stsb, hf:… Raises DataError, UsageError."""
+    """The paired bootstrap of two models on scored pairs, by name: a file, stsb, hf:… Raises DataError, UsageError."""
     from contrastcli.data.sources import load_scored
 
     pairs = load_scored(data)
     if pairs is None:
-        raise DataError("there are no scored pairs to compare on", "name some: --dev FILE or --dev stsb")
+        raise DataError("there are no scored pairs to compare on", "name scored pairs: --dev FILE or --dev stsb")
     a, b = (cosines(model, pairs, on_progress) for model in (first, second))
     return bootstrap(a, b, np.asarray(pairs.scores), (first, second), data)

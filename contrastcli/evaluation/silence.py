@@ -1,4 +1,4 @@
-"""Other packages kept from writing to the terminal: stdout is for results, stderr for our own narration."""
+"""Suppress the output of other packages: stdout is for results, stderr for our own messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 @contextmanager
 def logging_disabled() -> Iterator[None]:
-    """No log record is shown in the body."""
+    """Suppress log records in the body."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -22,7 +22,7 @@ def logging_disabled() -> Iterator[None]:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Nothing is shown in the body: no log record, no warning, nothing printed."""
+    """Suppress log records, warnings and printed text in the body."""
     stream = io.StringIO()
     with logging_disabled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
-"""What `contrast eval` can measure: one `Suite` each, as data.
+"""What `contrast eval` can measure: each suite as data, from which tables, help and the app are made.
 
-The command line, the app, the model card, sweeps and comparisons are made from it. Adding a suite is one file in
-`evaluation/`, which says how it is measured, and one entry in `SUITES`. Nothing here imports numpy or torch.
+To add a suite, write a file in `evaluation/` with its `measure.Procedure`, and add it to `SUITES`. Nothing here imports
+numpy or torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Average:
 
 @dataclass(frozen=True)
 class Suite:
-    """A group of tasks that are measured alike."""
+    """A group of tasks that are measured in the same way."""
 
     name: str
     about: str
@@ -36,14 +36,14 @@ class Suite:
     procedure: str
     """A `measure.Procedure`, as "module:object"."""
     columns: Mapping[str, str]
-    """What a table shows of a task: titles, and the place of each value in the task's scores, keys joined by dots."""
+    """Columns of a table: the title, and the path of the value in a task's scores, keys joined by dots."""
     tasks: Mapping[str, tuple[int, ...]]
-    """The published rows of each task: of each split, or rows and classes. Empty: any task that the procedure knows."""
+    """The published number of rows of each task: of each split, or rows and classes. Empty: any task."""
     headline: str = ""
-    """The place of the number that papers print, which averages are of, and which sweeps and comparisons show."""
+    """The path of the score that papers report: the one to average, and to show in sweeps and comparisons."""
     averages: tuple[Average, ...] = ()
     optional: tuple[str, ...] = ()
-    """Tasks that are measured only where they are named."""
+    """Tasks that are measured only on request."""
 
     def select(self, names: Sequence[str]) -> list[str]:
         """Its tasks with these names, in its own order; without any name, all but the optional ones."""
@@ -174,7 +174,7 @@ SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, GE
 
 
 def check_suites(words: str) -> tuple[Suite, ...]:
-    """The suites of a list with commas. Raises UsageError for one that does not exist."""
+    """The suites of a comma-separated list. Raises UsageError for an unknown one."""
     names = _names(words)
     for name in names:
         if name not in SUITES:
@@ -183,7 +183,7 @@ def check_suites(words: str) -> tuple[Suite, ...]:
 
 
 def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
-    """The tasks of a list with commas. Raises UsageError for one that none of these suites knows."""
+    """The tasks of a comma-separated list. Raises UsageError for one that none of these suites has."""
     names = _names(words)
     known = [task for suite in suites for task in (*suite.tasks, *suite.optional)]
     for name in names:
@@ -212,7 +212,7 @@ def headlines(scores: Mapping[str, Any]) -> dict[str, float]:
 
 
 def summary(names: Iterable[str]) -> list[str]:
-    """Of the names of `headlines`, those that stand for a suite: its averages, else its tasks. Other names stay."""
+    """Of the names of `headlines`, for each suite its averages, else its tasks; other names are kept."""
     averages = {f"{suite.name} {average.key}" for suite in SUITES.values() for average in suite.averages}
     names = list(names)
     averaged = {name.partition(" ")[0] for name in names if name in averages}

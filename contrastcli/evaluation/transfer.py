@@ -70,7 +70,7 @@ def _score(context: Context, task: str, data: Splits) -> TaskScores:
 
 
 def counted(context: Context, task: str, data: Splits) -> TaskScores:
-    """How many rows there are, and how many there should be."""
+    """The number of rows, and that of the published set."""
     expected = context.suite.tasks[task]
     return {"rows": sum(data.counts), "expected": sum(expected), "partial": data.counts != expected}
 

@@ -1,6 +1,6 @@
 """Charts as rows of text: lines and points in braille, with ticks and a legend.
 
-A screen colours the rows, a terminal prints them; lines differ in their dashes too, so that they can be told apart
+A screen colours the rows, a terminal prints them; lines differ in their dashes too, so that they are distinct
 without colour.
 """
 
@@ -51,7 +51,7 @@ class Chart:
 
     @property
     def empty(self) -> bool:
-        """Whether there is not one point to show."""
+        """Whether there is no point to show."""
         return not self.marks and not any(math.isfinite(y) for line in self.lines for y in line.y)
 
 
@@ -197,9 +197,9 @@ def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Ce
         start = min(max(start, gutter + 1), width - len(text))
         if all(cell == " " for cell in row[max(0, start - 1) : start + len(text) + 1]):
             row[start : start + len(text)] = text
-    end = f" {label}"
-    if label and all(cell == " " for cell in row[width - len(end) :]):
-        row[width - len(end) :] = end
-    elif label and all(cell == " " for cell in row[: len(label) + 1]):
-        row[: len(label)] = label
-    return [("".join(row), 0)]
+    text = "".join(row)
+    if text.endswith(" " * (len(label) + 1)):
+        text = text[: width - len(label)] + label
+    elif text.startswith(" " * (len(label) + 1)):
+        text = label + text[len(label) :]
+    return [(text, 0)]

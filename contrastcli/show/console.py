@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PROGRESS = "CONTRAST_PROGRESS"
-"""If it is `json`, the progress of other work than training is written to stderr as a JSON event a line."""
+"""If it is `json`, the progress of work other than training is written to stderr as a JSON event a line."""
 
 EVERY = 3.0
 """Seconds at least between two plain lines of one kind."""
@@ -50,7 +50,7 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show other long work than training on stderr: call what is yielded with its name, what is done and the total."""
+    """Show work other than training on stderr; yields a function of its name, the amount done and the total."""
     shown = IgnoreClosedStream(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console())
 
     def show(what: str, done: int, total: int) -> None:
@@ -184,7 +184,7 @@ class Bars(Console):
 
 
 def _line(event: Event, steps: int = 0) -> str:
-    """The line of an event; none for a failure, of which the command line prints what is wrong and the remedy."""
+    """The line of an event; none for a failure, which the command line reports itself."""
     return "" if isinstance(event, Done) and event.code else event.line(steps)
 
 

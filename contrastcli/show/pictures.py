@@ -129,7 +129,7 @@ def of_models(suites: Mapping[str, Mapping[str, Any]]) -> list[Picture]:
 
 
 def _by_task(suites: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """What the suite geometry measured, by set and model, of the sets whose scores have this key."""
+    """The scores of the suite geometry that have this key, by set and model."""
     sets: dict[str, dict[str, Mapping[str, Any]]] = {}
     for model, scores in suites.items():
         for name, task in scores.get("geometry", {}).items():
@@ -152,7 +152,7 @@ def of_geometry(tasks: Mapping[str, Any]) -> list[Picture]:
 
 
 def of_sentences(models: Mapping[str, Sequence[Point]], source: str) -> Picture:
-    """The same sentences under several models, points by name, each in the plane of its own PCA."""
+    """The same sentences under several models, the points by model, each in the plane of its PCA."""
     title = f"sentences of {source}, each model's unit vectors in the plane of their PCA"
     return Picture(f"pca-{_file(source)}", title, "points", "component 1", "component 2", _series(models))
 

@@ -93,7 +93,7 @@ def _figure(picture: Picture) -> Figure:
     if _is_cloud(picture):
         axes.set_aspect("equal", "datalim")
         axes.locator_params(nbins=5)
-    if not picture.x_label:  # coordinates have no meaning of their own
+    if not picture.x_label:  # the coordinates have no meaning
         axes.set_axis_off()
     if rows:
         larger = 2.5 if _is_cloud(picture) else 1.0

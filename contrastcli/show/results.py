@@ -1,4 +1,4 @@
-"""What commands compute, as text for people or as JSON for scripts: scores, answers to queries, benchmarks."""
+"""Results of commands as text or JSON: scores, answers to queries, benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings, presets and objectives as text or JSON: what a run would use, and what there is to choose from."""
+"""Settings, presets and objectives as text or JSON: those of a run, and those to choose from."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def objectives() -> list[tuple[str, str]]:
 
 def _published_score(spec: catalogue.Spec) -> str:
     """The published STS average of the objective's first preset, those named after it first, with its mark."""
-    own = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
-    for preset in sorted(own, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):
+    candidates = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
+    for preset in sorted(candidates, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):
         exact = [row for row in published.rows("sts", preset.config) if not row.differs]
         scores = [row.average for row in exact if row.average and row.mark == exact[0].mark]
         if scores:

@@ -68,8 +68,8 @@ def test_the_rand_index_counts_pairs_and_is_adjusted_for_chance() -> None:
 
 
 def test_clusters_that_are_the_classes_under_other_names_agree_wholly() -> None:
-    found = agreement(np.array(LABELS), np.array([{0: 2, 1: 0, 2: 1}[label] for label in LABELS]))
-    assert found == pytest.approx({"accuracy": 100, "nmi": 100, "ami": 100, "ari": 100})
+    scores = agreement(np.array(LABELS), np.array([{0: 2, 1: 0, 2: 1}[label] for label in LABELS]))
+    assert scores == pytest.approx({"accuracy": 100, "nmi": 100, "ami": 100, "ari": 100})
 
 
 def test_fewer_clusters_than_classes_are_assigned_as_well() -> None:
@@ -79,14 +79,14 @@ def test_fewer_clusters_than_classes_are_assigned_as_well() -> None:
 def test_scores_are_means_over_ten_seeds_of_kmeans(tmp_path: Path) -> None:
     write_one_file(tmp_path / "agnews.tsv")
     encode = HalfKnowing(2.0)
-    found = measured(CLUSTERING, encode, tmp_path, "AgNews").tasks["AgNews"]
+    scores = measured(CLUSTERING, encode, tmp_path, "AgNews").tasks["AgNews"]
     x = np.stack([encode.vector(text) for label in range(3) for text in texts("c", label, 20)])
     y = np.repeat([0, 1, 2], 20)
     trials = [agreement(y, KMeans(3, n_init=10, random_state=seed).fit_predict(x)) for seed in range(10)]
     for name in ("accuracy", "nmi", "ami", "ari"):
-        assert found[name] == pytest.approx(statistics.mean(trial[name] for trial in trials))
-    assert found["sd"] == pytest.approx(statistics.stdev(trial["accuracy"] for trial in trials))
-    assert 50 < found["accuracy"] < 100
+        assert scores[name] == pytest.approx(statistics.mean(trial[name] for trial in trials))
+    assert scores["sd"] == pytest.approx(statistics.stdev(trial["accuracy"] for trial in trials))
+    assert 50 < scores["accuracy"] < 100
 
 
 def test_vectors_keep_their_length(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_set_is_found_by_the_names_in_circulation(tmp_path: Path, file: str, t
 
 
 @pytest.mark.parametrize(("asked", "lies"), [("d", "d"), ("d", "d/cluster"), ("d/senteval", "d/cluster")])
-def test_the_folder_may_be_that_of_the_sets_the_one_above_or_one_beside_it(
+def test_the_folder_may_be_that_of_the_sets_the_one_above_or_one_next_to_it(
     tmp_path: Path, asked: str, lies: str
 ) -> None:
     (tmp_path / "d" / "senteval").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Few-shot transfer: what is drawn, what is tested on, and what is told of it."""
+"""Few-shot transfer: the rows drawn, the rows tested on, and the reported numbers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    found = Recorder()
-    monkeypatch.setattr(fewshot, "fit", found.fit)
-    return found
+    recorder = Recorder()
+    monkeypatch.setattr(fewshot, "fit", recorder.fit)
+    return recorder
 
 
 def test_five_different_sets_of_sixteen_rows_a_class_are_tested_on_the_rest(tmp_path: Path, recorder: Recorder) -> None:
@@ -74,7 +74,7 @@ def test_mean_and_standard_deviation_are_of_the_five_accuracies(tmp_path: Path, 
 def test_the_classifier_is_a_plain_logistic_regression(tmp_path: Path) -> None:
     write_polarity(tmp_path, "CR", 30)
     encode = HalfKnowing()
-    found = measured(FEWSHOT, encode, tmp_path, "CR").tasks["CR"]
+    scores = measured(FEWSHOT, encode, tmp_path, "CR").tasks["CR"]
     x = np.stack([encode.vector(f"CR {i} #{label}") for label in (0, 1) for i in range(30)])
     y = np.repeat([0, 1], 30)
     accuracies = []
@@ -84,7 +84,7 @@ def test_the_classifier_is_a_plain_logistic_regression(tmp_path: Path) -> None:
         rest = [row for row in range(60) if row not in drawn]
         model = LogisticRegression(solver="newton-cholesky", tol=1e-9).fit(x[drawn].astype(float), y[drawn])
         accuracies.append(100 * model.score(x[rest], y[rest]))
-    assert found["accuracies"] == pytest.approx(accuracies)
+    assert scores["accuracies"] == pytest.approx(accuracies)
 
 
 def test_the_average_is_of_the_papers_seven_tasks(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scores(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(measured(folder).to_json()))["STS-B"]
-    return found
+    result: dict[str, Any] = json.loads(json.dumps(measured(folder).to_json()))["STS-B"]
+    return result
 
 
 def angle(a: str, b: str) -> float:
@@ -116,12 +116,12 @@ def test_without_stsb_the_starters_pairs_serve_and_the_output_says_so(tmp_path: 
     assert "the starter's scored pairs, since there is no STS-B" in result.protocol
 
 
-def test_a_folder_that_does_not_exist_is_a_gap(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_makes_the_task_missing(tmp_path: Path) -> None:
     result = measured(tmp_path / "absent")
     assert not result.tasks and "there is no folder" in result.missing[0].what
 
 
-def test_a_damaged_file_is_a_gap_with_its_line(folder: Path) -> None:
+def test_a_damaged_file_is_reported_with_its_line(folder: Path) -> None:
     path = folder / "STS" / "STSBenchmark" / "sts-dev.csv"
     path.write_text(path.read_text() + "main\tMSRvid\t2012\n")
     result = measured(folder)
@@ -157,11 +157,11 @@ def test_pca_keeps_the_two_directions_of_most_variance_of_the_unit_vectors() -> 
     vectors = cloud(50, 6)
     unit = np.array([row / math.sqrt(sum(float(x) ** 2 for x in row)) for row in vectors])
     values, axes = np.linalg.eigh(np.cov(unit.T))
-    found = pca(vectors)
-    assert found.explained == pytest.approx((values[-1] / values.sum(), values[-2] / values.sum()))
+    plane = pca(vectors)
+    assert plane.explained == pytest.approx((values[-1] / values.sum(), values[-2] / values.sum()))
     for n in (0, 1):
         expected = (unit - unit.mean(axis=0)) @ axes[:, -1 - n]
-        np.testing.assert_allclose(abs(found.points[:, n]), abs(expected), atol=1e-6)
+        np.testing.assert_allclose(abs(plane.points[:, n]), abs(expected), atol=1e-6)
 
 
 def test_pca_of_mirrored_vectors_is_the_same_picture() -> None:
@@ -174,9 +174,9 @@ def test_pca_of_mirrored_vectors_is_the_same_picture() -> None:
     "vectors", [np.ones((5, 3), np.float32), np.zeros((4, 2), np.float32), np.ones((1, 1), np.float32)]
 )
 def test_pca_of_a_collapsed_model_is_one_point(vectors: NDArray[np.float32]) -> None:
-    found = pca(vectors)
-    assert found.points.shape == (len(vectors), 2) and not found.points.any()
-    assert found.explained == pytest.approx((0, 0))
+    plane = pca(vectors)
+    assert plane.points.shape == (len(vectors), 2) and not plane.points.any()
+    assert plane.explained == pytest.approx((0, 0))
 
 
 def test_tsne_keeps_groups_together() -> None:

@@ -44,9 +44,9 @@ def vectors(tmp_path: Path) -> WordVectors:
     ],
 )
 def test_a_sentence_is_the_mean_of_its_known_words(vectors: WordVectors, text: str, mean: list[float]) -> None:
-    found = vectors.encode([text])
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, [mean], rtol=1e-6)
+    means = vectors.encode([text])
+    assert means.dtype == np.float32
+    np.testing.assert_allclose(means, [mean], rtol=1e-6)
 
 
 def test_rows_follow_the_texts_whatever_was_encoded_before(vectors: WordVectors) -> None:

@@ -139,15 +139,15 @@ def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) ->
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
         (("STS12", "SICK-R", "STS12"), ["STS12", "SICK-R"]),
         (("STS13", "Banking77Classification"), ["STS13", "Banking77Classification"]),
     ],
 )
-def test_tasks_are_found_by_mtebs_names(names: tuple[str, ...], found: list[str]) -> None:
+def test_tasks_are_found_by_mtebs_names(names: tuple[str, ...], expected: list[str]) -> None:
     pytest.importorskip("mteb")
-    assert [one.metadata.name for one in suite.find(names)] == found
+    assert [one.metadata.name for one in suite.find(names)] == expected
 
 
 def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma() -> None:

@@ -34,9 +34,9 @@ def by_hand(first: list[float], second: list[float]) -> tuple[float, float, floa
 
 @pytest.mark.parametrize("second", [SIMACE, SIMACE[:2], [77.0, 77.0, 77.0]])
 def test_welch_is_the_textbook_s(second: list[float]) -> None:
-    found = welch(SIMCSE, second)
-    assert (found.t, found.df, found.p, found.low, found.high) == pytest.approx(by_hand(SIMCSE, second), rel=1e-9)
-    assert found.difference == pytest.approx(sum(SIMCSE) / 5 - sum(second) / len(second))
+    result = welch(SIMCSE, second)
+    assert (result.t, result.df, result.p, result.low, result.high) == pytest.approx(by_hand(SIMCSE, second), rel=1e-9)
+    assert result.difference == pytest.approx(sum(SIMCSE) / 5 - sum(second) / len(second))
 
 
 def test_exchanging_two_methods_turns_the_sign_and_keeps_p() -> None:
@@ -47,8 +47,8 @@ def test_exchanging_two_methods_turns_the_sign_and_keeps_p() -> None:
 
 
 def test_methods_that_do_not_vary_have_no_p() -> None:
-    found = welch([70.0, 70.0], [71.0, 71.0])
-    assert (found.difference, found.p, found.t) == (-1.0, None, None)
+    result = welch([70.0, 70.0], [71.0, 71.0])
+    assert (result.difference, result.p, result.t) == (-1.0, None, None)
 
 
 def scored(pairs: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,16 +60,16 @@ def scored(pairs: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]
 def test_the_correlations_and_their_interval_are_those_of_a_loop() -> None:
     first, gold = scored(60, 1.0, 1)
     second = first + np.random.default_rng(2).normal(size=60)
-    found = bootstrap(first, second, gold)
+    result = bootstrap(first, second, gold)
     correlations = [100 * spearmanr(cosines, gold).statistic for cosines in (first, second)]
-    assert found.spearman == pytest.approx(correlations, abs=1e-10)
+    assert result.spearman == pytest.approx(correlations, abs=1e-10)
     draw, differences = random.Random(3), []
     for _ in range(RESAMPLES):  # other samples than the function's: the interval agrees as far as chance lets it
         rows = draw.choices(range(60), k=60)
         differences.append(100 * (spearmanr(first[rows], gold[rows])[0] - spearmanr(second[rows], gold[rows])[0]))
     low, high = np.quantile(differences, [0.025, 0.975])
     width = high - low
-    found_low, difference, found_high = known((found.low, found.difference, found.high))
+    found_low, difference, found_high = known((result.low, result.difference, result.high))
     assert abs(found_low - low) < 0.15 * width and abs(found_high - high) < 0.15 * width
     assert found_low < difference < found_high
 
@@ -83,21 +83,21 @@ def test_the_pairs_of_both_models_are_drawn_together() -> None:
 
 def test_a_clear_winner_has_the_smallest_p_there_is() -> None:
     first, gold = scored(300, 0.2, 5)
-    found = bootstrap(first, np.random.default_rng(6).normal(size=300), gold)
-    assert known((found.low,))[0] > 50 and found.p == pytest.approx(2 / (RESAMPLES + 1))
+    result = bootstrap(first, np.random.default_rng(6).normal(size=300), gold)
+    assert known((result.low,))[0] > 50 and result.p == pytest.approx(2 / (RESAMPLES + 1))
     assert bootstrap(first, first[::-1].copy(), gold) == bootstrap(first, first[::-1].copy(), gold)  # a fixed seed
 
 
 def test_cosines_that_do_not_vary_leave_nothing_to_compare() -> None:
-    found = bootstrap(np.ones(9), np.arange(9.0), np.arange(9.0))
-    assert found.spearman[0] is None and found.spearman[1] == pytest.approx(100.0)
-    assert (found.p, found.low, found.difference) == (None, None, None)
+    result = bootstrap(np.ones(9), np.arange(9.0), np.arange(9.0))
+    assert result.spearman[0] is None and result.spearman[1] == pytest.approx(100.0)
+    assert (result.p, result.low, result.difference) == (None, None, None)
 
 
 def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
     model = str(tiny.backbone)
-    found = compare_models(model, model, str(tiny.dev))
-    assert isinstance(found, Bootstrap) and (found.difference, found.p, found.pairs) == (0.0, 1.0, 30)
+    result = compare_models(model, model, str(tiny.dev))
+    assert isinstance(result, Bootstrap) and (result.difference, result.p, result.pairs) == (0.0, 1.0, 30)
 
 
 def test_the_cosines_are_those_of_the_model_s_vectors(tiny: Tiny) -> None:

@@ -30,11 +30,11 @@ from support.tables import cells, shown
 
 
 def cosines_by_loops(rows: Sequence[Row]) -> list[float]:
-    found = []
+    cosines = []
     for first, second, _ in rows:
         a, b = vector_of(first), vector_of(second)
-        found.append(sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b))
-    return found
+        cosines.append(sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b))
+    return cosines
 
 
 def pearson_by_loops(x: Sequence[float], y: Sequence[float]) -> float:
@@ -55,8 +55,8 @@ def correlations_by_loops(rows: Sequence[Row]) -> tuple[float, float]:
     return 100 * ranked, 100 * pearson_by_loops(cosines, golds)
 
 
-def close(found: Mapping[str, float], spearman: float, pearson: float) -> bool:
-    return (found["spearman"], found["pearson"]) == pytest.approx((spearman, pearson), abs=1e-4)
+def close(scores: Mapping[str, float], spearman: float, pearson: float) -> bool:
+    return (scores["spearman"], scores["pearson"]) == pytest.approx((spearman, pearson), abs=1e-4)
 
 
 def test_a_year_has_one_correlation_of_all_its_pairs_and_two_means_over_its_subsets(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_the_table_is_in_the_order_of_the_papers_and_keeps_a_row_for_what_is_mis
 def test_json_has_the_numbers_the_counts_and_the_protocol(tmp_path: Path) -> None:
     write_year(tmp_path, "STS12")
     result = measured(FakeEncoder(), tmp_path, "STS12", "STS-B")
-    found = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
     score = result.tasks["STS12"]
-    assert found["STS12"] == {
+    assert document["STS12"] == {
         "pairs": 40,
         "expected": 3108,
         "all": {"spearman": score["all"]["spearman"], "pearson": score["all"]["pearson"]},
@@ -163,17 +163,17 @@ def test_json_has_the_numbers_the_counts_and_the_protocol(tmp_path: Path) -> Non
         "wmean": {"spearman": score["wmean"]["spearman"], "pearson": score["wmean"]["pearson"]},
         "partial": True,
     }
-    assert found["average"] is None and found["partial"] is True
-    assert "sts-test.csv" in found["missing"]["STS-B"]["what"]
-    assert "pooling: cls" in found["protocol"] and "40 pairs" in found["protocol"]
+    assert document["average"] is None and document["partial"] is True
+    assert "sts-test.csv" in document["missing"]["STS-B"]["what"]
+    assert "pooling: cls" in document["protocol"] and "40 pairs" in document["protocol"]
 
 
-def test_an_encoder_that_tells_nothing_apart_has_no_correlation(tmp_path: Path) -> None:
+def test_an_encoder_of_equal_vectors_has_no_correlation(tmp_path: Path) -> None:
     write_published_counts(tmp_path)
     result = measured(lambda texts: np.ones((len(texts), 4)), tmp_path)
-    found = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert found["STS12"]["all"] == {"spearman": None, "pearson": None}
-    assert found["average"] is None
+    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert document["STS12"]["all"] == {"spearman": None, "pearson": None}
+    assert document["average"] is None
     assert shown(result).rows[0][1] == "–"
 
 

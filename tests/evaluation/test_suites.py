@@ -87,7 +87,7 @@ def test_a_headline_is_a_column_and_averages_are_of_the_suites_own_tasks(suite: 
     assert all(set(average.tasks) <= suite.tasks.keys() and suite.headline for average in suite.averages)
 
 
-def test_scores_stand_beside_those_of_other_suites(tiny: Tiny, trained: Run, tmp_path: Path) -> None:
+def test_scores_are_written_next_to_those_of_other_suites(tiny: Tiny, trained: Run, tmp_path: Path) -> None:
     run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
@@ -113,8 +113,8 @@ def test_some_tasks_do_not_take_the_place_of_all_in_a_run(trained: Run, tmp_path
 
 def test_a_suite_without_a_task_that_was_asked_for_is_left_out(tiny: Tiny, tmp_path: Path) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
-    found = evaluate(str(tiny.backbone), (TRANSFER, STS), Options(data_dir=tmp_path, tasks=("STS-B",)))
-    assert [result.suite for result in found.results] == ["sts"]
+    scores = evaluate(str(tiny.backbone), (TRANSFER, STS), Options(data_dir=tmp_path, tasks=("STS-B",)))
+    assert [result.suite for result in scores.results] == ["sts"]
 
 
 def test_nothing_is_measured_twice(tiny: Tiny, tmp_path: Path, encoded: Counted) -> None:
@@ -142,7 +142,7 @@ def test_only_what_the_cache_does_not_know_is_encoded(tiny: Tiny, tmp_path: Path
     assert encoded() - before == 16
 
 
-def test_other_data_another_pooling_or_another_model_are_measured_anew(
+def test_other_data_another_pooling_or_another_model_are_measured_again(
     tiny: Tiny, trained: Run, tmp_path: Path, encoded: Counted
 ) -> None:
     run = Path(shutil.copytree(trained.path, tmp_path / "run"))
@@ -176,7 +176,7 @@ def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(
     assert evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path)) == first
 
 
-def test_an_interrupted_evaluation_keeps_what_is_done_and_goes_on_there(
+def test_an_interrupted_evaluation_keeps_what_is_done_and_continues_there(
     trained: Run, tmp_path: Path, encoded: Counted
 ) -> None:
     run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
@@ -197,14 +197,14 @@ def test_an_interrupted_evaluation_keeps_what_is_done_and_goes_on_there(
     assert list(run.scores()["suites"]) == ["sts", "clustering"]
 
 
-def test_progress_tells_of_tasks_and_of_texts(tiny: Tiny, tmp_path: Path) -> None:
+def test_progress_reports_tasks_and_texts(tiny: Tiny, tmp_path: Path) -> None:
     write_year(tmp_path, "STS13")
     write_stsb(tmp_path, some_rows("stsb"))
-    told: list[tuple[str, int, int]] = []
-    options = Options(data_dir=tmp_path, tasks=("STS13", "STS-B"), on_progress=lambda *words: told.append(words))
+    reports: list[tuple[str, int, int]] = []
+    options = Options(data_dir=tmp_path, tasks=("STS13", "STS-B"), on_progress=lambda *words: reports.append(words))
     evaluate(str(tiny.backbone), (STS,), options)
-    assert [words for words in told if words[0] == "sts"] == [("sts", 0, 2), ("sts", 1, 2), ("sts", 2, 2)]
-    assert ("encoding", 54, 54) in told
+    assert [words for words in reports if words[0] == "sts"] == [("sts", 0, 2), ("sts", 1, 2), ("sts", 2, 2)]
+    assert ("encoding", 54, 54) in reports
 
 
 def test_a_model_whose_vectors_are_no_numbers_is_an_error(tmp_path: Path) -> None:
@@ -217,22 +217,22 @@ def test_a_model_whose_vectors_are_no_numbers_is_an_error(tmp_path: Path) -> Non
 def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp_path: Path) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
-    found = evaluate(str(tiny.backbone), (STS, TRANSFER, CLUSTERING), Options(data_dir=tmp_path))
-    text = results.scores([found], False)
+    scores = evaluate(str(tiny.backbone), (STS, TRANSFER, CLUSTERING), Options(data_dir=tmp_path))
+    text = results.scores([scores], False)
     for task in ("STS12", "STS-B", "AgNews", "GoogleNews-T"):
         assert [line.split()[0] for line in text.splitlines() if line.startswith(f"{task} ")] == [task]
     assert "\nsts\nTask " in text and "\nclustering\nTask " in text
     assert "\ntest splits as SentEval's" in text and "\nKMeans" in text
     assert "transfer" not in text  # nothing of it was there
-    assert json.loads(results.scores([found], True))["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
+    assert json.loads(results.scores([scores], True))["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
 
 
 def test_a_file_of_word_vectors_is_measured_as_a_model_is(tmp_path: Path) -> None:
     write_stsb(tmp_path, [("a cat", "the cat", "4"), ("a dog", "a cat", "2"), ("dog dog", "the the", "0")])
     (tmp_path / "glove.txt").write_text("a 1 0 0\nthe 0.5 0.5 0\ncat 0 1 0\ndog 0 0 1\n")
-    found = evaluate(str(tmp_path / "glove.txt"), (STS,), Options(data_dir=tmp_path))
-    assert found.results[0].tasks["STS-B"]["all"]["spearman"] == pytest.approx(100)
-    assert "word vectors" in found.results[0].protocol
+    scores = evaluate(str(tmp_path / "glove.txt"), (STS,), Options(data_dir=tmp_path))
+    assert scores.results[0].tasks["STS-B"]["all"]["spearman"] == pytest.approx(100)
+    assert "word vectors" in scores.results[0].protocol
 
 
 def test_a_subject_without_a_model_reads_whole_texts() -> None:

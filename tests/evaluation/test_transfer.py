@@ -74,22 +74,22 @@ def best_c(x: Floats, y: Floats, powers: Sequence[int]) -> float:
 def test_a_task_without_splits_has_folds_whose_c_is_chosen_by_folds_within(tmp_path: Path) -> None:
     write_polarity(tmp_path, "CR", 30)
     encode = HalfKnowing()
-    found = measured(TRANSFER, encode, tmp_path, "CR").tasks["CR"]
+    result = measured(TRANSFER, encode, tmp_path, "CR").tasks["CR"]
     x = np.stack([encode.vector(text) for label in (0, 1) for text in texts("CR", label, 30)])
     y = np.repeat([0, 1], 30)
     scores = []
     for train, test in folds(y):
         c = best_c(x[train], y[train], range(-2, 4))
         scores.append(100 * exact(x[train], y[train], c).score(x[test], y[test]))
-    assert found["accuracy"] == pytest.approx(sum(scores) / 3, abs=1e-6)
-    assert 55 < found["accuracy"] < 95
+    assert result["accuracy"] == pytest.approx(sum(scores) / 3, abs=1e-6)
+    assert 55 < result["accuracy"] < 95
 
 
 @pytest.mark.usefixtures("few_folds")
 def test_a_task_with_a_test_set_has_its_c_chosen_by_folds_of_the_training_set(tmp_path: Path) -> None:
     write_trec(tmp_path, (25, 20))
     encode = HalfKnowing()
-    found = measured(TRANSFER, encode, tmp_path, "TREC").tasks["TREC"]
+    result = measured(TRANSFER, encode, tmp_path, "TREC").tasks["TREC"]
     x, tests = (
         np.stack([encode.vector(text) for label in range(6) for text in texts(name, label, count)])
         for name, count in (("train_5500.label", 25), ("TREC_10.label", 20))
@@ -98,13 +98,13 @@ def test_a_task_with_a_test_set_has_its_c_chosen_by_folds_of_the_training_set(tm
     several = [LogisticRegression(C=2.0**power, max_iter=5000, tol=1e-7) for power in range(-1, 6)]
     means = [round(np.mean([m.fit(x[a], y[a]).score(x[b], y[b]) for a, b in folds(y)]), 4) for m in several]
     best = several[means.index(max(means))].fit(x, y)
-    assert found["accuracy"] == pytest.approx(100 * best.score(tests, np.repeat(range(6), 20)), abs=1e-6)
+    assert result["accuracy"] == pytest.approx(100 * best.score(tests, np.repeat(range(6), 20)), abs=1e-6)
 
 
 def test_sst_has_its_c_chosen_by_the_dev_set(tmp_path: Path) -> None:
     write_sst2(tmp_path, (30, 40, 50))
     encode = HalfKnowing(0.6)
-    found = measured(TRANSFER, encode, tmp_path, "SST2").tasks["SST2"]
+    result = measured(TRANSFER, encode, tmp_path, "SST2").tasks["SST2"]
     x, dev, tests = (
         np.stack([encode.vector(text) for label in (0, 1) for text in texts(f"sst {split}", label, count)])
         for split, count in (("train", 30), ("dev", 40), ("test", 50))
@@ -112,16 +112,16 @@ def test_sst_has_its_c_chosen_by_the_dev_set(tmp_path: Path) -> None:
     models = [exact(x, np.repeat([0, 1], 30), 2.0**power) for power in range(-2, 4)]
     scores = [model.score(dev, np.repeat([0, 1], 40)) for model in models]
     best = models[scores.index(max(scores))]
-    assert found["accuracy"] == pytest.approx(100 * best.score(tests, np.repeat([0, 1], 50)), abs=1e-6)
-    assert (found["rows"], found["expected"], found["partial"]) == (240, 70042, True)
+    assert result["accuracy"] == pytest.approx(100 * best.score(tests, np.repeat([0, 1], 50)), abs=1e-6)
+    assert (result["rows"], result["expected"], result["partial"]) == (240, 70042, True)
 
 
 def test_a_pair_is_the_absolute_difference_and_the_product_of_its_vectors(tmp_path: Path) -> None:
     write_mrpc(tmp_path, (20, 8))
     encode = HalfKnowing()
     rows = read_transfer(tmp_path, "MRPC").train
-    found = transfer.features(rows, Vectors(encode))
-    for row, first, second in zip(found, rows.first, rows.second, strict=True):
+    result = transfer.features(rows, Vectors(encode))
+    for row, first, second in zip(result, rows.first, rows.second, strict=True):
         pairs = list(zip(encode.vector(first), encode.vector(second), strict=True))
         assert row == pytest.approx([*(abs(a - b) for a, b in pairs), *(a * b for a, b in pairs)])
 
@@ -140,9 +140,9 @@ def test_paraphrases_have_accuracy_and_f1_of_the_test_set(tmp_path: Path, monkey
             return 0.5
 
     monkeypatch.setattr(transfer, "fit", lambda x, y, c, start=None: Guess())
-    found = measured(TRANSFER, HalfKnowing(), tmp_path, "MRPC").tasks["MRPC"]
-    assert found["accuracy"] == pytest.approx(100 * 2 / 16)
-    assert found["f1"] == pytest.approx(100 * 2 * 2 / (2 * 2 + 8 + 6))  # 2 hits, 8 false alarms, 6 misses
+    result = measured(TRANSFER, HalfKnowing(), tmp_path, "MRPC").tasks["MRPC"]
+    assert result["accuracy"] == pytest.approx(100 * 2 / 16)
+    assert result["f1"] == pytest.approx(100 * 2 * 2 / (2 * 2 + 8 + 6))  # 2 hits, 8 false alarms, 6 misses
 
 
 @pytest.mark.usefixtures("few_fits")
@@ -169,8 +169,8 @@ def test_two_averages_are_of_seven_and_of_eight_complete_tasks(tmp_path: Path) -
     assert list(rows) == ["MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "Avg.", "Avg. of 8"]
     accuracy, f1 = f"{scores['MRPC']:.2f}", f"{result.tasks['MRPC']['f1']:.2f}"
     assert rows["MRPC"] == {"Task": "MRPC", "Accuracy": accuracy, "F1": f1, "Rows": "64"}
-    found = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert found["average"] == result.averages["average"] and found["MR"]["accuracy"] == scores["MR"]
+    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert document["average"] == result.averages["average"] and document["MR"]["accuracy"] == scores["MR"]
 
 
 @pytest.mark.usefixtures("few_fits")

@@ -1,4 +1,4 @@
-"""The papers' pictures as data: each value is one that a run or a model has said."""
+"""The papers' pictures as data: each value was reported by a run or measured of a model."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def test_a_real_run_fills_every_picture(trained: Run) -> None:
     assert [picture.name for picture in pictures] == [
         "angles-positive", "angles-negative", "histogram-positive", "histogram-negative", "plane", "time",
     ]  # fmt: skip
-    said = told(trained, Angles)
-    assert drawn(pictures, "angles-positive")["simple"][0] == tuple(event.step for event in said)
+    angles_events = told(trained, Angles)
+    assert drawn(pictures, "angles-positive")["simple"][0] == tuple(event.step for event in angles_events)
 
 
 def model(shift: float, **more: Any) -> dict[str, Any]:
