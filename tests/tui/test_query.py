@@ -141,10 +141,10 @@ def test_a_second_model_answers_next_to_the_first(place: Path, models: Models, s
         await pilot.press("5", "b")
         await until(pilot, lambda: len(models.list()) == 2 and models.list()[1].asked)
         await until(pilot, lambda: screen_text(pilot.app).count("0.3333") == 2 or size == NARROW)
-        assert "Second model" in screen_text(pilot.app)
+        await until(pilot, lambda: "Second model" in screen_text(pilot.app))
         await pilot.press("b")
         await until(pilot, lambda: any(model.closed for model in models.list()))
-        assert "Second model" not in screen_text(pilot.app)
+        await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
 
     show(ContrastApp(place), body, size)
     assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
