@@ -31,7 +31,7 @@ EXACT = 1e-6
 
 
 def settings(case: str) -> dict[str, object]:
-    """Three steps; the rate is small, for Adam makes a whole step of a gradient that is but rounding."""
+    """Three steps; the rate is small, because Adam takes a whole step even where the gradient is only rounding."""
     return {"train__max_steps": 3, "train__lr": 1e-4, "train__token_budget": 600, "dev__every": 3} | CASES[case][2]
 
 
@@ -42,10 +42,10 @@ def run_of(tiny: Tiny, folder: Path, case: str) -> Run:
 
 def start(runs: list[Run], rank: int, port: int) -> subprocess.Popen[str]:
     """One of two processes, as torchrun starts them."""
-    there = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     command = [sys.executable, train_runs.__file__, *(str(run.path) for run in runs)]
-    environment = os.environ | there | where
+    environment = os.environ | ranks | address
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -62,8 +62,8 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
     runs = {case: run_of(tiny, folder, case) for case in CASES}
     port = free_port()
     processes = [start(list(runs.values()), rank, port) for rank in (0, 1)]
-    said = [process.communicate(timeout=120)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
     return runs
 
 
@@ -71,18 +71,18 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
 def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, Run], case: str) -> None:
     two, one = by_two[case], run_of(tiny, tmp_path, case)
     train(one)
-    told = [[event for event in run.events() if isinstance(event, Step)] for run in (one, two)]
-    assert len(told[0]) == len(told[1]) > 0
-    for expected, shared in zip(*told, strict=True):
+    steps = [[event for event in run.events() if isinstance(event, Step)] for run in (one, two)]
+    assert len(steps[0]) == len(steps[1]) > 0
+    for expected, shared in zip(*steps, strict=True):
         assert shared.loss == pytest.approx(expected.loss, rel=EXACT)
         assert shared.parts == pytest.approx(expected.parts, rel=10 * EXACT)
         assert shared.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT)
     for name in ("model.safetensors", "training/heads.safetensors"):
-        expected_weights, found_weights = (load_file(run.checkpoint("last") / name) for run in (one, two))
-        assert expected_weights.keys() == found_weights.keys()
+        expected_weights, shared_weights = (load_file(run.checkpoint("last") / name) for run in (one, two))
+        assert expected_weights.keys() == shared_weights.keys()
         for key, weight in expected_weights.items():
             if not key.endswith("key.bias"):  # no score depends on it: its gradient is rounding
-                torch.testing.assert_close(found_weights[key], weight, rtol=0, atol=EXACT, msg=f"{name} {key}")
+                torch.testing.assert_close(shared_weights[key], weight, rtol=0, atol=EXACT, msg=f"{name} {key}")
 
 
 def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two: dict[str, Run]) -> None:

@@ -23,7 +23,7 @@ def masked(probability: float = 0.15, seed: int = 0) -> tuple[Tensor, Tensor, Te
     return ids, special, hidden, labels
 
 
-def test_about_the_asked_share_is_chosen_and_of_it_80_10_10() -> None:
+def test_about_the_given_share_is_chosen_and_split_80_10_10() -> None:
     _, special, hidden, labels = masked()
     chosen = labels != -100
     share = chosen[~special].float().mean().item()

@@ -1,4 +1,4 @@
-"""The peer encoder and the perturbed views: trained with the model, saved beside it, and never a part of it."""
+"""The peer encoder and the perturbed views: trained with the model, saved next to it, and never a part of it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_fifth_of_the_tokens_is_deleted_or_repeated(random: np.random.Generato
 
 
 def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> None:
-    """Not where its like stands first: the end of a sentence of two words in turn would never be touched."""
+    """Not at its first occurrence, which would never touch the end of a sentence of two alternating words."""
     ids = np.tile(np.array([7, 8], dtype=np.int32), 10)
     ends = {tuple(perturb("delete", ids, random)[-6:].tolist()) for _ in range(50)}
     assert len(ends) > 3
@@ -143,7 +143,7 @@ def test_the_peer_draws_its_own_dropout(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_the_peer_does_not_see_padding(tiny: Tiny, tmp_path: Path) -> None:
-    """A peer that is run without attention mask would embed a sentence otherwise next to a longer one."""
+    """A peer that is run without attention mask would embed a sentence differently next to a longer one."""
     trainer = trainer_of(tiny, tmp_path, "pcl", "sentences")
     trainer.stepper.token_budget = 100_000  # one chunk, padded to its longest text
     peer, batch = peer_of(trainer).eval(), first_batch(trainer)
@@ -193,7 +193,7 @@ def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny
     model = load_encoder(run.checkpoint("last"))
     assert sum(t.numel() for t in peer.values()) == sum(p.numel() for p in model.backbone.parameters())
     trained = {f"peer.{name}": tensor for name, tensor in model.named_parameters()}
-    assert all(not torch.equal(peer[name], trained[name]) for name in peer)  # they went apart
+    assert all(not torch.equal(peer[name], trained[name]) for name in peer)  # they have diverged
     size = sum(path.stat().st_size for path in run.checkpoint("last").rglob("*.safetensors"))
     assert disk_bytes(tiny.backbone, with_best=False, encoders=2) == pytest.approx(size, rel=0.2)
     states = {name.partition(".")[0] for name in load_file(folder / "optimizer.safetensors")}

@@ -1,4 +1,4 @@
-"""A run that was killed and resumed is the run that was not, bit for bit; a kill at any moment leaves it whole."""
+"""A run that was killed and resumed equals one that was not, bit for bit; no kill damages a run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
     assert story(killed) == story(undisturbed)
 
 
-def test_a_real_kill_does_not_matter_either(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_run_killed_by_a_signal_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
     settings = {"train__epochs": 3, "train__save_every": 3, "dev__every": 5}
     undisturbed, killed = (tiny.run(tmp_path / name, **settings) for name in ("whole", "killed"))
     train(undisturbed)
@@ -100,7 +100,7 @@ def test_a_grouped_objective_has_epochs_of_different_lengths(tiny: Tiny, tmp_pat
 
     plan = make_plan(tiny.config("supcon", "grouped", train__epochs=6))
     lengths = [len(plan.order.epoch(number)) for number in range(6)]
-    assert len(set(lengths)) > 1  # else resuming it would show nothing
+    assert len(set(lengths)) > 1  # else resuming would prove nothing
     assert plan.steps == sum(lengths)
     everything = list(plan.batches(0))
     assert [step for step, _, _ in everything] == list(range(1, plan.steps + 1))
@@ -134,7 +134,7 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(
     assert [event.status for event in run.events() if isinstance(event, Done)][-1] == "failed"
 
 
-def test_what_a_killed_process_had_begun_is_removed(tiny: Tiny, tmp_path: Path) -> None:
+def test_an_incomplete_checkpoint_is_removed(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path / "one")
     train(run, lambda event: run.stop_path.touch() if event.step == 4 else None)
     torn = run.checkpoints_dir / ".000006.tmp"
@@ -147,7 +147,7 @@ def test_what_a_killed_process_had_begun_is_removed(tiny: Tiny, tmp_path: Path) 
     assert load_file(run.checkpoint() / "model.safetensors")
 
 
-def test_resuming_a_whole_run_takes_no_step(tiny: Tiny, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_takes_no_step(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path / "one")
     train(run)
     before = state(run)

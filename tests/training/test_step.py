@@ -52,10 +52,10 @@ def cases() -> Iterator[Case]:
     seen: set[str] = set()
     for spec in catalogue.BUILT_IN:
         heads: list[Changes] = [{"model__head": head} for head in ("train-only", "keep")]
-        wanted = [{}] if spec.loss in seen else [*variants(spec), *heads]
+        changes_of = [{}] if spec.loss in seen else [*variants(spec), *heads]
         seen.add(spec.loss)
         for form in spec.needs:
-            for changes in wanted:
+            for changes in changes_of:
                 yield spec.name, form, changes
 
 
@@ -175,7 +175,7 @@ Limit = Callable[[Trainer, int], None]
 
 @pytest.fixture
 def limit_memory(monkeypatch: pytest.MonkeyPatch) -> Limit:
-    """Makes a trainer's device hold the graphs of so many tokens and no more."""
+    """Let a trainer's device hold the graphs of only so many tokens."""
 
     def limit(trainer: Trainer, tokens: int) -> None:
         original = trainer.encoder.pooled
@@ -238,7 +238,7 @@ def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(
     assert "--resume one --token-budget 200" in raised.value.hint
 
 
-def test_other_errors_of_a_step_are_not_taken_for_a_lack_of_memory(
+def test_other_errors_of_a_step_are_not_mistaken_for_a_lack_of_memory(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
@@ -294,7 +294,7 @@ def test_weights_decay_and_vectors_do_not(tiny: Tiny, tmp_path: Path) -> None:
         assert parameter.unique().tolist() == pytest.approx([0.95 if parameter.ndim > 1 else 1.0])
 
 
-def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_told(tiny: Tiny) -> None:
+def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_returned(tiny: Tiny) -> None:
     gradient = torch.tensor([3.0, 0.0, -4.0])
     for clip, expected in [(0.0, 1.0), (10.0, 1.0), (1.0, 0.2)]:
         parameter = torch.nn.Parameter(torch.zeros(3))
@@ -304,7 +304,7 @@ def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_told(tiny: Tiny)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
-def test_the_optimiser_is_the_one_asked_for(tiny: Tiny, tmp_path: Path, name: str, kind: type) -> None:
+def test_the_optimiser_is_the_one_in_the_settings(tiny: Tiny, tmp_path: Path, name: str, kind: type) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
     settings = replace(trainer.config.train, optimizer=name)
     assert type(make_optimizer(settings, [trainer.encoder], trainer.stepper.extras)) is kind

@@ -39,7 +39,7 @@ def named(words: str) -> list[Teacher]:
 
 
 def views_of(trainer: Trainer, rows: Rows) -> Mapping[str, Tensor]:
-    """What the teachers make of some rows."""
+    """The teachers' views of some rows."""
     (teachers,) = trainer.stepper.auxiliaries
     return teachers.views(rows, CPU)
 
@@ -89,7 +89,7 @@ def test_a_teacher_is_written_as_it_is_read() -> None:
         ("a=nan,b", "'nan' of 'a=nan' is not a weight"),
     ],
 )
-def test_what_names_no_teacher_is_said_with_a_remedy(words: str, what: str) -> None:
+def test_a_malformed_list_of_teachers_is_an_error_with_a_remedy(words: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as raised:
         named(words)
     assert any(word in raised.value.hint for word in ("--teachers", "NAME"))
@@ -114,7 +114,7 @@ def test_a_teacher_that_does_not_exist_is_an_error_of_data(tiny: Tiny, place: Pa
     assert told(run, Done)[-1].status == "failed"
 
 
-# ---- what they say --------------------------------------------------------------------------------------------------
+# ---- their views ---------------------------------------------------------------------------------------------------
 
 
 def cosines(encoder: SentenceEncoder, first: list[str], second: list[str]) -> NDArray[np.float64]:
@@ -145,7 +145,7 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
 
 def test_a_teacher_reads_with_its_own_tokenizer(tiny: Tiny, stranger: Path) -> None:
     ours, theirs = (load_encoder(folder).tokenizer for folder in (tiny.backbone, stranger))
-    assert ours.encode(["ba den"], 8) != theirs.encode(["ba den"], 8)  # else the test above would not show it
+    assert ours.encode(["ba den"], 8) != theirs.encode(["ba den"], 8)  # else the test above would prove nothing
     assert ours.vocabulary()[: len(SPECIAL)] == theirs.vocabulary()[: len(SPECIAL)]
 
 
@@ -183,7 +183,7 @@ def test_a_teacher_is_left_as_it_was(tiny: Tiny, place: Path, stranger: Path) ->
     assert not any("teacher" in name for name in kept)
 
 
-def test_a_run_says_who_taught_it(tiny: Tiny, place: Path, stranger: Path) -> None:
+def test_a_run_records_its_teachers(tiny: Tiny, place: Path, stranger: Path) -> None:
     words = f"{stranger}=2,{tiny.backbone}"
     run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=1)
     train(run)
@@ -205,7 +205,7 @@ def test_a_run_may_teach(tiny: Tiny, place: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["listnet", "listmle"])
-def test_a_student_comes_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, stranger: Path, how: str) -> None:
+def test_a_student_learns_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, stranger: Path, how: str) -> None:
     distances = {}
     for gamma in (100.0, 1e-6):
         changes: dict[str, object] = {"objective__teachers": str(stranger), "objective__gamma": gamma}

@@ -1,4 +1,4 @@
-"""A run from its first event to its last: what it says, what it keeps, and how it ends."""
+"""A run from its first event to its last: events, checkpoints and its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def files(folder: Path) -> set[str]:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let the dev set say these scores, one an evaluation, step 0 first."""
+    """Give the dev set these scores, one for each evaluation, step 0 first."""
 
     def script(*scores: float | None) -> None:
         left = iter(scores)
@@ -37,7 +37,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return script
 
 
-# ---- what a run says ------------------------------------------------------------------------------------------------
+# ---- events ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_writes_its_events_in_order(tiny: Tiny, place: Path) -> None:
@@ -110,7 +110,7 @@ def test_notes_of_settings_and_data_are_events(tiny: Tiny, place: Path) -> None:
     assert any("max_length is 32, the most that this backbone reads" in note for note in notes)
 
 
-# ---- what it keeps --------------------------------------------------------------------------------------------------
+# ---- checkpoints ----------------------------------------------------------------------------------------------------
 
 
 def test_best_keeps_the_model_and_last_what_resuming_needs(
@@ -225,7 +225,7 @@ def test_a_head_for_training_only_is_dropped_and_a_kept_one_is_in_the_model(tiny
         assert any(name.startswith("projection") for name in heads) != kept
 
 
-def test_the_backbone_stays_as_it_is(tiny: Tiny, place: Path) -> None:
+def test_the_backbone_folder_is_not_changed(tiny: Tiny, place: Path) -> None:
     before = {path: path.read_bytes() for path in tiny.backbone.iterdir()}
     run = tiny.run(place, train__max_steps=3)
     train(run)
