@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 @click.group(cls=options.Group, context_settings=options.CONTEXT)
 @click.version_option(__version__, prog_name="contrast")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--runs-dir", metavar="DIR", help="The runs directory; else CONTRAST_RUNS, else ./runs.")
+@click.option("--runs-dir", metavar="DIR", help="The runs directory. Default: CONTRAST_RUNS, else ./runs.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
-    """Train sentence embeddings with contrastive objectives, and see what it does to the angles between sentences.
+    """Train sentence embeddings with contrastive objectives, and see what that does to the angles between sentences.
 
     contrast train --preset starter --no-ui
     contrast query "a dog runs" "a puppy sprints"
@@ -48,7 +48,7 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
 @click.pass_obj
 def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
-    """The full-screen app; with a run, it opens on that.
+    """Open the full-screen app, on a run if one is named.
 
     contrast tui
     contrast tui last
@@ -59,8 +59,8 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
 
 
 @cli.command("train", cls=options.SettingsCommand, params=[*options.JOB])
-@click.option("--no-ui", is_flag=True, help="Plain progress in this terminal, not the app.")
-@click.option("--detach", is_flag=True, help="Train in the background, in a session of its own.")
+@click.option("--no-ui", is_flag=True, help="Print progress here instead of opening the app.")
+@click.option("--detach", is_flag=True, help="Train in the background and return at once.")
 @click.pass_obj
 def train_(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
     """Train a sentence encoder.
@@ -87,7 +87,7 @@ def train_(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
 @click.option("--grid", "axes", multiple=True, metavar="KEY=A,B", help="A setting, and its values.")
 @click.pass_obj
 def sweep_(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
-    """Train over a grid of settings, with several seeds.
+    """Train a grid of settings, with several seeds.
 
     contrast sweep --preset simace-grid
     contrast sweep --preset starter --grid objective.tau=0.05,0.06 --seeds 5
@@ -116,7 +116,7 @@ def runs_group() -> None:
 @options.as_json
 @click.pass_obj
 def list_(directory: Path, json: bool) -> None:
-    """All runs, the newest first.
+    """List all runs, the newest first.
 
     contrast runs list
     contrast runs list --json
@@ -128,7 +128,7 @@ def list_(directory: Path, json: bool) -> None:
 @options.of_run
 @options.as_json
 def show(run: runs.Run, json: bool) -> None:
-    """Status, scores, checkpoints and settings of a run.
+    """Show the status, scores, checkpoints and settings of a run.
 
     contrast runs show last
     contrast runs show simace --json
@@ -139,7 +139,7 @@ def show(run: runs.Run, json: bool) -> None:
 @runs_group.command()
 @options.of_run
 def path(run: runs.Run) -> None:
-    """The directory of a run.
+    """Print the directory of a run.
 
     contrast runs path last
     tail -f "$(contrast runs path last)/events.jsonl"
@@ -167,9 +167,9 @@ def rm(directory: Path, names: Sequence[str], yes: bool) -> None:
 @click.argument("names", nargs=-1, metavar="[RUN...]")
 @click.pass_obj
 def prune(directory: Path, names: Sequence[str]) -> None:
-    """Delete what only a resume needs from runs that have ended.
+    """Delete from runs that have ended what only a resume needs.
 
-    That is the optimiser's state, most of a checkpoint. Of all runs, or of those named.
+    That is the state of the optimiser, most of a checkpoint. Without names, all runs are pruned.
 
     contrast runs prune
     contrast runs prune last
@@ -182,7 +182,7 @@ def prune(directory: Path, names: Sequence[str]) -> None:
 @options.of_run
 @options.as_json
 def watch(run: runs.Run, json: bool) -> int:
-    """Follow a run and end with its exit code.
+    """Follow a run to its end, and exit with its exit code.
 
     contrast watch last
     contrast watch simace --json | jq .loss
@@ -194,7 +194,7 @@ def watch(run: runs.Run, json: bool) -> int:
 @options.of_run
 @click.option("--wait", type=click.FloatRange(min=0), default=60, help="Seconds to wait for its end.")
 def stop(run: runs.Run, wait: float) -> None:
-    """Ask a run to end its step, save and stop.
+    """Ask a run to finish its step, save and stop.
 
     contrast stop last
     contrast stop simace --wait 0
@@ -206,18 +206,18 @@ def stop(run: runs.Run, wait: float) -> None:
 
 @cli.command("compare")
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("--bootstrap", is_flag=True, help="Also test two models on the same scored pairs.")
-@click.option("--dev", metavar="DATA", help="Those pairs; else the ones that chose the checkpoints.")
+@click.option("--bootstrap", is_flag=True, help="Also compare two models by a paired bootstrap on scored pairs.")
+@click.option("--dev", metavar="DATA", help="The pairs of --bootstrap. Default: the dev set of the runs.")
 @click.option("--plot", is_flag=True, help="Draw angles, alignment and uniformity over training.")
-@click.option("--out", type=options.PATH, help="Write these pictures there as PNG and SVG.")
+@click.option("--out", type=options.PATH, help="Also write the pictures there, as PNG and SVG.")
 @options.as_json
 @click.pass_obj
 def compare_(
     directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, plot: bool, out: Path | None, json: bool
 ) -> None:
-    """The settings that differ between runs, and their results.
+    """Compare the settings and results of runs.
 
-    Runs that differ in their seed only are one method: mean and standard deviation, and for two methods Welch's test.
+    Runs that differ only in their seed are one method, with mean and standard deviation. Two get Welch's test.
 
     contrast compare simcse simace
     contrast compare simcse simace --bootstrap --dev stsb
@@ -234,7 +234,7 @@ def compare_(
 @options.as_json
 @click.pass_obj
 def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any) -> None:
-    """Measure runs, models or files of word vectors.
+    """Evaluate runs, models or files of word vectors.
 
     contrast eval last --data-dir SentEval/data/downstream
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
@@ -253,7 +253,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
 @click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32")
 @click.pass_obj
 def encode(directory: Path, source: str, output: Path, model: str | None, precision: Precision) -> None:
-    """Embed the sentences of a file, one vector each, in their order.
+    """Write a vector for each sentence of a file, in the same order.
 
     contrast encode sentences.txt -o vectors.npy
     contrast encode questions.tsv -o vectors.parquet --model last --precision bf16
@@ -273,7 +273,7 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
 @options.as_json
 @click.pass_obj
 def query_(directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, k: int, json: bool) -> None:
-    """Cosine and angle of two sentences, or the nearest in a corpus.
+    """Show the cosine of two sentences, or the nearest in a file.
 
     With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
 
@@ -294,7 +294,7 @@ def query_(directory: Path, texts: Sequence[str], model: str | None, corpus: Pat
 @click.option("--overwrite", is_flag=True, help="Replace what is in DEST.")
 @click.pass_obj
 def export(directory: Path, model: str, dest: Path, kind: Format, overwrite: bool) -> None:
-    """Write a folder that sentence-transformers loads, or ONNX.
+    """Export a model for sentence-transformers, or as ONNX.
 
     contrast export last ./my-encoder
     contrast export simace ./my-onnx --format onnx
@@ -308,7 +308,7 @@ def export(directory: Path, model: str, dest: Path, kind: Format, overwrite: boo
 
 @cli.group("presets")
 def presets_group() -> None:
-    """The published settings that come with contrast.
+    """List and show the published settings that come with contrast.
 
     contrast presets
     contrast presets show simace-bert-base
@@ -318,7 +318,7 @@ def presets_group() -> None:
 @presets_group.command("list")
 @options.as_json
 def list_presets(json: bool) -> None:
-    """All presets, those of sweeps last.
+    """List all presets; those of sweeps come last.
 
     contrast presets list
     contrast presets list --json
@@ -329,7 +329,7 @@ def list_presets(json: bool) -> None:
 @presets_group.command("show")
 @click.argument("name")
 def show_preset(name: str) -> None:
-    """A preset as a file to copy, with published results and memory.
+    """Show a preset as a file, with published results and memory.
 
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
@@ -339,7 +339,7 @@ def show_preset(name: str) -> None:
 
 @cli.group("config")
 def config_group() -> None:
-    """The settings that a run would use, and their sources.
+    """Show the settings that a run would use, and their sources.
 
     contrast config show --preset starter
     contrast config path
@@ -348,7 +348,7 @@ def config_group() -> None:
 
 @config_group.command("show", cls=options.SettingsCommand, params=[*options.SETTINGS])
 def show_config(job: options.Job) -> None:
-    """Each setting with its value and the source of the value.
+    """Show each setting with its value and the source of the value.
 
     contrast config show --preset simace-bert-base --tau 0.07
     contrast config show --json
@@ -359,7 +359,7 @@ def show_config(job: options.Job) -> None:
 
 @config_group.command("path")
 def config_path() -> None:
-    """The path of your own settings file, which need not exist.
+    """Print the path of your own settings file, which need not exist.
 
     contrast config path
     $EDITOR "$(contrast config path)"
@@ -373,7 +373,7 @@ def config_path() -> None:
 @options.as_json
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
-    """Speed of encoding and training, next to sentence-transformers.
+    """Compare the speed with sentence-transformers.
 
     contrast bench
     contrast bench --model bert-base-uncased --rounds 5 --json
@@ -389,7 +389,7 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
 @options.as_json
 @click.pass_obj
 def doctor(directory: Path, json: bool) -> None:
-    """What this machine offers: versions, device, folders and extras.
+    """Show versions, devices, folders and optional packages.
 
     contrast doctor
     contrast doctor --json
@@ -401,7 +401,7 @@ def doctor(directory: Path, json: bool) -> None:
 @click.argument("words", nargs=-1, metavar="[TOPIC|COMMAND]")
 @click.pass_context
 def help_(ctx: click.Context, words: Sequence[str]) -> None:
-    """Topics to read, and the options of commands.
+    """Show a help topic, or the options of a command.
 
     contrast help
     contrast help data

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 EXIT_CODES: Mapping[int, str] = {
     0: "done, or stopped and saved",
-    1: "failed: not writable, disk full, locked by another writer, or anything unexpected",
+    1: "failed: not writable, disk full, locked by another writer, or an unexpected error",
     2: "a bad value, key, preset or combination",
     3: "data, model or run missing, malformed or unsuitable; an evaluation without all of its sets, after the rest",
-    4: "diverged: the batch is written down and the last good checkpoint kept",
+    4: "diverged: the batch is saved, and the last good checkpoint is kept",
     130: "interrupted before anything was saved",
 }
 

@@ -47,7 +47,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "sho
 PATH = click.Path(path_type=Path)
 
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
-model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Else CONTRAST_MODEL, else the newest run.")
+model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run.")
 
 SETTINGS = (
     click.Option(["--preset"], metavar="NAME", help="A published setting: see contrast presets."),
@@ -60,7 +60,7 @@ SETTINGS = (
 JOB = (
     *SETTINGS,
     click.Option(["--name"], metavar="NAME", help="Name of the run directory."),
-    click.Option(["--resume"], metavar="NAME", help="Continue one that exists."),
+    click.Option(["--resume"], metavar="NAME", help="Resume an existing one."),
     click.Option(["--seeds"], type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
     click.Option(["--dry-run"], is_flag=True, help="Show what would be done, and stop before loading weights."),
 )
@@ -71,10 +71,12 @@ MEASURING = (
     click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
     click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),
     click.Option(
-        ["--pooling"], type=click.Choice(get_args(sections.Pooling)), help="Another pooling than the model's own."
+        ["--pooling"],
+        type=click.Choice(get_args(sections.Pooling)),
+        help="Use this pooling instead of the model's own.",
     ),
     click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
-    click.Option(["--fresh"], is_flag=True, help="Measure again what the cache knows."),
+    click.Option(["--fresh"], is_flag=True, help="Ignore cached results and measure again."),
 )
 """Options of an evaluation."""
 

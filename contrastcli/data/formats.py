@@ -88,7 +88,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         with _open(path) as stream:
             return _read_text(suffix, decode(stream, name), name, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{name} is not a whole gzip file: {error}", "copy or download it again") from None
+        raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror}", "check the path and its permissions") from None
 

@@ -53,7 +53,7 @@ class Vectors:
             vectors = self._encode(new)
             if not np.isfinite(vectors).all():
                 what = "the model's vectors are not finite numbers"
-                raise DataError(what, "see how its training ended, or take another")
+                raise DataError(what, "check how its training ended, or use another model")
             self._known.update(zip(new, vectors, strict=True))
 
 

@@ -61,7 +61,7 @@ def find(names: Iterable[str]) -> list[AbsTask]:
         by_name |= {task.metadata.name: task for task in tasks}
     for name, task in by_name.items():
         if set(task.metadata.modalities) != {"text"}:
-            raise UsageError(f"the task '{name}' has other data than texts", "leave it out")
+            raise UsageError(f"the task '{name}' does not take texts", "leave it out")
     return list(by_name.values())
 
 

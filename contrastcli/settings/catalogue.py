@@ -166,7 +166,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
     distillation: Annotated[
-        Literal["listnet", "listmle"], about("how a teacher's list is learnt: by its softmax or its order")
+        Literal["listnet", "listmle"], about("what is learnt of a teacher's list: its order or its softmax")
     ] = "listmle"
     teachers: Annotated[
         str,

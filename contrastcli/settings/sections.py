@@ -30,7 +30,9 @@ class Model(Section, frozen=True, kw_only=True):
         Literal["none", "train-only", "keep"],
         about("Linear+Tanh on the pooled vector: none, dropped after training, or kept in the model"),
     ] = "none"
-    max_length: Annotated[int, about("tokens that training reads of a sentence", ge=4, le=8192)] = 32
+    max_length: Annotated[
+        int, about("longest sentence in tokens during training; the rest is cut off", ge=4, le=8192)
+    ] = 32
 
 
 class Data(Section, frozen=True, kw_only=True):
@@ -63,15 +65,15 @@ class Train(Section, frozen=True, kw_only=True):
     head_lr: Annotated[float, about("learning rate of heads; 0: the encoder's", ge=0, le=10)] = 0.0
     epochs: Annotated[int, about_data("passes over the data", ge=1, le=100_000, essential=True, resumable=True)] = 1
     max_steps: Annotated[
-        int, about_data("steps at most; 0: by epochs", ge=0, unit="steps", essential=True, resumable=True)
+        int, about_data("most steps to train; 0: by epochs", ge=0, unit="steps", essential=True, resumable=True)
     ] = 0
     optimizer: Annotated[Literal["adamw", "adam"], about("optimiser")] = "adamw"
-    schedule: Annotated[Literal["linear", "constant", "cosine"], about("rate after warm-up")] = "linear"
-    warmup: Annotated[float, about("fraction of the steps that the rate rises", ge=0, le=1)] = 0.0
+    schedule: Annotated[Literal["linear", "constant", "cosine"], about("learning rate after warm-up")] = "linear"
+    warmup: Annotated[float, about("fraction of the steps in which the rate rises", ge=0, le=1)] = 0.0
     weight_decay: Annotated[float, about("weight decay", ge=0, le=10)] = 0.0
     clip: Annotated[float, about("largest gradient norm; 0: no clipping", ge=0)] = 1.0
     precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16: encoder under autocast")] = "auto"
-    token_budget: Annotated[int, about_execution("tokens in the encoder at once; 0: by device", ge=0)] = 0
+    token_budget: Annotated[int, about_execution("most tokens in the encoder at once; 0: by device", ge=0)] = 0
     log_every: Annotated[int, about_execution("steps between logged steps", ge=1, unit="steps")] = 10
     save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0
     seed: Annotated[

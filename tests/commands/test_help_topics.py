@@ -105,7 +105,7 @@ def test_a_setting_shows_its_bounds_unit_and_default(contrast: Contrast) -> None
     shown = words(contrast, "settings")
     assert "train.lr peak learning rate of the encoder (a number above 0 and at most 10; default 3e-05)" in shown
     assert "dev.every steps between evaluations (a whole number at least 1, in steps; default 125)" in shown
-    assert "train.schedule rate after warm-up (one of constant, cosine, linear; default linear)" in shown
+    assert "train.schedule learning rate after warm-up (one of constant, cosine, linear; default linear)" in shown
 
 
 def test_a_key_of_the_app_is_listed_under_its_screen(contrast: Contrast) -> None:

@@ -162,7 +162,7 @@ def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma() ->
         ((), "MTEB has hundreds of tasks", "say which"),
         (("STS122",), "no task or benchmark 'STS122'", "did you mean 'STS"),
         (("MTEB(english, v1)",), "no task or benchmark 'MTEB(english, v1)'", "MTEB("),
-        (("CIFAR10",), "'CIFAR10' has other data than texts", "leave it out"),
+        (("CIFAR10",), "'CIFAR10' does not take texts", "leave it out"),
     ],
 )
 def test_names_that_mean_nothing_are_refused(names: tuple[str, ...], what: str, hint: str) -> None:

@@ -125,7 +125,7 @@ class Listing:
         self._known: dict[Run, tuple[object, Entry]] = {}
 
     def read(self) -> list[Entry]:
-        """All runs, the newest first. Raises OSError where the directory cannot be read."""
+        """List all runs, the newest first. Raises OSError where the directory cannot be read."""
         known, self._known = self._known, {}
         entries = []
         for run in runs.list_runs(self._directory):
