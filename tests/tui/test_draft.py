@@ -1,4 +1,4 @@
-"""What is being set up in the app: what is kept and what goes, what is said of each setting, and the command."""
+"""A run that is being set up: what is kept and what is reset, the note of each setting, and the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_another_objective_keeps_what_was_typed_and_resets_what_was_inherited() 
     assert shown["model.backbone"] == "starter"
 
 
-def test_what_an_objective_has_no_use_for_waits_for_one_that_has() -> None:
+def test_a_setting_that_an_objective_does_not_use_is_kept_for_one_that_does() -> None:
     draft = typed("starter", objective__beta="2", objective__name="simace")
     assert draft.words == ["--preset", "starter", "--objective", "simace"]
     draft.type("objective.name", "pairsupcon")
@@ -114,7 +114,7 @@ def test_every_objective_can_be_set_up(name: str) -> None:
     before = draft.words
     for key, field in list(draft.fields.items()):
         if key.startswith("objective.") and not field.off:
-            draft.type(key, field.text)  # as it stands
+            draft.type(key, field.text)  # unchanged
     assert draft.words == before
 
 
@@ -159,7 +159,7 @@ def test_the_command_names_a_runs_directory_that_is_not_the_usual_one(tmp_path: 
     assert words == ["contrast", "--runs-dir", str(tmp_path / "my runs"), "train", "--preset", "starter"]
 
 
-def test_files_and_the_environment_lie_below_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typed_values_override_files_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("contrast.toml").write_text("[train]\nseed = 5\n")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "2e-5")
@@ -172,7 +172,7 @@ def test_files_and_the_environment_lie_below_what_is_typed(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("text", ["[train]\nlr = 'quick'\n", "[train\n", "[train]\nspeed = 1\n"])
-def test_a_bad_file_is_named_and_the_form_is_still_of_use(
+def test_a_bad_file_is_named_and_the_form_still_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

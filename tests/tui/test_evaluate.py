@@ -269,7 +269,7 @@ def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place
     assert not commands.calls
 
 
-def test_the_papers_rows_stand_beside_the_result() -> None:
+def test_the_papers_columns_are_next_to_the_result() -> None:
     preset = presets.find("simcse-bert-base").config
     (table,) = suite_tables({"suites": {"sts": STS}}, preset)
     paper = published.rows("sts", preset)
@@ -289,14 +289,14 @@ def test_every_suite_has_a_table_of_its_numbers() -> None:
         "clustering": {"Tweet": {"accuracy": 50.0, "nmi": 40.0, "ami": 30.0, "ari": 20.0, "rows": 2472}},
         "mteb": {"STS17": {"score": 80.0, "metric": "spearman"}, "average": 80.0},
     }
-    found = {table.suite: table.text.splitlines() for table in suite_tables({"suites": suites}, None)}
-    assert list(found) == list(suites)
-    assert [line.split() for line in found["transfer"]] == [
+    tables = {table.suite: table.text.splitlines() for table in suite_tables({"suites": suites}, None)}
+    assert list(tables) == list(suites)
+    assert [line.split() for line in tables["transfer"]] == [
         ["Task", "Accuracy", "F1", "Rows"],
         ["MR", "70.50", "–", "10,662"],
         ["Avg.", "70.50"],
         ["Avg.", "of", "8", "–"],
     ]
-    assert found["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
-    assert found["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]
-    assert found["mteb"][1].split() == ["STS17", "80.00", "spearman", "–"]
+    assert tables["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
+    assert tables["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]
+    assert tables["mteb"][1].split() == ["STS17", "80.00", "spearman", "–"]

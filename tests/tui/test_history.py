@@ -1,4 +1,4 @@
-"""What Live keeps of a run: extremes stay visible, gaps stay gaps, a resume makes void what lay beyond it."""
+"""The history of a run: extremes stay visible, gaps stay gaps, a resume voids later steps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ME = Writer("here", 1, 1.0)
 
 
 def column(values: list[float | None]) -> tuple[Column, array[int]]:
-    found = Column()
+    numbers = Column()
     for value in values:
-        found.append(value)
-    return found, array("q", range(1, len(values) + 1))
+        numbers.append(value)
+    return numbers, array("q", range(1, len(values) + 1))
 
 
 def noise(count: int) -> list[float | None]:
@@ -46,16 +46,16 @@ def taken(*events: Event) -> History:
 
 def test_few_values_are_drawn_as_they_are() -> None:
     values = noise(90)
-    found, steps = column(values)
-    assert found.outline(steps, 10, 50, 10) == ([float(n) for n in range(11, 51)], values[10:50])
+    numbers, steps = column(values)
+    assert numbers.outline(steps, 10, 50, 10) == ([float(n) for n in range(11, 51)], values[10:50])
 
 
 @pytest.mark.parametrize("count", [1000, 4096, 70_000])
 @pytest.mark.parametrize("columns", [1, 7, 160])
 def test_a_line_of_many_values_keeps_the_extremes_of_every_stretch(count: int, columns: int) -> None:
     values = noise(count)
-    found, steps = column(values)
-    x, y = found.outline(steps, 0, count, columns)
+    numbers, steps = column(values)
+    x, y = numbers.outline(steps, 0, count, columns)
     assert len(x) == len(y) <= 2 * columns + 2
     starts = sorted({int(step) - 1 for step in x})
     for begin, end in pairwise(starts[:-1]):
@@ -73,8 +73,8 @@ def _number(value: float | None) -> float:
 def test_a_single_spike_among_thousands_is_seen_wherever_it_is(at: int) -> None:
     values: list[float | None] = [1.0] * 5000
     values[at] = 50.0
-    found, steps = column(values)
-    x, y = found.outline(steps, 0, 5000, 20)
+    numbers, steps = column(values)
+    x, y = numbers.outline(steps, 0, 5000, 20)
     assert max(y) == 50.0 and abs(x[y.index(50.0)] - (at + 1)) <= 5000 / 20
 
 
@@ -82,13 +82,13 @@ def test_a_stretch_of_missing_numbers_is_a_gap_and_a_single_one_hides_nothing() 
     values: list[float | None] = [2.0] * 10_000
     values[3] = None
     values[5000:6000] = [None] * 1000
-    found, steps = column(values)
-    x, y = found.outline(steps, 0, 10_000, 50)
+    numbers, steps = column(values)
+    x, y = numbers.outline(steps, 0, 10_000, 50)
     assert {value for step, value in zip(x, y, strict=True) if step < 4900 or step > 6300} == {2.0}
     assert any(math.isnan(value) for step, value in zip(x, y, strict=True) if 5000 < step < 6000)
 
 
-def test_a_cut_column_is_as_if_the_rest_had_never_been() -> None:
+def test_a_cut_column_equals_one_that_never_had_the_rest() -> None:
     values = noise(9000)
     cut, _ = column(values)
     cut.cut(4321)
@@ -115,7 +115,7 @@ def test_a_value_at_a_step_is_the_last_one_measured_until_then() -> None:
     assert table.at("unknown", 10) is None
 
 
-def test_a_resume_makes_void_what_lies_beyond_it() -> None:
+def test_a_resume_voids_later_steps() -> None:
     before = [started(ME), evaluated(0, best=False), *training(1, 300)]
     after = [started(ME, resumed_from=200), *training(201, 260)]
     resumed, straight = taken(*before, *after), taken(*before[:2], *training(1, 200), *training(201, 260))
@@ -130,7 +130,7 @@ def test_a_resume_makes_void_what_lies_beyond_it() -> None:
     assert resumed.histograms == straight.histograms
 
 
-def test_going_on_takes_back_the_end() -> None:
+def test_a_resume_takes_back_the_end() -> None:
     over = Done(step=300, status="stopped", code=0)
     assert taken(started(ME), *training(1, 300), over).done == over
     assert taken(started(ME), *training(1, 300), over, started(ME, resumed_from=300)).done is None
@@ -152,13 +152,13 @@ def test_histograms_cover_the_whole_run_and_stay_few() -> None:
     history = History()
     for step in range(1, 5 * HISTOGRAMS):
         history.take(msgspec.structs.replace(angles(30), step=step))
-    kept = [found.step for found in history.histograms]
+    kept = [event.step for event in history.histograms]
     assert len(kept) <= HISTOGRAMS and kept[0] == 1 and kept[-1] > 4.9 * HISTOGRAMS
     assert len({b - a for a, b in pairwise(kept)}) == 1
     assert history.newest and history.newest.step == 5 * HISTOGRAMS - 1
 
 
-def test_the_log_says_what_happened_and_stays_short() -> None:
+def test_the_log_tells_what_happened_and_stays_short() -> None:
     history = taken(started(ME), Note(step=0, text="columns not used: source"), *training(1, 400))
     words = "\n".join(history.log)
     assert "columns not used: source" in words and "step 300  Spearman 72.85 (best)" in words
@@ -168,12 +168,12 @@ def test_the_log_says_what_happened_and_stays_short() -> None:
     assert len(history.log) == LOG_LINES and history.log[-1].endswith(f"note {LOG_LINES - 1}")
 
 
-def test_the_log_says_how_a_run_failed() -> None:
+def test_the_log_tells_how_a_run_failed() -> None:
     done = Done(step=7, status="diverged", code=4, message="the loss is not a finite number", hint="lower --lr")
     assert "diverged  step 7  the loss is not a finite number" in taken(started(ME), done).log[-1]
 
 
-def test_progress_is_there_until_training_goes_on() -> None:
+def test_progress_is_shown_until_training_continues() -> None:
     work = Progress(step=0, what="tokenising", done=5, total=10)
     assert taken(started(ME), work).progress == work
     assert taken(started(ME), work, stepped(1)).progress is None
@@ -186,7 +186,7 @@ def fed(path: Path, until: str) -> tuple[Feed, list[History]]:
     async def follow() -> Feed:
         followed = Feed(path, lambda: shown.append(followed.history))
         task = asyncio.create_task(followed.follow())
-        await _so(
+        await _wait_for(
             lambda: followed.earlier is None and followed.history.log and followed.history.log[-1].endswith(until)
         )
         task.cancel()
@@ -195,20 +195,20 @@ def fed(path: Path, until: str) -> tuple[Feed, list[History]]:
     return asyncio.run(follow()), shown
 
 
-def test_a_feed_takes_in_what_is_there_and_what_comes(tmp_path: Path) -> None:
+def test_a_feed_reads_old_and_new_events(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
 
     async def more() -> History:
         followed = Feed(run.events_path, lambda: None)
         task = asyncio.create_task(followed.follow())
-        await _so(lambda: followed.history.last_step == 350)
+        await _wait_for(lambda: followed.history.last_step == 350)
         with open(run.events_path, "ab") as file:  # half a line, and its rest a little later
             file.write(encode(stepped(360))[:20])
             file.flush()
             await asyncio.sleep(2 * feed.POLL)
             assert followed.history.last_step == 350
             file.write(encode(stepped(360))[20:])
-        await _so(lambda: followed.history.last_step == 360)
+        await _wait_for(lambda: followed.history.last_step == 360)
         task.cancel()
         return followed.history
 
@@ -217,14 +217,14 @@ def test_a_feed_takes_in_what_is_there_and_what_comes(tmp_path: Path) -> None:
     assert list(history.tables["step"].steps) == [event.step for event in steps]
 
 
-async def _so(condition: Callable[[], object]) -> None:
+async def _wait_for(condition: Callable[[], object]) -> None:
     end = asyncio.get_running_loop().time() + 20
     while not condition():
         assert asyncio.get_running_loop().time() < end
         await asyncio.sleep(0.01)
 
 
-def test_a_feed_waits_for_a_file_that_is_yet_to_come(tmp_path: Path) -> None:
+def test_a_feed_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
     run = recorded(tmp_path, "empty")
 
     async def first() -> Started | None:
@@ -232,7 +232,7 @@ def test_a_feed_waits_for_a_file_that_is_yet_to_come(tmp_path: Path) -> None:
         task = asyncio.create_task(followed.follow())
         await asyncio.sleep(2 * feed.POLL)
         append(run, started(ME))
-        await _so(lambda: followed.history.started)
+        await _wait_for(lambda: followed.history.started)
         task.cancel()
         return followed.history.started
 

@@ -1,4 +1,4 @@
-"""The Live screen on recorded runs: what it says of each, what its keys do, at 80×24 and at 140×45."""
+"""The Live screen on recorded runs: what it shows of each, what its keys do, at 80×24 and at 140×45."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.screens import NARROW, SIZES, check_golden, screen_text, settled, s
 
 Page = Pilot[None]
 
-SAID: dict[Kind, tuple[str, ...]] = {
+TEXTS: dict[Kind, tuple[str, ...]] = {
     "finished": ("✔ finished", "step 600 of 600", "100 %", "u queries it"),
     "running": ("● running", "step 350 of 600", "58 %", "1m 02s left"),
     "starting": ("◌ starting", "loading the model and the data"),
@@ -85,15 +85,15 @@ def charts(page: Page) -> set[str]:
 
 
 @SIZES
-def test_each_state_is_said_in_words_and_by_a_shape(size: tuple[int, int], tmp_path: Path) -> None:
-    runs = {kind: recorded(tmp_path, kind) for kind in SAID}
+def test_each_state_is_shown_in_words_and_by_a_shape(size: tuple[int, int], tmp_path: Path) -> None:
+    runs = {kind: recorded(tmp_path, kind) for kind in TEXTS}
     app = opened(runs["finished"])
 
     async def body(page: Page) -> None:
         for kind, run in runs.items():
             await app.open_run(run)
-            await until(page, lambda: says(page, *SAID[kind], run.name))  # noqa: B023
-            assert app.watched.startswith(SAID[kind][0]) and app.focused is None
+            await until(page, lambda: says(page, *TEXTS[kind], run.name))  # noqa: B023
+            assert app.watched.startswith(TEXTS[kind][0]) and app.focused is None
             assert says(page, "ends with:") == (kind in ("killed", "failed"))
 
     show(app, body, size)
@@ -104,7 +104,7 @@ def test_the_screen_looks_as_it_did(size: tuple[int, int], tmp_path: Path) -> No
     run = recorded(tmp_path, "running")
 
     async def body(page: Page) -> None:
-        await until(page, lambda: says(page, *SAID["running"], run.name) and drawn(page))
+        await until(page, lambda: says(page, *TEXTS["running"], run.name) and drawn(page))
         check_golden("live-narrow" if size == NARROW else "live-wide", await settled(page))
 
     show(opened(run), body, size)
@@ -114,7 +114,7 @@ def test_a_run_that_was_killed_looks_as_it_did(tmp_path: Path) -> None:
     run = recorded(tmp_path, "killed")
 
     async def body(page: Page) -> None:
-        await until(page, lambda: says(page, *SAID["killed"], run.name) and drawn(page))
+        await until(page, lambda: says(page, *TEXTS["killed"], run.name) and drawn(page))
         check_golden("live-killed-narrow", await settled(page))
 
     show(opened(run), body, NARROW)
@@ -225,7 +225,7 @@ def test_brackets_show_everything_as_of_an_earlier_step(tmp_path: Path) -> None:
 
 
 @SIZES
-def test_a_run_is_followed_as_it_goes_on_to_its_end(size: tuple[int, int], tmp_path: Path) -> None:
+def test_a_run_is_followed_to_its_end(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "empty")
 
     async def body(page: Page) -> None:
@@ -243,7 +243,7 @@ def test_a_run_is_followed_as_it_goes_on_to_its_end(size: tuple[int, int], tmp_p
     show(opened(run), body, size)
 
 
-def test_a_paused_view_stands_still_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
 
     async def body(page: Page) -> None:
@@ -259,7 +259,7 @@ def test_a_paused_view_stands_still_while_the_run_goes_on(tmp_path: Path) -> Non
     show(opened(run), body)
 
 
-def test_a_killed_process_is_told_from_one_that_lives_and_can_be_resumed(tmp_path: Path) -> None:
+def test_a_killed_process_is_recognized_and_can_be_resumed(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
@@ -326,7 +326,7 @@ def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pyte
     show(opened(recorded(tmp_path, "stopped")), body, NARROW)
 
 
-def test_a_process_that_ends_before_it_resumes_the_run_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     run = recorded(tmp_path, "stopped")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
@@ -338,14 +338,14 @@ def test_a_process_that_ends_before_it_resumes_the_run_is_told_with_the_end_of_i
         run.log_path.write_text("contrast: error: no space is left\n")
         child.send_signal(signal.SIGKILL)
         await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
-        await until(page, lambda: "r resume" in footer(page))  # the footer is made anew a moment later
+        await until(page, lambda: "r resume" in footer(page))  # the footer follows a moment later
         assert not says(page, "Stopped and saved")
 
     with child:
         show(opened(run), body, NARROW)
 
 
-def test_detaching_leaves_the_run_to_itself(tmp_path: Path) -> None:
+def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
 
     async def body(page: Page) -> None:
@@ -414,7 +414,7 @@ def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> None:
     show(opened(run), body)
 
 
-def test_what_data_says_is_text_and_long_lines_of_the_log_go_on_below(tmp_path: Path) -> None:
+def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
     run = Run(run.path.rename(tmp_path / "odd[b]name"))
     words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))

@@ -319,8 +319,8 @@ def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
 def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("finished", "running"):
         recorded(tmp_path, kind)
-    found = Listing(tmp_path)
-    first = found.read()
+    reader = Listing(tmp_path)
+    first = reader.read()
     read: list[str] = []
     usual = runs.Run.status
 
@@ -330,12 +330,12 @@ def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(runs.Run, "status", status)
     (tmp_path / "starter-finished" / "scores.json").write_bytes(b"x" * 1000)
-    again = {entry.name: entry for entry in found.read()}
+    again = {entry.name: entry for entry in reader.read()}
     assert read == ["starter-running"]
     before = {entry.name: entry for entry in first}["starter-finished"].size
     assert again["starter-finished"].size == before + 1000
     append(runs.Run(tmp_path / "starter-finished"), stepped(601))
-    found.read()
+    reader.read()
     assert read[1:] == ["starter-running", "starter-finished"] or read[1:] == ["starter-finished", "starter-running"]
 
 

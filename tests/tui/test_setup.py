@@ -1,4 +1,4 @@
-"""The Setup screen: its form, keys and states, the curve, the facts, the command and the start."""
+"""The Setup screen: its form, keys and states, the curve, the summary, the command and the start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.commands import Commands, answer_commands
 from support.recorded import recorded
 from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
 
-FACTS = {
+PREVIEW = {
     "rows": [
         {"anchor": "a dog runs", "positive": "a puppy [sprints]", "label": "entailment"},
         {"anchor": "a dog runs", "positive": "a dog sleeps", "label": "contradiction"},
@@ -48,7 +48,7 @@ FACTS = {
 def answer(directory: Path, words: tuple[str, ...]) -> Finished:
     """What the command line answers to a dry run, and to a start."""
     if "--dry-run" in words:
-        return Finished(0, json.dumps({"settings": {}, **FACTS}), "")
+        return Finished(0, json.dumps({"settings": {}, **PREVIEW}), "")
     return Finished(0, f"{recorded(directory, 'running').path}\n", "")
 
 
@@ -69,7 +69,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 def shown(body: Callable[[Pilot[None], SetupScreen], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
-    """Run a test body once the form and its facts are there."""
+    """Run a test body once the form and the summary are filled."""
 
     async def ready(pilot: Pilot[None]) -> None:
         screen = pilot.app.screen
@@ -90,7 +90,7 @@ def row(screen: SetupScreen, key: str) -> SettingRow:
 
 
 async def write(pilot: Pilot[None], screen: SetupScreen, key: str, text: str) -> None:
-    """Type a setting's value over what stands there."""
+    """Type a setting's value over the present one."""
     field = row(screen, key).value
     assert isinstance(field, Input)
     field.focus()
@@ -118,7 +118,7 @@ def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
 ) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         assert screen.focused is None
-        await pilot.pause()  # the bar beside the form finds its length
+        await pilot.pause()  # for the length of the scroll bar
         check_golden(f"setup-{name}", screen_text(pilot.app))
         await pilot.press("s")
         await until(pilot, lambda: pilot.app.current_mode == "live")
@@ -141,7 +141,7 @@ def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> None:
     shown(body)
 
 
-def test_data_that_cannot_be_read_is_said_and_looked_at_again_and_so_is_a_start_that_fails(commands: Commands) -> None:
+def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(commands: Commands) -> None:
     fail(commands, "texts.txt is missing")
 
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
@@ -223,7 +223,7 @@ def test_summary_and_command_are_below_the_curve_where_it_is_narrow(commands: Co
     shown(body, NARROW)
 
 
-def test_a_bad_value_is_said_beside_its_field_and_nothing_starts(commands: Commands) -> None:
+def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await write(pilot, screen, "objective.tau", "0")
         await pilot.press("escape", "s")
@@ -256,13 +256,13 @@ def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) 
         similarity = row(screen, "objective.similarity").value
         assert isinstance(similarity, ChoiceField)
         similarity.focus()
-        found = []
+        steps = []
         for _ in range(4):
             await pilot.press("right")
             await pilot.pause()
-            found.append((similarity.value, row(screen, "objective.margin").field.note.split(" · ")[0]))
+            steps.append((similarity.value, row(screen, "objective.margin").field.note.split(" · ")[0]))
         off = "no effect while similarity is rbf"
-        assert found == [("rbf", off), ("angle", "degrees"), ("arc", "degrees"), ("cosine", "cosine")]
+        assert steps == [("rbf", off), ("angle", "degrees"), ("arc", "degrees"), ("cosine", "cosine")]
         await open_list(pilot, "enter")
         assert all(f" {name} " in screen_text(pilot.app) for name in ("angle", "arc", "rbf"))
         await pilot.press("escape")
@@ -391,7 +391,7 @@ def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(com
     shown(body, NARROW)
 
 
-def test_what_was_ready_is_no_longer_said_while_other_data_is_read(commands: Commands) -> None:
+def test_ready_is_not_shown_while_other_data_is_read(commands: Commands) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         commands.held.clear()
         await write(pilot, screen, "train.epochs", "2")
