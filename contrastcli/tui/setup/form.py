@@ -116,7 +116,7 @@ class Form(VerticalScroll, can_focus=False):
     def _sift(self) -> None:
         """Show the rows that are searched for, or else those that were asked for."""
         typed = self._find.value.strip()
-        if typed or self._more:
+        if (typed or self._more) and not self._sections:
             self._add_rest()
         for key, row in self._rows.items():
             setting = row.field.setting
@@ -137,7 +137,7 @@ class Form(VerticalScroll, can_focus=False):
 
     def _add_rest(self) -> None:
         """Add the rows that are not essential, which cost time, when they are first asked for."""
-        for name in _SECTIONS if not self._sections else ():
+        for name in _SECTIONS:
             section = self._sections[name] = Vertical(classes="section")
             self.mount(section)
             rest = [s for s in self._draft.known.values() if s.section == name and not s.essential]
