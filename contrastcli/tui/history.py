@@ -137,7 +137,7 @@ class History(Digest):
         self.tables: defaultdict[str, Table] = defaultdict(Table)
         """Numbers over steps, by the kind of event that reports them."""
         self.newest: Angles | None = None
-        self.histograms: list[Angles] = []  # earlier ones, from the whole run
+        self.histograms: list[Angles] = []  # of the whole run, thinned out
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self.logged = 0  # lines of the log so far, those no longer kept included
         self.bests: list[Evaluated] = []
