@@ -40,14 +40,14 @@ class Column:
     def append(self, value: float | None) -> None:
         """Add a number, and the extremes of the blocks that it completes."""
         self.values.append(math.nan if value is None else value)
-        level, count = 0, len(self.values)
-        while count % _BLOCK == 0:
-            lows, highs = self._levels[level]
-            level, count = level + 1, count // _BLOCK
+        count, level = len(self.values), 0
+        while not count % _BLOCK:
+            low, high = extremes(*(values[-_BLOCK:] for values in self._levels[level]))
+            count, level = count // _BLOCK, level + 1
             if level == len(self._levels):
                 self._levels.append((array("f"), array("f")))
-            for extreme, values in zip(extremes(lows[-_BLOCK:], highs[-_BLOCK:]), self._levels[level], strict=True):
-                values.append(extreme)
+            self._levels[level][0].append(low)
+            self._levels[level][1].append(high)
 
     def cut(self, length: int) -> None:
         for level, (lows, highs) in enumerate(self._levels):
@@ -169,9 +169,8 @@ class History(Digest):
                 self._start(event)
             case Done():
                 self.done, self.progress = event, None
-        is_best = isinstance(event, Evaluated) and (event.best or event.step == 0)
-        routine = event.routine or isinstance(event, Evaluated)  # what charts show
-        if (is_best or not routine) and (line := event.line()):
+        is_logged = event.best or event.step == 0 if isinstance(event, Evaluated) else not event.routine
+        if is_logged and (line := event.line()):
             self.log.append(line)
             self.logged += 1
 
