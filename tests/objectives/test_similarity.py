@@ -109,7 +109,7 @@ def test_a_nan_is_not_hidden() -> None:
 
 
 def test_an_unknown_similarity_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'euclid'.*angle, arc, cosine and rbf"):
+    with pytest.raises(ValueError, match=r"'euclid'.*angle, arc, cosine, rbf"):
         pairwise(at(0), at(1), "euclid")
 
 
