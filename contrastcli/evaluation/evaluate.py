@@ -12,9 +12,9 @@ from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import atomic_write, read_json, writing_to
-from contrastcli.model.cache import fingerprint
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
+from contrastcli.model.vectors import fingerprint
 from contrastcli.settings.sections import Pooling
 
 

@@ -1,6 +1,6 @@
-"""The BERT family without transformers: BERT, RoBERTa, XLM-RoBERTa and DistilBERT over their published weights.
+"""BERT, RoBERTa, XLM-RoBERTa and DistilBERT without transformers, with their published weights.
 
-One lean encoder serves all of them; `families` holds what differs. Outputs equal transformers' to 1e-5 in fp32.
+One encoder serves all of them; `families` has the differences. Outputs equal transformers' to 1e-5 in fp32.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from contrastcli.errors import DataError
 from contrastcli.model.families import ACTIVATIONS, Family, Shape, canonical
 
+_WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
+
 
 class Hidden(NamedTuple):
-    """The layers that pooling reads, each (B, T, d). With a single layer `penultimate` is `first`."""
+    """The layers that pooling uses, each (B, T, d). With a single layer `penultimate` is `first`."""
 
     first: Tensor
     """Output of the embedding layer, before any attention."""
@@ -27,19 +29,19 @@ class Hidden(NamedTuple):
 
 class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """The weights come from a file: drawing random ones first would cost more than reading them."""
+        """Skip the random weights, which take longer than reading a file."""
 
 
 class _Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
-        """The weights come from a file."""
+        """Skip the random weights."""
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each element with probability `p` (to 2⁻¹⁶) and scale the rest so that the mean stays.
+    """Zero each element with probability `p` (to 2⁻¹⁶) and scale the others by 1 / (1 − p).
 
-    On a CPU torch draws one Bernoulli number per element, a quarter of a training step. Here four elements share the
-    64 bits of one draw, which is five times faster.
+    On a CPU torch draws a Bernoulli number for each element, a quarter of a training step. Here four elements share
+    the 64 bits of one draw, which is five times faster.
     """
     if x.device.type != "cpu":
         return F.dropout(x, p)
@@ -91,13 +93,53 @@ class Layer(nn.Module):
         return dropout(x, p) if self._rate(p) else x
 
 
-class Bert(nn.Module):
-    """The encoder of the BERT family. Weights are uninitialised until `load`."""
+class PublishedModule(nn.Module):
+    """A module whose weights have other names in published files. They are uninitialised until `load`."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__()
+        self.family = family
+
+    def published_names(self, name: str) -> list[str]:
+        """The published names of a parameter; several are rows of one fused matrix."""
+        raise NotImplementedError
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Load published tensors, under any known spelling and in any float type, as fp32; ignore all others.
+
+        Raises DataError for a tensor that is missing or of another shape.
+        """
+        published = canonical(weights, self.family)
+        state = {}
+        for name, parameter in self.named_parameters():
+            names = self.published_names(name)
+            missing = [part for part in names if part not in published]
+            if missing:
+                raise DataError(f"the weights lack '{missing[0]}'", _WEIGHTS_HINT)
+            tensor = published[names[0]] if len(names) == 1 else torch.cat([published[part] for part in names])
+            if tensor.shape != parameter.shape or not tensor.is_floating_point():
+                actual, expected = f"{tensor.dtype} {list(tensor.shape)}", f"floats {list(parameter.shape)}"
+                what = f"the weights of '{name}' are {actual} where config.json says {expected}"
+                raise DataError(what, _WEIGHTS_HINT)
+            state[name] = tensor.float()
+        self.load_state_dict(state, assign=True)
+
+    def published_state(self) -> dict[str, Tensor]:
+        """The weights under the names of transformers, sharing memory with the parameters."""
+        return {
+            published: part
+            for name, parameter in self.named_parameters()
+            for names in (self.published_names(name),)
+            for published, part in zip(names, parameter.detach().chunk(len(names)), strict=True)
+        }
+
+
+class Bert(PublishedModule):
+    """The encoder of the BERT family."""
 
     def __init__(self, shape: Shape, family: Family) -> None:
-        super().__init__()
+        super().__init__(family)
         self.shape = shape
-        self.family = family
         self.words = _Embedding(shape.vocab_size, shape.width, padding_idx=shape.padding)
         self.positions = _Embedding(
             shape.positions, shape.width, padding_idx=shape.padding if family.count_from_padding else None
@@ -109,7 +151,7 @@ class Bert(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding)."""
         if attention_mask is not None and attention_mask.device.type == "cpu" and bool(attention_mask.all()):
-            attention_mask = None  # attention is faster without; elsewhere asking would wait for the device
+            attention_mask = None  # faster; on other devices the test would wait for the device
         mask = None if attention_mask is None else attention_mask[:, None, None, :]  # (B, 1, 1, T)
         first = x = self._embed(input_ids)  # (B, T, d)
         penultimate = first
@@ -118,60 +160,35 @@ class Bert(nn.Module):
         return Hidden(first, penultimate, x)
 
     def _embed(self, input_ids: Tensor) -> Tensor:
-        x = self.words(input_ids) + self._positions(input_ids)
+        if self.family.count_from_padding:
+            real = input_ids.ne(self.shape.first_position - 1).long()  # (B, T) 0 on padding
+            positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)  # (B, T, d)
+        else:
+            positions = self.positions.weight[: input_ids.shape[1]]  # (T, d)
+        x = self.words(input_ids) + positions
         if self.types is not None:
             x = x + self.types.weight[0]
         x = self.norm(x)
         return dropout(x, self.shape.dropout) if self.training and self.shape.dropout else x
 
-    def _positions(self, input_ids: Tensor) -> Tensor:
-        if not self.family.count_from_padding:
-            return self.positions.weight[: input_ids.shape[1]]  # (T, d)
-        token = input_ids.ne(self.shape.first_position - 1).long()  # (B, T) 0 on padding
-        embedded: Tensor = self.positions(token.cumsum(1) * token + self.shape.first_position - 1)
-        return embedded  # (B, T, d)
-
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take the published tensors, in any of their spellings and float types, as fp32; others are ignored.
-
-        Raises DataError for a tensor that is missing or of another shape.
-        """
-        published = canonical(weights, self.family)
-        state = {}
-        for name, parameter in self.named_parameters():
-            parts = [_take(published, part) for part in self._published(name)]
-            state[name] = _checked(name, parts[0] if len(parts) == 1 else torch.cat(parts), parameter)
-        self.load_state_dict(state, assign=True)
-
-    def published_state(self) -> dict[str, Tensor]:
-        """The weights under the names of transformers' AutoModel, sharing memory with the parameters."""
-        return {
-            published: part
-            for name, parameter in self.named_parameters()
-            for names in (self._published(name),)
-            for published, part in zip(names, parameter.detach().chunk(len(names)), strict=True)
-        }
-
-    def _published(self, name: str) -> list[str]:
-        """`layers.3.qkv.weight` → the published names of its parts."""
+    def published_names(self, name: str) -> list[str]:
         module, _, kind = name.rpartition(".")
         head, *rest = module.split(".")
         index, template = (rest[0], f"{head}.{{}}.{rest[1]}") if rest else ("", module)
         return [f"{part.format(index)}.{kind}" for part in self.family.modules[template]]
 
 
-class MaskedLMHead(nn.Module):
+class MaskedLMHead(PublishedModule):
     """The pretrained masked-language-model head: dense, activation, LayerNorm, and the tied word embeddings."""
 
     def __init__(self, encoder: Bert) -> None:
-        super().__init__()
+        super().__init__(encoder.family)
         shape = encoder.shape
-        self.family = encoder.family
         self.activation = ACTIVATIONS[encoder.family.head_activation or shape.activation]
         self.dense = _Linear(shape.width, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
         self.bias = nn.Parameter(torch.empty(shape.vocab_size))
-        # in a tuple, so that the tied matrix stays a parameter of the encoder alone: stepped, moved and saved once
+        # a tuple hides the tied matrix from this module: it is a parameter of the encoder alone
         self._words = (encoder.words,)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -179,39 +196,6 @@ class MaskedLMHead(nn.Module):
         x = self.norm(self.activation(self.dense(hidden)))  # (M, d)
         return F.linear(x, self._words[0].weight, self.bias)  # (M, V)
 
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take the published tensors as fp32. Raises DataError where the file holds no such head."""
-        published = canonical(weights, self.family)
-        if self._published("dense.weight") not in published:
-            raise DataError(
-                "the backbone has no language-model head", "set the weight of the masked-language-model term to 0"
-            )
-        state = {
-            name: _checked(name, _take(published, self._published(name)), parameter)
-            for name, parameter in self.named_parameters()
-        }
-        self.load_state_dict(state, assign=True)
-
-    def published_state(self) -> dict[str, Tensor]:
-        """The head's own weights under their published names; the tied matrix is the encoder's."""
-        return {self._published(name): parameter.detach() for name, parameter in self.named_parameters()}
-
-    def _published(self, name: str) -> str:
+    def published_names(self, name: str) -> list[str]:
         module, dot, kind = name.partition(".")
-        return f"{self.family.head[module]}{dot}{kind}"
-
-
-def _take(weights: Mapping[str, Tensor], name: str) -> Tensor:
-    if name not in weights:
-        raise DataError(f"the weights lack '{name}'", "use the model.safetensors that belongs to this config.json")
-    return weights[name]
-
-
-def _checked(name: str, tensor: Tensor, parameter: Tensor) -> Tensor:
-    if tensor.shape != parameter.shape or not tensor.is_floating_point():
-        found, expected = f"{tensor.dtype} {list(tensor.shape)}", f"floats {list(parameter.shape)}"
-        raise DataError(
-            f"the weights of '{name}' are {found} where config.json says {expected}",
-            "use the model.safetensors that belongs to this config.json",
-        )
-    return tensor.float()
+        return [f"{self.family.head[module]}{dot}{kind}"]

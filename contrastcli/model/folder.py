@@ -1,17 +1,18 @@
-"""Model folders in sentence-transformers' own layout: the pooling contract on disk.
+"""Model folders in sentence-transformers' layout, which have the pooling contract on disk.
 
     config.json, model.safetensors, tokenizer files     the backbone
     modules.json                                         the chain: Transformer, pooling, dense, normalise
     sentence_bert_config.json                            the longest text, in tokens
-    1_…/config.json                                      one folder a further module
+    1_…/config.json                                      a folder for each further module
 
 `mean-no-cls` is written as WordWeights with 0 for CLS before mean pooling, `first-last` and `last-mean` as
-WeightedLayerPooling before it, SimCSE's kept head as Dense with Tanh after it.
+WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,17 @@ from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.settings.sections import Pooling
 
-_OWN = "sentence_transformers."
-_PREFIX = f"{_OWN}models."  # versions 2 to 6 know their modules by these names
+_PACKAGE = "sentence_transformers."
+_MODULES = f"{_PACKAGE}models."  # the names of modules in versions 2 to 6
 _PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2, "Dense": 3, "Normalize": 4}
-"""The modules that `encode` computes, and where in the chain it does."""
+"""The supported modules, and their places in the chain."""
 _LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
 """The layer that is averaged with the last one."""
 
 
 @dataclass
 class Contract:
-    """What a folder says of everything but the backbone, and where in it the backbone lies."""
+    """The folder of the backbone, and all else that a model folder defines."""
 
     backbone: Path
     pooling: Pooling = "mean"
@@ -51,17 +52,17 @@ class Contract:
 
 
 def load_model(model: ModelRef, *, pooling: Pooling | None = None, device: str = "auto") -> SentenceEncoder:
-    """A model ready to encode on a device. A `pooling` given overrides the model's own.
+    """A model ready to encode on a device; `pooling` overrides the model's.
 
-    Raises DataError where it cannot be found or read, UsageError for a device that is not there.
+    Raises DataError if it does not exist or cannot be read, UsageError for a device that is not there.
     """
     return load_encoder(model.folder(), pooling).to(choose_device(device)).eval()
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
-    """The model in a folder. A `pooling` given overrides the folder's own and leaves its dense layer out.
+    """The model in a folder; another `pooling` overrides the folder's and drops its dense layer.
 
-    Raises DataError for missing or broken files and for modules that this project does not know.
+    Raises DataError for missing or broken files and for unsupported modules.
     """
     contract = read_contract(folder)
     if pooling is not None and pooling != contract.pooling:
@@ -89,67 +90,66 @@ def read_contract(folder: Path) -> Contract:
         return _read_chain(folder)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:  # JSON of other shapes
         reason = str(error).splitlines()[0]
-        raise DataError(f"the modules of {folder} are malformed: {reason}", "fetch the model folder again") from None
+        raise DataError(f"the modules of {folder} are malformed: {reason}", "download the model folder again") from None
 
 
 def _read_chain(folder: Path) -> Contract:
-    modules = [(_kind(module, folder), folder / module["path"]) for module in _json(folder / "modules.json")]
+    modules = []
+    for module in _json(folder / "modules.json"):
+        name = str(module["type"])
+        kind = name.rpartition(".")[2]
+        if not name.startswith(_PACKAGE) or kind not in _PLACES:
+            raise _unsupported(folder / module["path"], f"modules of type {name}")
+        modules.append((kind, folder / module["path"]))
     places = [_PLACES[kind] for kind, _ in modules]
     if places != sorted(set(places)) or not {0, 2} <= set(places):
         chain = ", ".join(kind for kind, _ in modules)
-        raise _unknown(folder / "modules.json", f"a chain of {chain or 'nothing'}")
-    contract = Contract(modules[0][1], prompt=_default_prompt(folder))
-    for kind, path in modules:
+        raise _unsupported(folder / "modules.json", f"a chain of {chain or 'nothing'}")
+    settings = _json(folder / "config_sentence_transformers.json")
+    prompt = settings.get("default_prompt_name")
+    contract = Contract(modules[0][1], normalize=modules[-1][0] == "Normalize")
+    contract.prompt = "" if prompt is None else str(settings["prompts"][prompt])
+    contract.max_length, contract.lowercase = _reading(contract.backbone)
+    for kind, path in modules[1:]:
         _apply(contract, kind, path)
     return contract
 
 
-def _kind(module: dict[str, Any], folder: Path) -> str:
-    name = str(module["type"])
-    kind = name.rpartition(".")[2]
-    if not name.startswith(_OWN) or kind not in _PLACES:
-        raise _unknown(folder / module["path"], f"modules of type {name} are not supported")
-    return kind
-
-
 def _apply(contract: Contract, kind: str, path: Path) -> None:
-    """Let one module of the chain say its part."""
-    if kind == "Transformer":
-        contract.max_length, contract.lowercase = _reading(path)
-        return
+    """Set what one module of the chain defines."""
     if kind != "Normalize" and not (path / "config.json").is_file():
-        raise DataError(f"{path / 'config.json'} is missing", "fetch the model folder again")
+        raise DataError(f"{path / 'config.json'} is missing", "download the model folder again")
     settings = _json(path / "config.json")
     if any(settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")):
-        raise _unknown(path, "it does not act on the sentence's embedding")
+        raise _unsupported(path, "a module that does not act on the sentence's embedding")
     if kind == "Pooling":
         pooling = _pooling(settings, path)
-        if contract.pooling == "mean":  # else a module before it has said which mean is meant
+        if contract.pooling == "mean":  # else a module before it has changed the mean
             contract.pooling = pooling
         elif pooling != "mean":
-            raise _unknown(path, "mean pooling is expected here")
+            raise _unsupported(path, f"pooling by {pooling} after {contract.pooling}")
     elif kind == "WordWeights":
-        contract.pooling = _without_cls(settings, path, contract.backbone)
+        special = special_names(contract.backbone)
+        cls = special.get("cls_token") or special.get("bos_token")
+        if settings["word_weights"] != {cls: 0} or settings.get("unknown_word_weight", 1) != 1:
+            raise _unsupported(path, "weights of words other than a 0 for CLS")
+        contract.pooling = "mean-no-cls"
     elif kind == "WeightedLayerPooling":
         contract.pooling = _layers(settings, path)
     elif kind == "Dense":
         contract.dense = _dense(settings, path)
-    else:
-        contract.normalize = True
 
 
 def _reading(path: Path) -> tuple[int | None, bool]:
-    """The longest text in tokens, if it is said, and whether texts are read in lower case."""
-    named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others, once
+    """The limit of tokens of a text, if there is one, and whether texts are lowercased."""
+    named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others in older versions
     settings = _json(named[0]) if named else {}
     longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
     return (int(longest) if longest else None), bool(settings.get("do_lower_case"))
 
 
-def _unknown(path: Path, reason: str) -> DataError:
-    return DataError(
-        f"the model folder's {path} is not understood: {reason}", "use sentence-transformers for this model"
-    )
+def _unsupported(path: Path, reason: str) -> DataError:
+    return DataError(f"{path} is not supported: {reason}", "use sentence-transformers for this model")
 
 
 def _pooling(settings: dict[str, Any], path: Path) -> Pooling:
@@ -160,18 +160,10 @@ def _pooling(settings: dict[str, Any], path: Path) -> Pooling:
     ]
     modes = [mode] if isinstance(mode, str) else list(mode) or ["mean"]
     if settings.get("include_prompt") is False:
-        raise _unknown(path, "pooling without the prompt")
+        raise _unsupported(path, "pooling without the prompt")
     if modes not in (["cls"], ["mean"]):
-        raise _unknown(path, f"pooling by {' and '.join(modes)}")
+        raise _unsupported(path, f"pooling by {' and '.join(modes)}")
     return "cls" if modes == ["cls"] else "mean"
-
-
-def _without_cls(settings: dict[str, Any], path: Path, backbone: Path) -> Pooling:
-    special = special_names(backbone)
-    cls = special.get("cls_token") or special.get("bos_token")
-    if settings["word_weights"] != {cls: 0} or settings.get("unknown_word_weight", 1) != 1:
-        raise _unknown(path, "weights of words other than a 0 for CLS")
-    return "mean-no-cls"
 
 
 def _layers(settings: dict[str, Any], path: Path) -> Pooling:
@@ -179,7 +171,7 @@ def _layers(settings: dict[str, Any], path: Path) -> Pooling:
     for pooling in _LAYERS:
         if settings["layer_start"] == 0 and torch.equal(weights, _layer_weights(pooling, len(weights) - 1)):
             return pooling
-    raise _unknown(path, "weights of layers other than first and last, or the last two")
+    raise _unsupported(path, "weights of layers other than first and last, or the last two")
 
 
 def _layer_weights(pooling: Pooling, layers: int) -> Tensor:
@@ -192,18 +184,12 @@ def _dense(settings: dict[str, Any], path: Path) -> Dense:
     name = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = getattr(nn, name.rpartition(".")[2], None)
     if not name.startswith("torch.nn.") or not isinstance(activation, type) or not issubclass(activation, nn.Module):
-        raise _unknown(path, f"a dense layer with {name}")
+        raise _unsupported(path, f"a dense layer with {name}")
     if settings.get("use_residual"):
-        raise _unknown(path, "a dense layer with a residual")
+        raise _unsupported(path, "a dense layer with a residual")
     dense = Dense(settings["in_features"], settings["out_features"], settings.get("bias", True), activation())
     dense.load_state_dict(_tensors(path))
     return dense
-
-
-def _default_prompt(folder: Path) -> str:
-    settings = _json(folder / "config_sentence_transformers.json")
-    name = settings.get("default_prompt_name")
-    return str(settings["prompts"][name]) if name is not None else ""
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -211,11 +197,11 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     if not file.is_file():
         pickled = (path / "pytorch_model.bin").is_file()
         what = f"{path} has pickled weights only, which can run code when read" if pickled else f"{file} is missing"
-        raise DataError(what, "save the model again with safetensors" if pickled else "fetch the model folder again")
+        raise DataError(what, "save the model again with safetensors" if pickled else "download the model folder again")
     try:
         return load_file(file)
     except SafetensorError as error:
-        raise DataError(f"{file} cannot be read: {error}", "fetch the model folder again") from None
+        raise DataError(f"{file} cannot be read: {error}", "download the model folder again") from None
 
 
 def _json(path: Path) -> Any:
@@ -224,28 +210,24 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataError(f"{path} is not JSON: {error}", "fetch the model folder again") from None
+        raise DataError(f"{path} is not JSON: {error}", "download the model folder again") from None
 
 
 def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
-    """Write a model folder that sentence-transformers, transformers and this project load; it must not exist."""
+    """Write a new model folder, which sentence-transformers and transformers load too."""
     folder.mkdir(parents=True)
     encoder.backbone.save(folder)
     encoder.tokenizer.save(folder)
-    chain = ["Transformer"]
-    for kind, settings, tensors in _modules(encoder):
-        path = folder / f"{len(chain)}_{kind}"
+    modules = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
+    for i, (kind, settings, tensors) in enumerate(_modules(encoder), 1):
+        path = folder / f"{i}_{kind}"
         path.mkdir()
         _write(path / "config.json", settings)
         if tensors:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path / "model.safetensors")
-        chain.append(kind)
-    modules = [
-        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": _PREFIX + kind}
-        for i, kind in enumerate(chain)
-    ]
+        modules.append({"idx": i, "name": str(i), "path": path.name, "type": f"{_MODULES}{kind}"})
     _write(folder / "modules.json", modules)
-    reading = {"max_seq_length": encoder.max_length, "do_lower_case": False}  # if it is to be, the tokenizer does it
+    reading = {"max_seq_length": encoder.max_length, "do_lower_case": False}  # the saved tokenizer does it
     _write(folder / "sentence_bert_config.json", reading)
     prompts = {"default": encoder.prompt} if encoder.prompt else {}
     _write(
@@ -257,47 +239,33 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
         _write(folder / "config.json", config | {"output_hidden_states": True})
 
 
-def _modules(encoder: SentenceEncoder) -> list[tuple[str, dict[str, Any], dict[str, Tensor]]]:
+def _modules(encoder: SentenceEncoder) -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     """The chain after the backbone: type, settings, tensors."""
     width = encoder.backbone.width
-    found: list[tuple[str, dict[str, Any], dict[str, Tensor]]] = []
     if encoder.pooling == "mean-no-cls":
-        found.append(_word_weights(encoder.tokenizer))
+        vocabulary, cls_id = encoder.tokenizer.vocabulary(), encoder.tokenizer.cls_id
+        weights = torch.ones(len(vocabulary), 1)
+        weights[cls_id] = 0
+        settings = {"vocab": vocabulary, "word_weights": {vocabulary[cls_id]: 0}, "unknown_word_weight": 1}
+        yield "WordWeights", settings, {"emb_layer.weight": weights}
     elif encoder.pooling in _LAYERS:
         layers = encoder.backbone.layers
         settings = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
-        found.append(("WeightedLayerPooling", settings, {"layer_weights": _layer_weights(encoder.pooling, layers)}))
+        yield "WeightedLayerPooling", settings, {"layer_weights": _layer_weights(encoder.pooling, layers)}
     cls = encoder.pooling == "cls"
     pooling = {"word_embedding_dimension": width, "pooling_mode_cls_token": cls, "pooling_mode_mean_tokens": not cls}
-    found.append(("Pooling", pooling, {}))
+    yield "Pooling", pooling, {}
     if encoder.dense is not None:
-        found.append(_dense_module(encoder.dense))
+        linear, activation = encoder.dense.linear, type(encoder.dense.activation)
+        settings = {
+            "in_features": linear.in_features,
+            "out_features": linear.out_features,
+            "bias": linear.bias is not None,
+            "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+        }
+        yield "Dense", settings, dict(encoder.dense.state_dict())
     if encoder.normalize:
-        found.append(("Normalize", {}, {}))
-    return found
-
-
-def _word_weights(tokenizer: Tokenizer) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
-    vocabulary = tokenizer.vocabulary()
-    weights = torch.ones(len(vocabulary), 1)
-    weights[tokenizer.cls_id] = 0
-    settings = {
-        "vocab": vocabulary,
-        "word_weights": {vocabulary[tokenizer.cls_id]: 0},
-        "unknown_word_weight": 1,
-    }
-    return "WordWeights", settings, {"emb_layer.weight": weights}
-
-
-def _dense_module(dense: Dense) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
-    kind = type(dense.activation)
-    settings = {
-        "in_features": dense.linear.in_features,
-        "out_features": dense.linear.out_features,
-        "bias": dense.linear.bias is not None,
-        "activation_function": f"{kind.__module__}.{kind.__qualname__}",
-    }
-    return "Dense", settings, dict(dense.state_dict())
+        yield "Normalize", {}, {}
 
 
 def _write(path: Path, value: object) -> None:

@@ -1,10 +1,9 @@
-"""What a word for a model means, and where that model lies: a run, a folder, the embedded starter, or the hub."""
+"""The model that a word names, and its folder: of a run, on disk, the embedded starter, or from the hub."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,18 +12,15 @@ from contrastcli.runs.directory import Run, find, list_runs
 
 STARTER = Path(__file__).resolve().parents[1] / "starter" / "backbone"
 
-# What a model needs; neither pickles nor ONNX files
+# The files of a model that are used: no pickles, no ONNX
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
-_HUB_NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(@(?P<revision>[\w./-]+))?")
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
 class ModelRef:
-    """A model by a name that does not change its meaning: a run's path, a folder, `starter` or `owner/name[@revision]`.
-
-    `run` is set where the model is that of a run.
-    """
+    """A model by a fixed name: a run's path (and `run`), a folder, `starter` or `owner/name[@revision]`."""
 
     name: str
     run: Run | None = None
@@ -35,9 +31,9 @@ class ModelRef:
         return cls(str(run.path), run)
 
     def folder(self) -> Path:
-        """The model folder: of a run its best checkpoint, else its last; of a hub name from the cache, else fetched.
+        """The model folder: of a run its best checkpoint, else its last; of a hub name from the cache, else downloaded.
 
-        Raises DataError where there is none, at once where the name can only be a path.
+        Raises DataError if there is none, without asking the hub if the name can only be a path.
         """
         if (folder := self._on_disk()) is not None:
             return folder
@@ -46,7 +42,7 @@ class ModelRef:
         return _from_hub(self.name)
 
     def local_folder(self) -> Path | None:
-        """The model folder; None where it would have to be fetched or does not exist."""
+        """The model folder; None if it would have to be downloaded or does not exist."""
         return self._on_disk() or _cached(self.name)
 
     def _on_disk(self) -> Path | None:
@@ -59,11 +55,11 @@ class ModelRef:
 
 
 def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
-    """The model that a word means; without a word CONTRAST_MODEL, else the newest run that finished or was stopped.
+    """The model that a word names; without a word CONTRAST_MODEL, else the newest run that finished or was stopped.
 
-    A run goes by its path and, where `runs_dir` is given, by its name, an unambiguous part of it, or `last`. A part
-    means no run where the whole word is a file, a folder or a cached model, or the backbone of such a run. Nothing is
-    fetched. Raises DataError where a part means several runs, or there is no run at all.
+    A word names a run by its path and, with `runs_dir`, by its name, an unambiguous part of it, or `last`. A part names
+    no run if the word is also a file, a folder, a cached model, or the backbone of such a run. Nothing is downloaded.
+    Raises DataError if a part fits several runs, or if there is no run at all.
     """
     word = default_word(runs_dir or Path()) if word is None else word
     run = _run(word, runs_dir)
@@ -87,90 +83,78 @@ def _run(word: str, runs_dir: Path | None) -> Run | None:
     if not word or runs_dir is None:
         return None
     similar = [run for run in list_runs(runs_dir) if word in run.name]
-    named = word == "last" or any(run.name == word for run in similar)
-    return find(word, runs_dir) if named or (similar and not _is_model(word, similar)) else None
-
-
-def _is_model(word: str, similar: Sequence[Run]) -> bool:
-    """Whether a part of runs' names is a model's own name. That of a run usually holds its backbone's."""
-    on_disk = Path(word).expanduser().exists() or ModelRef(word).local_folder() is not None
-    return on_disk or any(_backbone(run) == word for run in similar)
+    if word == "last" or any(run.name == word for run in similar):
+        return find(word, runs_dir)
+    is_model = path.exists() or any(_backbone(run) == word for run in similar)  # a run's name often has its backbone's
+    return find(word, runs_dir) if similar and not is_model and ModelRef(word).local_folder() is None else None
 
 
 def _backbone(run: Run) -> str:
     try:
         return run.config().model.backbone
     except ContrastError:
-        return ""  # a run that cannot be read is an error where it is meant
+        return ""  # an unreadable run is an error only if it is the one that is named
 
 
 def revision(folder: Path) -> str | None:
-    """The commit of a folder in the hub's cache, None for any other folder."""
+    """The commit of a folder in the cache of the hub; None for other folders."""
     folder = folder.resolve()
     in_cache = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
     return folder.name if in_cache else None
 
 
 def _from_hub(name: str) -> Path:
-    match = _HUB_NAME.fullmatch(name)
-    if match is None:
+    if (folder := _cached(name)) is not None:
+        return folder
+    if _HUB_NAME.fullmatch(name) is None:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
-    from huggingface_hub import constants, snapshot_download  # a fifth of a second, and only these names need it
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import constants, errors  # takes a fifth of a second
 
-    if (cached := _cached(name)) is not None:
-        return cached
     if constants.HF_HUB_OFFLINE:
         raise DataError(
             f"the model '{name}' is neither a folder nor in the hub cache, and HF_HUB_OFFLINE is set",
             "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network",
         )
     try:
-        folder = Path(snapshot_download(match["repo"], revision=match["revision"], allow_patterns=_FILES))
-    except GatedRepoError:
+        folder = _snapshot(name, local_files_only=False)
+    except errors.GatedRepoError:
         raise DataError(f"the model '{name}' needs its owner's consent", "ask for it on the hub, then log in") from None
-    except RevisionNotFoundError:
-        what = f"the hub has no revision '{match['revision']}' of '{match['repo']}'"
-        raise DataError(what, "check the part after the @") from None
-    except (RepositoryNotFoundError, HFValidationError):
+    except errors.RevisionNotFoundError:
+        repo, _, revision = name.partition("@")
+        raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None
+    except (errors.RepositoryNotFoundError, errors.HFValidationError):
         raise DataError(
             f"the model '{name}' is neither a folder nor a model on the hub", "check the spelling: owner/name"
         ) from None
-    except (LocalEntryNotFoundError, OSError):
+    except (errors.LocalEntryNotFoundError, OSError):
         raise DataError(
             f"the model '{name}' is neither a folder nor in the hub cache, and the hub cannot be reached",
             "check the network, or use the model 'starter', which needs none",
         ) from None
-    if not _is_whole(folder):  # without a network the hub's client returns what part it has
+    if folder is None:  # without a network the hub's client returns the incomplete snapshot that it has
         raise DataError(
-            f"the model '{name}' has no config.json and safetensors weights, in the hub cache or within reach",
+            f"the model '{name}' has no config.json and safetensors weights, in the hub cache or on the hub",
             "check the network; a model published without safetensors must be converted first",
         )
     return folder
 
 
 def _cached(name: str) -> Path | None:
-    """The snapshot in the hub's cache, if it holds a model: other tools leave ones with a config or tokenizer only."""
-    match = _HUB_NAME.fullmatch(name)
-    if match is None:
+    if _HUB_NAME.fullmatch(name) is None:
         return None
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub import errors  # as above
 
     try:
-        folder = Path(
-            snapshot_download(match["repo"], revision=match["revision"], local_files_only=True, allow_patterns=_FILES)
-        )
-    except (LocalEntryNotFoundError, HFValidationError):
+        return _snapshot(name, local_files_only=True)
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError):
         return None
-    return folder if _is_whole(folder) else None
 
 
-def _is_whole(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and any(folder.glob("model*.safetensors"))
+def _snapshot(name: str, *, local_files_only: bool) -> Path | None:
+    """The snapshot of a hub name if it holds a model; that of another tool may have a config or a tokenizer only."""
+    from huggingface_hub import snapshot_download  # as above
+
+    repo, _, revision = name.partition("@")
+    path = snapshot_download(repo, revision=revision or None, local_files_only=local_files_only, allow_patterns=_FILES)
+    folder = Path(path)
+    return folder if (folder / "config.json").is_file() and any(folder.glob("model*.safetensors")) else None

@@ -10,9 +10,9 @@ import torch
 
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
-from contrastcli.model.cache import cached_vectors
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
+from contrastcli.model.vectors import cached_vectors
 from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.results import Neighbour, Similarity
 

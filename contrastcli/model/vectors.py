@@ -1,40 +1,42 @@
-"""Embeddings to a file as they are made, so that memory holds one block of them: .npy, .safetensors, .parquet."""
+"""Embeddings on disk: files in three formats, written block by block, and a cache for each model."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Blocks = Iterable[NDArray[np.float32]]
+from contrastcli.data.tokens import OnProgress
+from contrastcli.files import cache_key, cached
+from contrastcli.model.encoder import SentenceEncoder
+
+Vectors = NDArray[np.float32]
+
+Blocks = Iterable[Vectors]
 """Rows (·, d), some at a time."""
 
-
-class Writer(Protocol):
-    """One format of files of vectors."""
-
-    def __call__(self, path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
-        """Write the vectors (N, d) of N texts, which come in blocks. Raises OSError."""
+Writer = Callable[[Path, Blocks, Sequence[str], int], None]
+"""Writes the vectors (N, d) of N texts, given in blocks, to a file; the last argument is d. Raises OSError."""
 
 
 def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
-    """What `numpy.load` reads or maps."""
+    """Write an array that `numpy.load` reads or maps."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), width)}
     with open(path, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for block in blocks:  # written, not mapped: a disk that is full while a page is mapped kills the process
+        for block in blocks:  # not through a memory map: there a full disk kills the process
             file.write(_bytes(block))
 
 
 def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
-    """One tensor, `vectors`."""
+    """Write one tensor, `vectors`."""
     shape = [len(texts), width]
     header = json.dumps({"vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * len(texts) * width]}})
-    header += " " * (-len(header) % 8)  # so that the numbers are aligned
+    header += " " * (-len(header) % 8)  # aligns the numbers
     with open(path, "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header.encode())
         for block in blocks:
@@ -42,7 +44,7 @@ def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: i
 
 
 def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
-    """Columns `text` and `vector`, a row group a block."""
+    """Write the columns `text` and `vector`, a row group for each block."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -57,8 +59,36 @@ def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int) 
 
 
 WRITERS: Mapping[str, Writer] = {".npy": write_npy, ".safetensors": write_safetensors, ".parquet": write_parquet}
-"""By the suffix of the file."""
+"""By the suffix of a file."""
 
 
-def _bytes(block: NDArray[np.float32]) -> memoryview:
+def _bytes(block: Vectors) -> memoryview:
     return np.ascontiguousarray(block, dtype="<f4").data
+
+
+def cached_vectors(encoder: SentenceEncoder, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
+    """Embeddings (N, d) of texts, mapped from the cache; on the first call they are computed and written to it."""
+
+    def load(path: Path) -> Vectors:
+        vectors: Vectors = np.load(path, mmap_mode="r")
+        if vectors.shape != (len(texts), encoder.width):
+            raise ValueError(f"{path} holds vectors of shape {vectors.shape}")
+        return vectors
+
+    def write(path: Path) -> None:
+        write_npy(path, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
+
+    vectors = cached(f"vectors/{cache_key(fingerprint(encoder), texts)}.npy", load, write)
+    return encoder.encode(texts, on_progress=on_progress) if vectors is None else vectors
+
+
+def fingerprint(encoder: SentenceEncoder) -> str:
+    """SHA-256, in hexadecimal, of all that vectors depend on: weights, config, tokenizer and pooling contract."""
+    config = json.dumps(encoder.backbone.config, sort_keys=True)
+    inputs = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
+    contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
+    digest = hashlib.sha256(repr((config, inputs, contract)).encode())
+    for name, tensor in encoder.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().contiguous().numpy())
+    return digest.hexdigest()

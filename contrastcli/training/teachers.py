@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from contrastcli.errors import UsageError
-from contrastcli.model.cache import cached_vectors
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
+from contrastcli.model.vectors import cached_vectors
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
 from contrastcli.settings.sections import Pooling
