@@ -1,4 +1,4 @@
-"""Which device and precision a run uses, and what memory it takes."""
+"""The device and precision of a run, and its memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contrastcli.settings.memory import CUDA_BUDGET
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device of that name; `auto` is CUDA, else MPS, else the CPU. Raises UsageError where there is none."""
+    """The device of that name; `auto` is CUDA, else MPS, else the CPU. Raises UsageError if there is none."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(wanted)
-        torch.empty(1, device=device).cpu()  # a device that cannot give back what it holds is none
+        torch.empty(1, device=device).cpu()  # fails on a device that does not work
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(
             f"train.device is '{wanted}': {str(error).splitlines()[0]}", "use auto, cpu, cuda, cuda:1 or mps"
@@ -26,7 +26,7 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def choose_precision(wanted: str, device: torch.device) -> Precision:
-    """bf16 where the device is fast at it, else fp32; what was asked for is what is done."""
+    """The precision that is set; for `auto` bf16 on a device that is fast at it, else fp32."""
     if wanted != "auto":
         return "bf16" if wanted == "bf16" else "fp32"
     fast = torch.cuda.is_bf16_supported(including_emulation=False) if device.type == "cuda" else _cpu_has_bf16(device)
@@ -42,12 +42,12 @@ def _cpu_has_bf16(device: torch.device) -> bool:
 
 
 def default_budget(device: torch.device) -> int:
-    """Tokens whose graph is kept at once: what keeps the device busy while a base-sized encoder fits its memory."""
+    """Tokens whose graph is kept at once: enough to keep the device busy, with a base-sized encoder in its memory."""
     return CUDA_BUDGET if device.type == "cuda" else 4_096
 
 
 def memory_mb(device: torch.device) -> float:
-    """Peak of the device's memory, or what the process holds on a CPU, in MB."""
+    """Peak memory of the device, or the current memory of the process on a CPU, in MB."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device)) / 1e6
     import psutil
@@ -56,6 +56,6 @@ def memory_mb(device: torch.device) -> float:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error says that memory ran out, on any device."""
+    """Whether an error means that memory ran out, on any device."""
     words = ("not enough memory", "can't allocate memory", "out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)

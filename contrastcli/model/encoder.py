@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastcli.data.batching import Indices, chunks
-from contrastcli.data.tokens import Tokenizer, TokenTable
+from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.model.backbone import Backbone
 from contrastcli.model.pooling import pool
 from contrastcli.objectives.functional import fresh_linear
 from contrastcli.settings.sections import Pooling
 
 Precision = Literal["fp32", "bf16"]
-ENCODE_BUDGET = 16_384  # tokens at once without a graph: large enough to fill a device, small beside the weights
-
+ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a device, and need little memory next to the weights
 TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
 
 
@@ -39,7 +38,7 @@ class Dense(nn.Module):
 
 
 class SentenceEncoder(nn.Module):
-    """A model folder in memory. What the folder says of pooling, head and normalisation is what `encode` does."""
+    """A model folder in memory: `encode` pools, transforms and normalises as the folder defines."""
 
     def __init__(
         self,
@@ -63,12 +62,12 @@ class SentenceEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """The device of its weights."""
         return next(self.parameters()).device
 
     @property
     def width(self) -> int:
-        """The width d of the vectors that `encode` returns."""
+        """The width d of the embeddings that `encode` returns."""
         return self.dense.linear.out_features if self.dense is not None else self.backbone.width
 
     def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:
@@ -104,14 +103,10 @@ class SentenceEncoder(nn.Module):
         return vectors
 
     def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        precision: Precision = "fp32",
-        on_progress: Callable[[int, int], None] | None = None,
+        self, texts: Sequence[str], *, precision: Precision = "fp32", on_progress: OnProgress | None = None
     ) -> NDArray[np.float32]:
-        """Embeddings (N, d) of texts, in their order; of unit length only if the model says so."""
-        if isinstance(texts, str):  # a sequence of strings as well: its letters
+        """Embeddings (N, d) of texts, in their order; of unit length only if the model normalises."""
+        if isinstance(texts, str):  # is a sequence of strings too
             raise TypeError("encode takes a list of texts, not one text")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
         done = 0
@@ -121,13 +116,9 @@ class SentenceEncoder(nn.Module):
         return vectors
 
     def blocks(
-        self,
-        texts: Sequence[str],
-        *,
-        precision: Precision = "fp32",
-        on_progress: Callable[[int, int], None] | None = None,
+        self, texts: Sequence[str], *, precision: Precision = "fp32", on_progress: OnProgress | None = None
     ) -> Iterator[NDArray[np.float32]]:
-        """What `encode` returns, some rows at a time: for more texts than memory holds vectors."""
+        """The embeddings of `encode` in blocks of rows, for texts whose embeddings do not fit into memory."""
         done = 0
 
         def advance(rows: int) -> None:
@@ -137,13 +128,13 @@ class SentenceEncoder(nn.Module):
                 on_progress(done, len(texts))
 
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            some = [self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
-            table = TokenTable.of(self.tokenizer.encode(some, self.max_length))
+            prompted = [self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
+            table = TokenTable.of(self.tokenizer.encode(prompted, self.max_length))
             yield self.encode_table(table, precision=precision, on_chunk=advance).numpy()
 
 
 def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Token ids and the mask of real tokens, both (B, T), padded on the right to the longest text."""
+    """Token ids, padded on the right to the longest text, and the mask of real tokens: both (B, T)."""
     lengths = table.lengths[texts]
     real = np.arange(int(lengths.max(initial=1)))[None, :] < lengths[:, None]  # (B, T)
     ids = np.full(real.shape, pad_id, dtype=np.int64)
@@ -152,7 +143,7 @@ def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) ->
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
-    """bf16 autocast where it was asked for."""
+    """bf16 autocast, or nothing for fp32."""
     if precision == "fp32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)

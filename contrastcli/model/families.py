@@ -1,4 +1,4 @@
-"""What tells the members of the BERT family apart: published names, config keys, positions and dropout."""
+"""The differences within the BERT family: published names, config keys, positions and dropout."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """The names that one family of checkpoints gives to what all of them have."""
+    """The names in one family of published models, and how its encoder differs."""
 
     prefix: str
-    """Before the encoder's tensors in a file that also holds heads."""
+    """Prefix of the encoder's tensors in a file that also has heads."""
     keys: Mapping[str, str]
-    """Our word for a config key to theirs."""
+    """Our name of a size to the config key."""
     modules: Mapping[str, tuple[str, ...]]
-    """Our module to theirs; several are rows of one fused matrix. `{}` is the layer's index."""
+    """Our name of a module to the published ones; several are rows of one fused matrix. `{}` is the layer."""
     head: Mapping[str, str]
-    """Our part of the masked-language-model head to theirs."""
+    """Our part of the masked-language-model head to the published name."""
     head_activation: str = ""
-    """The head's activation where it is not the encoder's."""
+    """The head's activation if it is not the encoder's."""
     count_from_padding: bool = False
     """Positions start at `padding + 1`, and padding tokens do not count (fairseq's convention)."""
     dropout_after_attention: bool = True
@@ -130,7 +130,7 @@ class Shape:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Shape:
-        """Raises KeyError where the config lacks a size."""
+        """The shape in a config. Raises KeyError if a size is missing."""
         family = FAMILIES[config["model_type"]]
         keys = family.keys
         padding = config.get("pad_token_id", 1 if family.count_from_padding else 0)
@@ -154,7 +154,7 @@ class Shape:
 
 
 def fits(config: Mapping[str, Any]) -> bool:
-    """Whether this module computes what the config describes."""
+    """Whether `bert` implements the encoder of a config."""
     family = FAMILIES.get(config.get("model_type", ""))
     return (
         family is not None
@@ -165,7 +165,7 @@ def fits(config: Mapping[str, Any]) -> bool:
 
 
 def canonical(weights: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Without the family's prefix, TensorFlow's gamma and beta, and the decoder's copy of the head's bias."""
+    """Weights without the family's prefix, TensorFlow's gamma and beta, and the decoder's copy of the head's bias."""
     spellings = {
         ".gamma": ".weight",
         ".beta": ".bias",

@@ -1,9 +1,11 @@
-"""Measures of sentence vectors, each defined once: cosine and angle, correlation, alignment and uniformity."""
+"""Measures of sentence vectors: cosine and angle, correlation, alignment and uniformity."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,16 +21,13 @@ _ROWS = 1024  # rows of the matrix of all pairs at once
 
 
 def unit_rows(vectors: Floats) -> NDArray[np.float64]:
-    """Each vector at length 1, a zero vector left at zero, in float64: (..., d) → (..., d)."""
+    """Each vector scaled to length 1, zero vectors unchanged, in float64: (..., d) → (..., d)."""
     rows: NDArray[np.float64] = unit(torch.from_numpy(vectors.astype(np.float64))).numpy()
     return rows
 
 
 def cosine(first: Floats, second: Floats) -> NDArray[np.float64]:
-    """The cosine of each vector with the same one of the other array, in float64: two (..., d) → (...).
-
-    It is 0 where a vector is zero.
-    """
+    """The cosine of each vector with its counterpart, in float64, 0 for zero vectors: two (..., d) → (...)."""
     a, b = first.astype(np.float64), second.astype(np.float64)
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     cosines: NDArray[np.float64] = np.zeros(np.shape(lengths))
@@ -38,36 +37,37 @@ def cosine(first: Floats, second: Floats) -> NDArray[np.float64]:
 
 @torch.no_grad()
 def degrees(first: Tensor, second: Tensor) -> Tensor:
-    """The angle of each vector with the same one of the other tensor, to show: two (..., d) → (...), 0 to 180.
+    """The angle of each vector with its counterpart: two (..., d) → (...), 0 to 180.
 
-    From half chords, 2 atan2(‖a−b‖, ‖a+b‖): unclamped, exactly 0 between equal vectors, and with all its digits at
-    small angles, where arccos has lost them.
+    As 2 atan2(‖a−b‖, ‖a+b‖), which is exactly 0 for equal vectors and precise at small angles, unlike arccos.
     """
     a, b = unit(first), unit(second)
     return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=-1), (a + b).norm(dim=-1)))
 
 
 def histogram(angles: Tensor) -> Tensor:
-    """How many angles in degrees lie in each bin of 5°: (36,)."""
+    """The number of angles in degrees in each bin of 5°: (36,)."""
     return torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180)
 
 
 def spearman(first: Floats, second: Floats) -> float:
-    """Rank correlation of two (P,) arrays, in −1..1; NaN where either is constant or there is but one pair."""
-    from scipy.stats import spearmanr  # scipy is loaded only where something is evaluated
+    """Rank correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
+    from scipy import stats  # scipy is loaded only where something is evaluated
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of constant input, which NaN says already
-        return float(spearmanr(first, second).statistic) if len(first) > 1 else math.nan
+    return _correlation(stats.spearmanr, first, second)
 
 
 def pearson(first: Floats, second: Floats) -> float:
-    """Linear correlation of two (P,) arrays, in −1..1; NaN where either is constant or there is but one pair."""
-    from scipy.stats import pearsonr  # as above
+    """Linear correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
+    from scipy import stats  # as above
 
+    return _correlation(stats.pearsonr, first, second)
+
+
+def _correlation(measure: Callable[[Floats, Floats], Any], first: Floats, second: Floats) -> float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # as above
-        return float(pearsonr(first, second).statistic) if len(first) > 1 else math.nan
+        warnings.simplefilter("ignore")  # scipy warns of constant input, for which it returns NaN
+        return float(measure(first, second).statistic) if len(first) > 1 else math.nan
 
 
 def alignment(first: Tensor, second: Tensor, alpha: float = 2.0) -> float:

@@ -1,4 +1,4 @@
-"""How similar two sentences are to a model, and which sentences of a corpus are nearest to one."""
+"""The similarity of pairs of sentences, and the nearest sentences of a corpus."""
 
 from __future__ import annotations
 
@@ -20,32 +20,29 @@ ROWS = 16_384  # of a corpus, compared at once
 
 
 def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], model: str = "") -> list[Similarity]:
-    """The similarity of each pair, each distinct sentence encoded once. Identical sentences have 1.0 and 0.0°.
-
-    `model` is the name that results give the encoder.
-    """
+    """The similarity of each pair; identical sentences have 1.0 and 0.0°. `model` names the encoder in the results."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     vectors = dict(zip(texts, encoder.encode(texts), strict=True))
     return [Similarity(a, b, *_compare(vectors[a], vectors[b]), model) for a, b in pairs]
 
 
 def _compare(a: Floats, b: Floats) -> tuple[float, float]:
-    """Cosine and angle in degrees of two vectors (d,), in float64; 1 and 0 of equal ones."""
+    """Cosine and angle in degrees of two vectors (d,), in float64; exactly 1 and 0 for equal ones."""
     angle = degrees(*(torch.from_numpy(vector.astype(np.float64)) for vector in (a, b))).item()
     return float(cosine(a, b).clip(-1, 1)) if angle else 1.0, angle
 
 
 class Index:
-    """A corpus to search: each sentence encoded once and kept in the cache, for each model."""
+    """A corpus to search; the embeddings of its sentences are cached for each model."""
 
     def __init__(self, encoder: SentenceEncoder, corpus: Path, on_progress: OnProgress | None = None) -> None:
-        """Raises DataError where the corpus cannot be read."""
+        """Raises DataError if the corpus cannot be read."""
         self._encoder = encoder
         self._texts = load_sentences(str(corpus))
         self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
 
     def nearest(self, query: str, k: int) -> list[Neighbour]:
-        """The k nearest sentences, exactly, nearest first; all where there are fewer."""
+        """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query])[0]  # (d,)
         rows = _top(self._vectors, vector, k)
         neighbours = [Neighbour(row + 1, self._texts[row], *_compare(vector, self._vectors[row])) for row in rows]
