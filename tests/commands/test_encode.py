@@ -1,4 +1,4 @@
-"""`contrast encode`: sentences of a file or of stdin become vectors, in order, in a known format."""
+"""`contrast encode` writes the embeddings of sentences, in order, from a file or stdin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts become token ids once; the cache knows whom it answers, and never stands in the way."""
+"""Texts are tokenised once; the cache returns the tokens of these texts only, and never fails a run."""
 
 from __future__ import annotations
 

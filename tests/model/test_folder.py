@@ -1,4 +1,4 @@
-"""Model folders: what they say is what is computed, what they cannot say is refused, what is broken is named."""
+"""Model folders: pooling, head and normalisation as the folder defines them, and errors for bad folders."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_leaving_out_cls_needs_a_tokenizer_that_has_one(tiny: Tiny, tmp_path: Pa
         load_encoder(folder, "mean-no-cls")
 
 
-def test_a_backbone_in_a_folder_of_its_own_is_found(folder: Path) -> None:
+def test_a_backbone_may_be_in_a_subfolder(folder: Path) -> None:
     """The layout of sentence-transformers before version 1."""
     before = load_encoder(folder).encode(TEXTS)
     home = folder / "0_Transformer"

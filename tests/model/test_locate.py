@@ -1,4 +1,4 @@
-"""What a word for a model means: a run, a folder, the starter or a name on the hub."""
+"""The model that a word names: a run, a folder, the starter or a name on the hub."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_model_may_be_pooled_otherwise(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
-def test_a_cached_model_is_found_with_its_commit(hub: Path, repo: str) -> None:
+def test_a_cached_model_has_its_commit(hub: Path, repo: str) -> None:
     snapshot = cache(hub, repo, "config.json", "model.safetensors")
     for name in (repo, f"{repo}@main", f"{repo}@{COMMIT}"):
         assert resolve(name).folder() == snapshot

@@ -1,4 +1,4 @@
-"""How similar two sentences are to a model, and what is nearest in a corpus."""
+"""The similarity of pairs, and the nearest sentences of a corpus."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_importance_in_logs_equals_the_plain_sum() -> None:
         assert mass == pytest.approx(math.log(weighed_by_loops(row, 0.05, "importance")), rel=1e-12)
 
 
-def test_an_unknown_weighing_is_named() -> None:
+def test_an_unknown_weighting_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"'hardest'.*importance, exponent or uniform"):
         negative_mass(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), cast(HardNegatives, "hardest"))
 

@@ -1,4 +1,4 @@
-"""Masking of tokens and the loss of guessing them."""
+"""Masking of tokens, and the loss of predicting them."""
 
 import math
 
