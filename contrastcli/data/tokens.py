@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,9 +137,11 @@ class TokenTable:
     @classmethod
     def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
         """The table of the ids of each text."""
-        arrays = [np.asarray(ids, dtype=np.int32) for ids in texts]
-        starts = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
-        return cls(np.concatenate(arrays) if arrays else np.zeros(0, np.int32), starts)
+        flat, starts = array("i"), array("q", [0])  # not a list of arrays: there may be millions of texts
+        for ids in texts:
+            flat.frombytes(np.asarray(ids, dtype=np.int32).tobytes())
+            starts.append(len(flat))
+        return cls(np.frombuffer(flat, np.int32), np.frombuffer(starts, np.int64))
 
 
 def tokenise(
