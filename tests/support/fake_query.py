@@ -39,18 +39,25 @@ def write_log(entry: dict[str, object]) -> None:
         log.write(json.dumps({"pid": os.getpid(), **entry}) + "\n")
 
 
+def report(done: int, words: list[str]) -> None:
+    """Progress with a corpus."""
+    event = {"event": "progress", "step": 0, "what": "encoding", "done": done, "total": len(CORPUS)}
+    if "--corpus" in words:
+        print(json.dumps(event), file=sys.stderr)
+
+
 def main() -> None:
     words = sys.argv[3:]
     model = words[words.index("--model") + 1]
     write_log({"words": words})
-    if "--corpus" in words:
-        print(json.dumps({"event": "progress", "step": 0, "what": "encoding", "done": 1, "total": 3}), file=sys.stderr)
+    report(1, words)
     for line in map(str.strip, sys.stdin):
         write_log({"asked": line})
         if model == "none":
             print("contrast: error: no model is called none\nhint: check the spelling", file=sys.stderr)
             sys.exit(3)
         print(json.dumps(answer(line, words) | {"model": model}), flush=True)
+        report(3, words)  # on another pipe, where it may be read after the answer
 
 
 if __name__ == "__main__":

@@ -79,7 +79,11 @@ class CorpusPanel(QueryPanel):
         for rank, near in enumerate(nearest.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
             table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets
-        self.call_after_refresh(self.scroll_visible, animate=False)
+        self.call_after_refresh(self._show_rows)
+
+    def _show_rows(self) -> None:
+        self._table.refresh(layout=True)  # it may have been laid out before it had counted its rows
+        self.scroll_visible(animate=False)
 
     def clipboard_text(self) -> str:
         if self._nearest is None:

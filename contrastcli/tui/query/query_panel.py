@@ -51,13 +51,18 @@ class QueryProcess:
         process = await start_process(self._directory, "query", "-", "--json", *self.args, stdin=PIPE)
         assert process.stderr
         # Read all the while: a process waits as soon as the pipe of its narration is full.
-        narration = asyncio.create_task(read_narration(process.stderr, self._on_progress))
+        narration = asyncio.create_task(read_narration(process.stderr, self._report))
         try:
             while answer := await _exchange(process, await self._waiting.get()):
+                self._on_progress = None  # what is read of it after an answer is old
                 self._on_answer(answer.decode())
             return Finished(await process.wait() or 1, "", await narration).error
         finally:
             await end_process(process)
+
+    def _report(self, event: Progress) -> None:
+        if self._on_progress:
+            self._on_progress(event)
 
 
 async def _exchange(process: Process, line: str) -> bytes:
