@@ -258,5 +258,7 @@ def assert_whole(run: Run) -> None:
         assert not path.exists() or path.stat().st_size > 0
     finals = {folder for folder in run.checkpoints_dir.glob("*") if not folder.name.startswith(".")}
     for folder in finals:
-        if not (folder.name in named.values() or os.path.getmtime(folder) < os.path.getmtime(run.checkpoints_path)):
+        pointers = run.checkpoints_path
+        is_old = pointers.exists() and os.path.getmtime(folder) < os.path.getmtime(pointers)
+        if folder.name not in named.values() and not is_old:
             load_encoder(folder)  # whole, though not yet named
