@@ -1,4 +1,4 @@
-"""The command line: stdout is the result, stderr is narration. Torch is loaded only by the commands that need it."""
+"""The command line: stdout is the result, stderr is narration. A command loads what only it needs, torch above all."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contrastcli import __version__, options
-from contrastcli.commands import compare, evaluate, query, sweep, train
-from contrastcli.commands.doctor import examine
+from contrastcli import __version__, commands, options, show
 from contrastcli.errors import UsageError, nearest
 from contrastcli.files import user_file
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
 from contrastcli.settings import presets
-from contrastcli.show import console, plots, results, settings
-from contrastcli.show.format import size
-from contrastcli.show.pictures import Picture
-from contrastcli.show.runs import run_comparison, run_details, run_list
 
 if TYPE_CHECKING:
     from contrastcli.commands.export import Format
     from contrastcli.model.encoder import Precision
+    from contrastcli.show.pictures import Picture
 
 
 @click.group(cls=options.Group, context_settings=options.CONTEXT)
@@ -58,11 +53,11 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
     app.show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
 
 
-@cli.command("train", cls=options.SettingsCommand, params=[*options.JOB])
+@cli.command(cls=options.SettingsCommand, params=[*options.JOB])
 @click.option("--no-ui", is_flag=True, help="Print progress here instead of opening the app.")
 @click.option("--detach", is_flag=True, help="Train in the background and return at once.")
 @click.pass_obj
-def train_(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
+def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
     """Train a sentence encoder.
 
     contrast train --preset starter --no-ui
@@ -74,19 +69,19 @@ def train_(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
         return _sweep(directory, job, ())
     run, config = options.run_and_config(job, directory)
     if job.dry_run:
-        _print(settings.dry_run(train.preview(config), config, job.json))
+        _print(show.settings.dry_run(commands.train.preview(config), config, job.json))
         return 0
     if no_ui or detach or job.json or not options.on_a_terminal():
-        return train.start(config, run, directory, job.name, json=job.json, detach=detach)
+        return commands.train.start(config, run, directory, job.name, json=job.json, detach=detach)
     from contrastcli.tui import app  # textual is loaded only when the app is opened
 
-    return train.start(config, run, directory, job.name, show=partial(app.show, directory))
+    return commands.train.start(config, run, directory, job.name, show=partial(app.show, directory))
 
 
-@cli.command("sweep", cls=options.SettingsCommand, params=[*options.JOB])
+@cli.command(cls=options.SettingsCommand, params=[*options.JOB])
 @click.option("--grid", "axes", multiple=True, metavar="KEY=A,B", help="A setting, and its values.")
 @click.pass_obj
-def sweep_(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
+def sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
     """Train a grid of settings, with several seeds.
 
     contrast sweep --preset simace-grid
@@ -97,7 +92,8 @@ def sweep_(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
 
 
 def _sweep(directory: Path, job: options.Job, axes: Sequence[str]) -> int:
-    text, code = sweep.run(options.sweep(job, axes, directory), directory, job.resume is None, job.dry_run, job.json)
+    chosen = options.sweep(job, axes, directory)
+    text, code = commands.sweep.run(chosen, directory, job.resume is None, job.dry_run, job.json)
     _print(text)
     return code
 
@@ -121,19 +117,19 @@ def list_(directory: Path, json: bool) -> None:
     contrast runs list
     contrast runs list --json
     """
-    _print(run_list(runs.list_runs(directory), directory, json))
+    _print(show.runs.run_list(runs.list_runs(directory), directory, json))
 
 
-@runs_group.command()
+@runs_group.command("show")
 @options.of_run
 @options.as_json
-def show(run: runs.Run, json: bool) -> None:
+def show_run(run: runs.Run, json: bool) -> None:
     """Show the status, scores, checkpoints and settings of a run.
 
     contrast runs show last
     contrast runs show simace --json
     """
-    _print(run_details(run, json))
+    _print(show.runs.run_details(run, json))
 
 
 @runs_group.command()
@@ -175,7 +171,7 @@ def prune(directory: Path, names: Sequence[str]) -> None:
     contrast runs prune last
     """
     chosen = [runs.find(name, directory) for name in names] or runs.list_runs(directory)
-    click.echo(f"freed {size(runs.prune(chosen))}", err=True)
+    click.echo(f"freed {show.format.size(runs.prune(chosen))}", err=True)
 
 
 @cli.command()
@@ -187,7 +183,7 @@ def watch(run: runs.Run, json: bool) -> int:
     contrast watch last
     contrast watch simace --json | jq .loss
     """
-    return train.watch(run, json)
+    return commands.train.watch(run, json)
 
 
 @cli.command()
@@ -204,7 +200,7 @@ def stop(run: runs.Run, wait: float) -> None:
     click.echo(f"{run.name}: {status.state} at step {status.step:,}", err=True)
 
 
-@cli.command("compare")
+@cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--bootstrap", is_flag=True, help="Also compare two models by a paired bootstrap on scored pairs.")
 @click.option("--dev", metavar="DATA", help="The pairs of --bootstrap. Default: the dev set of the runs.")
@@ -212,7 +208,7 @@ def stop(run: runs.Run, wait: float) -> None:
 @click.option("--out", type=options.PATH, help="Also write the pictures there, as PNG and SVG.")
 @options.as_json
 @click.pass_obj
-def compare_(
+def compare(
     directory: Path, names: Sequence[str], bootstrap: bool, dev: str | None, plot: bool, out: Path | None, json: bool
 ) -> None:
     """Compare the settings and results of runs.
@@ -223,10 +219,10 @@ def compare_(
     contrast compare simcse simace --bootstrap --dev stsb
     contrast compare simcse simace --plot --out pictures
     """
-    chosen = compare.check([runs.find(name, directory) for name in names], bootstrap, dev, out)
-    _print(run_comparison(compare.compare(chosen, bootstrap, dev), json))
+    chosen = commands.compare.check([runs.find(name, directory) for name in names], bootstrap, dev, out)
+    _print(show.runs.run_comparison(commands.compare.compare(chosen, bootstrap, dev), json))
     if plot or out:
-        _show_pictures(compare.draw(chosen), plot and not json, out)
+        _show_pictures(commands.compare.draw(chosen), plot and not json, out)
 
 
 @cli.command("eval", params=[*options.MEASURING])
@@ -240,10 +236,10 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
-    scores, drawn = evaluate.measure(evaluate.Request(**request), models, directory)
-    _print(results.scores(scores, json))
+    scores, drawn = commands.evaluate.measure(commands.evaluate.Request(**request), models, directory)
+    _print(show.results.scores(scores, json))
     _show_pictures(drawn, not json, request["folder"])
-    evaluate.check_measured(scores)
+    commands.evaluate.check_measured(scores)
 
 
 @cli.command()
@@ -259,20 +255,18 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     contrast encode questions.tsv -o vectors.parquet --model last --precision bf16
     contrast encode - -o vectors.safetensors < sentences.txt
     """
-    from contrastcli.commands.encode import encode_file  # torch is loaded only when a model is needed
-
-    count, width = encode_file(source, output, model, directory, precision)
+    count, width = commands.encode.encode_file(source, output, model, directory, precision)
     click.echo(f"wrote {output}: {count:,} vectors of {width}", err=True)
 
 
-@cli.command("query")
+@cli.command()
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @options.model
 @click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file.")
 @click.option("-k", type=click.IntRange(min=1), default=5, help="How many of them.")
 @options.as_json
 @click.pass_obj
-def query_(directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, k: int, json: bool) -> None:
+def query(directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, k: int, json: bool) -> None:
     """Show the cosine of two sentences, or the nearest in a file.
 
     With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
@@ -281,9 +275,13 @@ def query_(directory: Path, texts: Sequence[str], model: str | None, corpus: Pat
     contrast query "how do I reset my password" --corpus questions.txt -k 10
     contrast query - --model last --json < pairs.tsv
     """
-    query.check(texts, corpus)
+    commands.query.check(texts, corpus)
     ref = resolve(model, directory)
-    for text in query.neighbours(texts, ref, corpus, k, json) if corpus else query.similarities(texts, ref, json):
+    if corpus:
+        answers = commands.query.neighbours(texts, ref, corpus, k, json)
+    else:
+        answers = commands.query.similarities(texts, ref, json)
+    for text in answers:
         _print(text)
 
 
@@ -299,9 +297,7 @@ def export(directory: Path, model: str, dest: Path, kind: Format, overwrite: boo
     contrast export last ./my-encoder
     contrast export simace ./my-onnx --format onnx
     """
-    from contrastcli.commands.export import export_model  # torch is loaded only when a model is needed
-
-    click.echo(export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
+    click.echo(commands.export.export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
     if kind == "sentence-transformers":
         click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
 
@@ -323,7 +319,7 @@ def list_presets(json: bool) -> None:
     contrast presets list
     contrast presets list --json
     """
-    _print(settings.preset_list(json))
+    _print(show.settings.preset_list(json))
 
 
 @presets_group.command("show")
@@ -334,7 +330,7 @@ def show_preset(name: str) -> None:
     contrast presets show starter
     contrast presets show simace-bert-base > mine.toml
     """
-    _print(settings.preset_details(presets.find(name)))
+    _print(show.settings.preset_details(presets.find(name)))
 
 
 @cli.group("config")
@@ -354,7 +350,7 @@ def show_config(job: options.Job) -> None:
     contrast config show --json
     """
     config = options.resolve(job)
-    _print(settings.settings(config, job.json))
+    _print(show.settings.settings(config, job.json))
 
 
 @config_group.command("path")
@@ -378,11 +374,9 @@ def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
     contrast bench
     contrast bench --model bert-base-uncased --rounds 5 --json
     """
-    from contrastcli.commands.bench import measure_speed  # torch is loaded only when a model is needed
-
-    with console.progress() as advance:
-        measured = measure_speed(resolve(model, directory), rounds, advance)
-    _print(results.benchmarks(measured, json))
+    with show.console.progress() as advance:
+        measured = commands.bench.measure_speed(resolve(model, directory), rounds, advance)
+    _print(show.results.benchmarks(measured, json))
 
 
 @cli.command()
@@ -394,7 +388,7 @@ def doctor(directory: Path, json: bool) -> None:
     contrast doctor
     contrast doctor --json
     """
-    _print(results.facts(examine(directory), json))
+    _print(show.results.facts(commands.doctor.examine(directory), json))
 
 
 @cli.command("help")
@@ -407,17 +401,17 @@ def help_(ctx: click.Context, words: Sequence[str]) -> None:
     contrast help data
     contrast help runs prune
     """
-    from contrastcli.commands import help as topics  # few commands need all that it describes
-
     width = ctx.make_formatter().width
     if not words:
-        _print(topics.overview(width))
-    elif len(words) == 1 and words[0] in topics.topics():
-        _print(topics.topic(words[0], width, {"screens": _screens}))
+        _print(commands.help.overview(width))
+    elif len(words) == 1 and words[0] in commands.help.topics():
+        _print(commands.help.topic(words[0], width, {"screens": _screens}))
     elif words[0] in cli.commands:
         cli.main([*words, "--help"], prog_name="contrast", standalone_mode=False)
     else:
-        raise UsageError(f"there is no help on '{words[0]}'", nearest(words[0], [*topics.topics(), *cli.commands]))
+        raise UsageError(
+            f"there is no help on '{words[0]}'", nearest(words[0], [*commands.help.topics(), *cli.commands])
+        )
 
 
 def _screens() -> Sequence[tuple[str, str]]:
@@ -439,11 +433,11 @@ def main() -> int:
 
 def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
     if on_terminal:
-        _print(results.drawings(drawn))
-    for path in [path for picture in drawn for path in plots.save(picture, folder)] if folder else []:
+        _print(show.results.drawings(drawn))
+    for path in [path for picture in drawn for path in show.plots.save(picture, folder)] if folder else []:
         click.echo(f"wrote {path}", err=True)
 
 
 def _print(text: str) -> None:
     if text:
-        click.echo(console.fitting(text, sys.stdout.encoding or "utf-8"))
+        click.echo(show.console.fitting(text, sys.stdout.encoding or "utf-8"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -89,6 +88,8 @@ def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]
 
 def cache_key(version: str, texts: Iterable[str]) -> str:
     """The SHA-256, in hexadecimal, of texts and of the version of what is computed from them."""
+    import hashlib  # loads OpenSSL, and few commands need it
+
     digest = hashlib.sha256(version.encode())
     for text in texts:
         data = text.encode()

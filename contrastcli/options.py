@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import click
 
-from contrastcli.commands import train
+from contrastcli import commands
 from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
@@ -182,9 +182,9 @@ def resolve(job: Job) -> config.Config:
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, and the settings to train with. Raises UsageError and DataError."""
     if job.resume is None:
-        return None, train.with_model_paths(resolve(job), directory)
+        return None, commands.train.with_model_paths(resolve(job), directory)
     run = runs.find(job.resume, directory)
-    return run, train.changed(run, job.typed)
+    return run, commands.train.changed(run, job.typed)
 
 
 def _preset(job: Job) -> Preset:

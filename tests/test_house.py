@@ -33,11 +33,11 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("data", "objectives", "runs"),
     ("settings",),
     ("files",),
-    ("errors",),
+    ("errors", "lazy"),
 )
 """From the top down. A room may import those below it; rooms of one line do not know each other."""
 
-LIGHT = {"settings", "runs", "show", "tui", "cli", "options", "files", "errors"}
+LIGHT = {"settings", "runs", "show", "tui", "cli", "options", "files", "errors", "lazy"}
 """Rooms that load no library of numbers when they are imported."""
 
 DEAF = {"commands", "training", "evaluation", "model", "data", "objectives", "runs", "settings", "files", "errors"}

@@ -1,1 +1,13 @@
-"""One file per command: what it does once its words are understood."""
+"""One file a verb, loaded when it is first used: `contrast --help` needs none of them, and some load torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contrastcli.lazy import files_of
+
+if TYPE_CHECKING:
+    from contrastcli.commands import bench, compare, doctor, encode, evaluate, export, help, query, sweep, train
+
+__all__ = ["bench", "compare", "doctor", "encode", "evaluate", "export", "help", "query", "sweep", "train"]
+__getattr__ = files_of(__name__, __all__)

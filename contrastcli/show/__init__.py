@@ -1,1 +1,13 @@
-"""Numbers and results as text, charts and pictures."""
+"""Results as text and pictures; a file is loaded when it is first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contrastcli.lazy import files_of
+
+if TYPE_CHECKING:
+    from contrastcli.show import console, format, plots, results, runs, settings
+
+__all__ = ["console", "format", "plots", "results", "runs", "settings"]
+__getattr__ = files_of(__name__, __all__)
