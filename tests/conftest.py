@@ -22,6 +22,11 @@ from support.command import Answer, Contrast
 from support.tiny import Tiny, train, write_tiny
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz-cases", type=int, default=0, help="how many damaged inputs, else five minutes of them")
+    parser.addoption("--fuzz-seed", type=int, default=0, help="the seed of the damaged inputs")
+
+
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches, runs and settings for this test alone."""
