@@ -48,6 +48,7 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
     contrast tui
     contrast tui last
     """
+    options.check_terminal()
     from contrastcli.tui import app  # textual is loaded only when the app is opened
 
     app.show(directory, runs.find(run, directory) if run else None, mouse=not no_mouse)
@@ -422,6 +423,7 @@ def _screens() -> Sequence[tuple[str, str]]:
 
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
+    options.escape_what_cannot_be_shown()
     try:
         with cli.make_context("contrast", sys.argv[1:]) as context:
             return cli.invoke(context) or 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -37,14 +39,47 @@ def state_dir() -> Path:
     return Path(os.environ.get("CONTRAST_STATE") or platformdirs.user_state_dir("contrast"))
 
 
+def check_regular(path: Path) -> None:
+    """Raises DataError unless a path is a regular file, FileNotFoundError where nothing is: a pipe would hang."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # a circle of links, a name too long, a NUL character
+        raise DataError(f"{path} cannot be read: {error_text(error)}", "check the path and its permissions") from None
+    if stat.S_ISDIR(mode):
+        raise DataError(f"{path} is a folder", "give the name of a file")
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path} is not a regular file", "remove it, or put the file there again")
+
+
+def read_bytes(path: Path, most: int = 1 << 28) -> bytes:
+    """The content of a regular file of at most that many bytes. Raises FileNotFoundError and DataError."""
+    check_regular(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error_text(error)}", "check the path and its permissions") from None
+    if len(data) > most:
+        raise DataError(f"{path} is larger than {most:,} bytes", "put the right file there")
+    return data
+
+
 def read_json(path: Path, kind: type[T]) -> T | None:
     """The content of a JSON file, None if there is no such file. Raises DataError if it is not of that kind."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(read_bytes(path), type=kind)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
-        raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path} is malformed: {error_text(error)}", "restore the file, or remove it") from None
+
+
+def error_text(error: BaseException) -> str:
+    """What an exception of a library says, in one line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (text.splitlines() or [type(error).__name__])[0]
 
 
 @contextlib.contextmanager
@@ -72,18 +107,32 @@ def atomic_write(path: Path, data: bytes) -> None:
 def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]) -> T | None:
     """Load a file of the cache, which `write` makes first where it is missing or damaged.
 
-    `load` may raise any exception for a damaged file. The result is None where the cache cannot be written.
+    Its checksum stands in the folder `checksums`, and `load` may raise any exception for a damaged file. The result
+    is None where the cache cannot be written.
     """
     path = cache_dir() / name
+    checksum = cache_dir() / "checksums" / name
     with contextlib.suppress(Exception):
-        return load(path)
+        check_regular(path)
+        if read_bytes(checksum) == _crc32(path):
+            return load(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent, checksum.parent):
+            folder.mkdir(parents=True, exist_ok=True)
         with replaced(path) as draft:
             write(draft)
+        atomic_write(checksum, _crc32(path))
         return load(path)
     except OSError:
         return None
+
+
+def _crc32(path: Path) -> bytes:
+    value = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            value = zlib.crc32(block, value)
+    return b"%08x" % value
 
 
 def cache_key(version: str, texts: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import io
 import os
 import sys
 import traceback
@@ -16,8 +17,9 @@ from typing import Any, get_args
 import click
 
 from contrastcli import commands
-from contrastcli.errors import ContrastError, InterruptedEarly, UsageError, nearest
+from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
+from contrastcli.files import error_text
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
@@ -222,6 +224,19 @@ def on_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def check_terminal() -> None:
+    """Raises UsageError unless this process can show a screen."""
+    if not on_a_terminal():
+        raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
+
+
+def escape_what_cannot_be_shown() -> None:
+    """Print characters that the encoding of stdout or stderr lacks as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def report(error: BaseException, debug: bool) -> int:
     """Print on stderr what is wrong and the remedy, a line each; returns the exit code."""
     if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
@@ -239,10 +254,10 @@ def report(error: BaseException, debug: bool) -> int:
         hint = f"see {context.command_path if context else 'contrast'} --help"
     elif isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
         what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
+    elif isinstance(error, OSError) and error.strerror:
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        hint, code = "check the path, its permissions and the room on its disk", RunError.code
     else:
-        message = (str(error).splitlines() or ["no message"])[0]
-        if isinstance(error, OSError) and error.strerror:
-            message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-        what, hint, code = f"{type(error).__name__}: {message}", "contrast --debug shows where", 1
+        what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
     click.echo(f"contrast: error: {printable(what)}\nhint: {printable(hint)}", err=True)
     return code

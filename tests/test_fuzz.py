@@ -229,8 +229,8 @@ def run_forked(command: Sequence[str], stdin: Path | None = None) -> Outcome:
             sys.stderr.flush()
             os._exit(code)
     _, status, usage = os.wait4(pid, 0)
-    texts = (Path(name).read_text("utf-8", "replace") for name in ("out.txt", "err.txt"))
-    return Outcome(os.waitstatus_to_exitcode(status), *texts, usage.ru_maxrss / 1024)
+    out, err = (Path(name).read_text("utf-8", "replace") for name in ("out.txt", "err.txt"))
+    return Outcome(os.waitstatus_to_exitcode(status), out, err, usage.ru_maxrss / 1024)
 
 
 @pytest.fixture(scope="session")

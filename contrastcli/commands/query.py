@@ -9,7 +9,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-from contrastcli.data.formats import decode
+from contrastcli.data.formats import LONGEST, decode
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.results import Nearest
@@ -73,6 +73,8 @@ def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[list[tuple[int, str
     first, rest = 1, b""
     while data := stream.read1(_BYTES):
         *whole, rest = (rest + data).split(b"\n")
+        if len(rest) > LONGEST:
+            whole.append(rest)  # is refused
         if whole:
             yield list(decode(whole, "stdin", first))
         first += len(whole)

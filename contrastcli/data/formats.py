@@ -15,11 +15,13 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from contrastcli.errors import DataError
+from contrastcli.files import check_regular, error_text
 
 FORMATS: Mapping[str, str] = {
     ".txt": "one sentence a line",
@@ -30,6 +32,10 @@ FORMATS: Mapping[str, str] = {
     ".parquet": "columns by name",
 }
 """The content of a file, by its suffix; each but parquet also compressed, as .gz."""
+
+LONGEST = 1_000_000
+"""Bytes of a line."""
+_LARGEST_JSON = 1 << 30  # bytes; a list of objects may stand on one line
 
 Cell = object
 """A value of a file: text, and from JSON and parquet numbers and null as well."""
@@ -82,11 +88,13 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
     suffix = format_of(path)
     if not suffix:
         raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
-    if suffix == ".parquet":
-        return _read_parquet(path, name, limit)
     try:
+        check_regular(path)
+        if suffix == ".parquet":
+            return _read_parquet(path, name, limit)
         with _open(path) as stream:
-            return _read_text(suffix, decode(stream, name), name, limit)
+            longest = _LARGEST_JSON if suffix == ".json" else LONGEST
+            return _read_text(suffix, decode(stream, name, longest=longest), name, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
@@ -99,9 +107,16 @@ def _open(path: Path) -> BinaryIO:
     return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # reads lines without a call into Python for each
 
 
-def decode(stream: Iterable[bytes], name: str, first: int = 1) -> Lines:
-    """Lines as text, numbered from `first`. They end at line feeds only: other separators occur within sentences."""
-    for number, raw in enumerate(stream, first):
+def decode(stream: BinaryIO | Sequence[bytes], name: str, first: int = 1, longest: int = LONGEST) -> Lines:
+    """Lines as text, numbered from `first`. They end at line feeds only: other separators occur within sentences.
+
+    Raises DataError for what is no text and for a line of more than `longest` bytes, which may be one without end.
+    """
+    lines = stream if isinstance(stream, Sequence) else iter(partial(stream.readline, longest + 1), b"")
+    for number, raw in enumerate(lines, first):
+        if len(raw) > longest:
+            what = f"{name}, line {number}: longer than {longest:,} bytes"
+            raise DataError(what, "is it a text file? Put each sentence on a line of its own")
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -266,16 +281,26 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would 
 
 def _read_parquet(path: Path, name: str, limit: int) -> Table:
     import datasets  # takes seconds
-    import pyarrow
     from pyarrow import parquet
 
     try:
         table = parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{name} cannot be read as parquet: {reason}", "write or download it again") from None
-    dataset = datasets.Dataset(table)
-    return from_columns(dataset[: limit or len(dataset)], dataset.features, name)
+        dataset = datasets.Dataset(table)
+        return from_columns(dataset[: limit or len(dataset)], dataset.features, name)
+    except DataError:
+        raise
+    except Exception as error:  # pyarrow's, and datasets' own of its metadata: KeyError, TypeError, ValueError …
+        what = f"{name} cannot be read as parquet: {error_text(error)}"
+        raise DataError(what, "write or download it again") from None
+
+
+def _class_name(names: Sequence[str], label: Cell) -> str:
+    """The name of a class label; "-" for −1 and for none."""
+    if not isinstance(label, int) or label < 0:
+        return "-"
+    if label >= len(names):
+        raise ValueError(f"the class label {label} is not one of {len(names)}")
+    return names[label]
 
 
 def from_columns(columns: dict[str, list[Cell]], features: Mapping[str, object], name: str) -> Table:
@@ -283,7 +308,7 @@ def from_columns(columns: dict[str, list[Cell]], features: Mapping[str, object],
     for column, feature in features.items():
         classes = getattr(feature, "names", None)
         if classes:
-            columns[column] = [classes[i] if isinstance(i, int) and i >= 0 else "-" for i in columns[column]]
+            columns[column] = [_class_name(classes, cell) for cell in columns[column]]
     count = len(next(iter(columns.values()), []))
     if not count:
         raise DataError(f"{name} has no rows", "give data with at least two rows")

@@ -102,7 +102,7 @@ def _open(name: str, split: Split, limit: int = 0) -> Table:
     path = Path(os.path.expanduser(name))
     if os.path.isdir(path):  # Path.is_dir raises OSError for a name that is too long
         return _read_folder(path, name, limit)
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         raise DataError(f"there is no file or folder {name}", _near(path))
     return read_file(path, name, limit)
 

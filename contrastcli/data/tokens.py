@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
-from contrastcli.files import cache_key, cached, read_json
+from contrastcli.files import cache_key, cached, read_bytes, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -39,6 +40,30 @@ _FILES = (
 )
 
 
+_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
+
+
+class _AddedToken(msgspec.Struct):
+    id: _Id
+
+
+class _Model(msgspec.Struct):
+    vocab: dict[str, _Id] | list[Any] = msgspec.field(default_factory=dict)
+
+
+class _TokenizerFile(msgspec.Struct):
+    """What is checked of a tokenizer.json."""
+
+    model: _Model
+    added_tokens: list[_AddedToken] = msgspec.field(default_factory=list)
+
+    @property
+    def largest_id(self) -> int:
+        vocabulary = self.model.vocab
+        ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
+        return max([*ids, *(token.id for token in self.added_tokens)], default=0)
+
+
 class Tokenizer:
     """The tokenizer of a model folder, with ids of special tokens: 0 without a pad token, −1 without another.
 
@@ -46,8 +71,10 @@ class Tokenizer:
     """
 
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
-        self._files = {path.name: path.read_bytes() for name in _FILES if (path := folder / name).is_file()}
+        self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
+        checked = read_json(folder / "tokenizer.json", _TokenizerFile)  # ids that are too large would abort the process
         self._fast = _load(folder)
+        self.largest_id = checked.largest_id if checked else self._fast.get_vocab_size() - 1
         if lowercase:
             from tokenizers import normalizers  # loaded with the first tokenizer
 
@@ -93,7 +120,9 @@ def _load(folder: Path) -> FastTokenizer:
     if path.is_file():
         try:
             return FastTokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing narrower
+        except BaseException as error:  # the library raises nothing narrower than Exception, or panics
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
             raise DataError(f"{path} cannot be read: {error}", "download the model folder again") from None
     from transformers import AutoTokenizer  # takes seconds; converts folders older than tokenizer.json
 

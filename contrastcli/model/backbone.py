@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
+from contrastcli.files import error_text, read_bytes
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
 
@@ -126,11 +128,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a model folder. Raises DataError."""
     file = folder / CONFIG
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(read_bytes(file))
     except FileNotFoundError:
         raise DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read: {error}", "download the model folder again") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file} is not JSON: {error_text(error)}", "download the model folder again") from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise DataError(f"{file} does not say its model_type", "use a folder that transformers has saved")
     return config
@@ -162,6 +164,9 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
         shape = Shape.of(config)
     except KeyError as error:
         raise DataError(f"{folder / CONFIG} lacks {error}", "use a folder that transformers has saved") from None
+    except msgspec.ValidationError as error:
+        what = f"{folder / CONFIG} is not understood: {error}"
+        raise DataError(what, "use a folder that transformers has saved") from None
     bert = Bert(shape, FAMILIES[config["model_type"]])
     try:
         bert.load(read_weights(folder))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -109,48 +110,59 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+_Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
+_Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+_MOST = 10**10  # parameters
+
+
 @dataclass(frozen=True)
 class Shape:
     """Sizes and constants of an encoder, read from its config."""
 
-    width: int
-    layers: int
-    heads: int
-    inner: int
-    vocab_size: int
-    positions: int
-    types: int
-    padding: int | None
+    width: _Size
+    layers: _Size
+    heads: _Size
+    inner: _Size
+    vocab_size: _Size
+    positions: _Size
+    types: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+    padding: Annotated[int, msgspec.Meta(ge=0)] | None
     first_position: int
-    epsilon: float
+    epsilon: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     activation: str
-    dropout: float
-    attention_dropout: float
-    mix_dropout: float
+    dropout: _Share
+    attention_dropout: _Share
+    mix_dropout: _Share
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise ValueError(f"{self.heads} heads do not divide a width of {self.width}")
+        rows = self.vocab_size + self.positions + self.types
+        count = self.width * (rows + self.layers * (4 * self.width + 2 * self.inner))
+        if count > _MOST:
+            raise ValueError(f"it would have {count:,} parameters")
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Shape:
-        """The shape in a config. Raises KeyError if a size is missing."""
+        """The shape in a config. Raises KeyError for a missing size, msgspec.ValidationError for an impossible one."""
         family = FAMILIES[config["model_type"]]
         keys = family.keys
         padding = config.get("pad_token_id", 1 if family.count_from_padding else 0)
         dropout = config.get(keys["dropout"], 0.1)
-        return cls(
-            width=config[keys["width"]],
-            layers=config[keys["layers"]],
-            heads=config[keys["heads"]],
-            inner=config[keys["inner"]],
-            vocab_size=config["vocab_size"],
-            positions=config["max_position_embeddings"],
-            types=config.get("type_vocab_size", 2) if "types" in family.modules else 0,
-            padding=padding,
-            first_position=padding + 1 if family.count_from_padding else 0,
-            epsilon=config.get("layer_norm_eps", 1e-12),
-            activation=config.get(keys["activation"], "gelu"),
-            dropout=dropout,
-            attention_dropout=config.get(keys["attention_dropout"], 0.1),
-            mix_dropout=dropout if family.dropout_after_attention else 0.0,
-        )
+        values = {
+            **{name: config[keys[name]] for name in ("width", "layers", "heads", "inner")},
+            "vocab_size": config["vocab_size"],
+            "positions": config["max_position_embeddings"],
+            "types": config.get("type_vocab_size", 2) if "types" in family.modules else 0,
+            "padding": padding,
+            "first_position": padding + 1 if family.count_from_padding and isinstance(padding, int) else 0,
+            "epsilon": config.get("layer_norm_eps", 1e-12),
+            "activation": config.get(keys["activation"], "gelu"),
+            "dropout": dropout,
+            "attention_dropout": config.get(keys["attention_dropout"], 0.1),
+            "mix_dropout": dropout if family.dropout_after_attention else 0.0,
+        }
+        return msgspec.convert(values, cls)
 
 
 def fits(config: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
+from contrastcli.files import error_text, read_bytes
 from contrastcli.model.backbone import load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
@@ -59,6 +60,14 @@ def load_model(model: ModelRef, *, pooling: Pooling | None = None, device: str =
     return load_encoder(model.folder(), pooling).to(choose_device(device)).eval()
 
 
+_ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
+    kind.__name__: kind
+    for kind in (nn.Tanh, nn.Identity, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.ELU, nn.LeakyReLU, nn.Softplus)
+}
+"""Of a dense layer. No other class is made of a name in a file."""
+_NO_LIMIT = 1e9  # tokens; transformers writes 1e30 where there is no limit
+
+
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
     """The model in a folder; another `pooling` overrides the folder's and drops its dense layer.
 
@@ -69,6 +78,9 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
         contract = replace(contract, pooling=pooling, dense=None)
     backbone = load_backbone(contract.backbone)
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
+    if tokenizer.largest_id >= backbone.vocab_size:
+        what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
+        raise DataError(what, "download the model folder again")
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
         raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", "use another pooling, such as mean")
     return SentenceEncoder(
@@ -88,7 +100,7 @@ def read_contract(folder: Path) -> Contract:
         return Contract(folder)
     try:
         return _read_chain(folder)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:  # JSON of other shapes
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:  # other JSON
         reason = str(error).splitlines()[0]
         raise DataError(f"the modules of {folder} are malformed: {reason}", "download the model folder again") from None
 
@@ -98,9 +110,12 @@ def _read_chain(folder: Path) -> Contract:
     for module in _json(folder / "modules.json"):
         name = str(module["type"])
         kind = name.rpartition(".")[2]
+        path = Path(module["path"])
         if not name.startswith(_PACKAGE) or kind not in _PLACES:
-            raise _unsupported(folder / module["path"], f"modules of type {name}")
-        modules.append((kind, folder / module["path"]))
+            raise _unsupported(folder / path, f"modules of type {name}")
+        if path.is_absolute() or ".." in path.parts:
+            raise _unsupported(folder / "modules.json", f"the path {path}, which leaves the folder")
+        modules.append((kind, folder / path))
     places = [_PLACES[kind] for kind, _ in modules]
     if places != sorted(set(places)) or not {0, 2} <= set(places):
         chain = ", ".join(kind for kind, _ in modules)
@@ -145,7 +160,9 @@ def _reading(path: Path) -> tuple[int | None, bool]:
     named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others in older versions
     settings = _json(named[0]) if named else {}
     longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
-    return (int(longest) if longest else None), bool(settings.get("do_lower_case"))
+    if longest and longest < 1:
+        raise ValueError(f"the longest text would have {longest} tokens")
+    return (int(longest) if longest and longest < _NO_LIMIT else None), bool(settings.get("do_lower_case"))
 
 
 def _unsupported(path: Path, reason: str) -> DataError:
@@ -182,8 +199,7 @@ def _layer_weights(pooling: Pooling, layers: int) -> Tensor:
 
 def _dense(settings: dict[str, Any], path: Path) -> Dense:
     name = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
-    activation = getattr(nn, name.rpartition(".")[2], None)
-    if not name.startswith("torch.nn.") or not isinstance(activation, type) or not issubclass(activation, nn.Module):
+    if not name.startswith("torch.nn.") or (activation := _ACTIVATIONS.get(name.rpartition(".")[2])) is None:
         raise _unsupported(path, f"a dense layer with {name}")
     if settings.get("use_residual"):
         raise _unsupported(path, "a dense layer with a residual")
@@ -205,12 +221,12 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _json(path: Path) -> Any:
-    if not path.is_file():
-        return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not JSON: {error}", "download the model folder again") from None
+        return json.loads(read_bytes(path))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {error_text(error)}", "download the model folder again") from None
 
 
 def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:

@@ -24,7 +24,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, locked, read_json, writing_to
@@ -43,6 +45,9 @@ class _File:
 
     def __get__(self, run: Run, owner: type[Run]) -> Path:
         return run.path / self._name
+
+
+_Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^\d{6,}$")]  # never a path that leads out of the run
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Run:
 
     def checkpoints(self) -> dict[str, str]:
         """Names of folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
-        return read_json(self.checkpoints_path, dict[str, str]) or {}
+        return read_json(self.checkpoints_path, dict[str, _Checkpoint]) or {}
 
     def checkpoint(self, which: Literal["best", "last"] | None = None) -> Path:
         """The folder of a checkpoint, by default the best, else the last. Raises DataError if there is none."""

@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from contrastcli.errors import DataError
+from contrastcli.files import check_regular
 from contrastcli.runs.events import Event, Started, decode, encode
 
 BLOCK = 1 << 18  # bytes
@@ -22,6 +24,8 @@ class EventWriter:
     """Appends each event to a file at once; cuts an incomplete last line, which a killed writer may leave."""
 
     def __init__(self, path: Path) -> None:
+        if path.exists():
+            check_regular(path)
         self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
         data = path.read_bytes()
         if data and not data.endswith(b"\n"):
@@ -59,9 +63,10 @@ def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def read(path: Path) -> list[Event]:
-    """All events of a run, without those that a resume voids."""
+    """All events of a run, without those that a resume voids. Raises DataError where they are no file."""
     if not path.exists():
         return []
+    check_regular(path)
     with open(path, "rb") as file:
         return current(event for line in file if line.endswith(b"\n") and (event := decode(line)) is not None)
 
@@ -73,6 +78,7 @@ def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[E
     asked for before each line; reading ends when there are none.
     """
     if path.exists():
+        check_regular(path)
         yield from current_from_end(event for line in _lines_from_end(path, patterns) if (event := decode(line)))
 
 
@@ -127,10 +133,11 @@ def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], 
     A file that does not exist has no lines.
     """
     try:
+        check_regular(path)
         with open(path, "rb") as file:
             file.seek(position)
             data = file.read(size)
-    except OSError:  # it does not exist yet, or a shared disk fails for a moment
+    except (OSError, DataError):  # it does not exist yet, or a shared disk fails for a moment
         return [], position
     whole = data[: data.rfind(b"\n") + 1]
     return whole.splitlines(), position + len(whole)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache, reduce
 from math import inf
 from operator import or_
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -254,7 +254,7 @@ class Done(Event, frozen=True, kw_only=True):
     """The end: finished, stopped, failed or diverged; `message` says why and `hint` what to do."""
 
     status: str
-    code: int
+    code: Annotated[int, msgspec.Meta(ge=0, le=255)]
     message: str = ""
     hint: str = ""
 
@@ -275,5 +275,5 @@ def decode(line: bytes) -> Event | None:
     """The event of a line; None for an unknown kind of event or an incomplete line."""
     try:
         return _decoder().decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

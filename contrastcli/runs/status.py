@@ -13,10 +13,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from contrastcli.errors import DataError
+from contrastcli.files import read_bytes
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Started, Step
 
@@ -43,7 +45,7 @@ class Writer(msgspec.Struct, frozen=True):
     """A training process; its start is in seconds since the epoch."""
 
     host: str
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     process_start: float
 
     def same_as(self, other: Writer | None) -> bool:
@@ -162,12 +164,14 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
     """The state of the run with these events, this heartbeat file and this file of settings."""
     started = events.started
     writer = trained = Writer(started.host, started.pid, started.process_start) if started else None
-    with suppress(OSError, msgspec.DecodeError):  # touched by hand or by another version: only its time counts
-        writer = msgspec.json.decode(alive.read_bytes(), type=Writer)
+    with suppress(
+        OSError, DataError, msgspec.DecodeError
+    ):  # touched by hand or by another version: only its time counts
+        writer = msgspec.json.decode(read_bytes(alive), type=Writer)
     has_begun = trained is not None and trained.same_as(writer)
     try:
         beat = alive.stat().st_mtime
-    except FileNotFoundError:
+    except OSError:
         beat = -math.inf if has_begun else config.stat().st_mtime
     is_fresh = time.time() - beat <= (SILENT_AFTER if has_begun else STARTING_GRACE)
     is_gone = _has_ended(writer, is_fresh) if writer else not is_fresh

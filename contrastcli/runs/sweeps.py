@@ -17,7 +17,7 @@ import msgspec
 import tomli_w
 
 from contrastcli.errors import DataError, RunError, UsageError
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.files import atomic_write, error_text, read_bytes, writing_to
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -145,6 +145,6 @@ def find(word: str, directory: Path) -> Sweep:
     name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset P --grid KEY=VALUE,VALUE")
     path = directory / f"{name}{SUFFIX}"
     try:
-        return msgspec.convert(msgspec.toml.decode(path.read_bytes()) | {"name": name}, Sweep)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is malformed: {error}", "restore the file, or remove it") from None
+        return msgspec.convert(msgspec.toml.decode(read_bytes(path)) | {"name": name}, Sweep)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} is malformed: {error_text(error)}", "restore the file, or remove it") from None

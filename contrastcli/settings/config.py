@@ -16,7 +16,7 @@ import msgspec
 import tomli_w
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.files import user_file
+from contrastcli.files import error_text, read_bytes, user_file
 from contrastcli.settings import catalogue
 from contrastcli.settings.sections import (
     OBJECTIVE,
@@ -180,15 +180,19 @@ def file_layer(path: Path, label: str = "") -> Layer:
     return table_layer(read_toml(path), label or str(path))
 
 
+_MOST = 1 << 20  # bytes of a file of settings
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file of settings. Raises DataError if it cannot be read, UsageError if it is not TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        return tomllib.loads(read_bytes(path, _MOST).decode())
+    except FileNotFoundError as error:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", "see contrast presets show starter for an example") from None
+    except (ValueError, RecursionError) as error:  # tomllib's own, and of numbers that Python refuses
+        what = f"{path} is not TOML: {error_text(error)}"
+        raise UsageError(what, "see contrast presets show starter for an example") from None
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:

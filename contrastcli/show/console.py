@@ -194,4 +194,4 @@ def fitting(text: str, encoding: str) -> str:
         text.encode(encoding)
         return text
     except UnicodeEncodeError:
-        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Comparison, Method, SweepScores
+from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
 from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
@@ -19,16 +21,30 @@ from contrastcli.show.settings import value_text
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
-    statuses = [(run, run.status()) for run in runs]
+    statuses = [(run, _status(run)) for run in runs]
     if to_json:
-        return as_json([{"name": run.name, "path": str(run.path), **asdict(status)} for run, status in statuses])
+        return as_json([{"name": run.name, "path": str(run.path), **_fields(status)} for run, status in statuses])
     if not runs:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
     rows = []
     for run, s in statuses:
+        if isinstance(s, ContrastError):
+            rows.append((run.name, "broken", "", "", "", size(run.size_bytes())))
+            continue
         ago = f"{duration(max(0.0, time.time() - s.updated))} ago"
         rows.append((run.name, s.state, f"{s.step:,}/{s.steps:,}", score(s.best), ago, size(run.size_bytes())))
     return table(("run", "state", "step", "best dev", "updated", "size"), rows)
+
+
+def _status(run: Run) -> Status | ContrastError:
+    try:
+        return run.status()
+    except ContrastError as error:
+        return error
+
+
+def _fields(status: Status | ContrastError) -> dict[str, object]:
+    return {"state": "broken", "error": status.what} if isinstance(status, ContrastError) else asdict(status)
 
 
 def run_details(run: Run, to_json: bool) -> str:

@@ -17,6 +17,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import msgspec
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -94,7 +95,7 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
         if not (training / name).is_file():
             raise DataError(f"{training / name} is missing", "this checkpoint keeps the model only; start a new run")
     try:
-        position = Position(**json.loads((training / "position.json").read_text()))
+        position = msgspec.json.decode((training / "position.json").read_bytes(), type=Position)
         extras.load_state_dict(load_file(training / "heads.safetensors"))
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in load_file(training / "optimizer.safetensors").items():

@@ -143,9 +143,10 @@ class Trainer:
         path = self.run.path / "diverged.json"
         if self.stepper.world.is_main:
             atomic_write(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
+        kept = "; the last good checkpoint is kept" if self.run.checkpoints() else "; nothing had been saved yet"
         raise DivergedError(
             f"the loss or its gradient is not a finite number at step {step}; its batch is in {path}",
-            "lower --lr, raise --tau or set --clip 1; the last good checkpoint is kept",
+            "lower --lr, raise --tau or set --clip 1" + kept,
         )
 
     def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: Clock) -> None:

@@ -48,7 +48,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "an unknown preset": (("--preset", "simace-bert-bas"), 2, "there is no preset 'simace-bert-bas'"),
     "preset and config": (("--preset", "simace-bert-base", "--config", "x.toml"), 2, "exclude each other"),
     "a config that is not there": (("--config", "x.toml"), 3, "x.toml cannot be read"),
-    "a config that is a folder": (("--config", "tiny"), 3, "tiny cannot be read"),
+    "a config that is a folder": (("--config", "tiny"), 3, "tiny is a folder"),
     "an unknown device": ((*LABELLED, "--device", "gpu"), 2, "train.device is 'gpu'"),
     "a device that is not here": ((*LABELLED, "--device", "cuda:99"), 2, "train.device is 'cuda:99'"),
     "a device without memory": ((*LABELLED, "--device", "meta"), 2, "train.device is 'meta'"),

@@ -163,7 +163,7 @@ def test_a_bad_file_is_refused_with_its_line_and_the_remedy(read: Read, case: st
 
 def test_a_folder_that_may_not_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.txt").mkdir()
-    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+    with pytest.raises(DataError, match="is a folder"):
         read_file(tmp_path / "a.txt", "a.txt")
 
 

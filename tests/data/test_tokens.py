@@ -150,5 +150,5 @@ def test_special_tokens_are_found_by_their_role(tokenizer: Counting) -> None:
 
 def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(DataError, match=r"tokenizer\.json cannot be read"):
+    with pytest.raises(DataError, match=r"tokenizer\.json is malformed"):
         Tokenizer(tmp_path)

@@ -122,15 +122,15 @@ def test_without_any_model_the_starter_is_recommended(tmp_path: Path) -> None:
 def test_a_run_answers_with_its_best_checkpoint(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path / "runs" / "one", train__max_steps=2, dev__every=1)
     train(run)
-    best, other = (run.checkpoints_dir / name for name in ("best", "other"))
+    best, other = (run.checkpoints_dir / name for name in ("000008", "000009"))
     encoder = load_encoder(run.checkpoint())
     save_encoder(encoder, best)
     torch.nn.init.zeros_(encoder.backbone.get_parameter("bert.words.weight"))
     save_encoder(encoder, other)
     expected = load_encoder(best).encode(TEXTS)
     for saved, vectors in (
-        ('{"best": "best", "last": "other"}', expected),
-        ('{"last": "other"}', load_encoder(other).encode(TEXTS)),
+        ('{"best": "000008", "last": "000009"}', expected),
+        ('{"last": "000009"}', load_encoder(other).encode(TEXTS)),
     ):
         (run.path / "checkpoints.json").write_text(saved)
         assert np.array_equal(contrastcli.load(str(run.path)).encode(TEXTS), vectors)

@@ -150,7 +150,7 @@ def test_a_stream_of_ascii_gets_ascii() -> None:
     assert narrated([STARTED, ANGLES, Note(step=1, text="τ ≤ 0 – 日")], encoding="ascii") == [
         "started   pairsupcon on starter - cpu bf16 - 5,698 steps - batch 64 - 126 negatives per anchor",
         "angles    step 120  positive 31.2 deg  negative 71.0 deg  hardest 52.3 deg  satisfied 81 %",
-        "note      tau <= 0 - ?",
+        "note      tau <= 0 - \\u65e5",
     ]
 
 

@@ -1,0 +1,189 @@
+"""Damaged, hostile and odd files: each ends in two lines, and none hangs, aborts or takes the machine's memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+from safetensors.torch import load_file, save_file
+
+from contrastcli.files import cache_dir
+from contrastcli.runs.directory import Run
+from contrastcli.runs.status import this_process
+from support.command import COMMAND, MODEL, SENTENCES, Contrast, failed, refused, train
+from support.tiny import Tiny
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def model(tiny: Tiny, contrast: Contrast) -> Path:
+    """A copy of the tiny backbone with sentence-transformers' modules, in model/."""
+    assert contrast("export", "tiny/backbone", "model").code == 0
+    return Path("model")
+
+
+def put(path: Path, **values: object) -> None:
+    """Set keys of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def with_id(path: Path, token_id: int) -> None:
+    """Give a token of the tokenizer another id."""
+    tokenizer = json.loads((path / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["ba"] = token_id
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
+def with_path(path: Path, place: str) -> None:
+    modules = json.loads((path / "modules.json").read_text())
+    modules[1]["path"] = place
+    (path / "modules.json").write_text(json.dumps(modules))
+
+
+MODELS: dict[str, tuple[Change, str]] = {
+    "a million million positions": (lambda m: put(m / "config.json", max_position_embeddings=10**12), "`$.positions`"),
+    "a negative width": (lambda m: put(m / "config.json", hidden_size=-8), "`$.width`"),
+    "half a layer": (lambda m: put(m / "config.json", num_hidden_layers=1.5), "`$.layers`"),
+    "no heads": (lambda m: put(m / "config.json", num_attention_heads=None), "`$.heads`"),
+    "heads that do not divide the width": (lambda m: put(m / "config.json", num_attention_heads=5), "5 heads"),
+    "too many parameters": (lambda m: put(m / "config.json", intermediate_size=1 << 24, hidden_size=1 << 20), "param"),
+    "a config that is a list": (lambda m: (m / "config.json").write_text("[" * 100_000), "is not JSON"),
+    "an id beyond the vocabulary": (lambda m: with_id(m, 5_000), "has the id 5000, the model 65 tokens"),
+    "a huge id": (lambda m: with_id(m, 2**40), "tokenizer.json is malformed"),
+    "a negative id": (lambda m: with_id(m, -1), "tokenizer.json is malformed"),
+    "no limit of tokens below 1": (lambda m: put(m / "sentence_bert_config.json", max_seq_length=-1), "-1 tokens"),
+    "a module elsewhere": (lambda m: with_path(m, "../../etc"), "leaves the folder"),
+    "a tokenizer that is a pipe": (lambda m: pipe(m / "tokenizer_config.json"), "is not a regular file"),
+}
+
+
+def pipe(path: Path) -> None:
+    """A FIFO in place of a file."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(("change", "what"), MODELS.values(), ids=MODELS)
+def test_a_model_folder_that_is_damaged_is_refused(contrast: Contrast, model: Path, change: Change, what: str) -> None:
+    change(model)
+    refused(contrast("query", "a", "b", "--model", "model"), 3, what)
+
+
+@pytest.mark.parametrize("limit", [1e30, 10**30])
+def test_a_tokenizer_without_a_limit_has_that_of_the_model(contrast: Contrast, model: Path, limit: object) -> None:
+    (model / "sentence_bert_config.json").unlink()
+    put(model / "tokenizer_config.json", model_max_length=limit)
+    assert contrast("query", "a", "b", "--model", "model").code == 0
+
+
+RUNS: dict[str, tuple[Change, str]] = {
+    "events that are a folder": (lambda r: folder(r / "events.jsonl"), "events.jsonl is a folder"),
+    "events that are a pipe": (lambda r: pipe(r / "events.jsonl"), "is not a regular file"),
+    "a checkpoint of another run": (
+        lambda r: (r / "checkpoints.json").write_text('{"last": "../../other/checkpoints/000004"}'),
+        "checkpoints.json is malformed",
+    ),
+    "settings that are nested deeply": (lambda r: (r / "config.toml").write_text("a=" + "[" * 9_999), "is not TOML"),
+    "checkpoints that are nested deeply": (lambda r: (r / "checkpoints.json").write_text("[" * 9_999), "is malformed"),
+    "a circle of links": (lambda r: link(r / "checkpoints.json", "checkpoints.json"), "cannot be read"),
+}
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def link(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize(("change", "what"), RUNS.values(), ids=RUNS)
+def test_a_run_that_is_damaged_is_refused(contrast: Contrast, run: Run, change: Change, what: str) -> None:
+    change(run.path)
+    answer = contrast("train", "--resume", "simple", "--max-steps", "6", "--no-ui")
+    assert answer.code in (2, 3)
+    failed(answer, answer.code, what)
+    assert "simple" in contrast("runs").out and "simple" in contrast("runs", "list", "--json").out
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 2**40, "1", None])
+def test_a_heartbeat_of_an_impossible_process_counts_by_its_time_only(
+    contrast: Contrast, run: Run, pid: object
+) -> None:
+    run.alive_path.write_text(json.dumps(msgspec.to_builtins(this_process()) | {"pid": pid}))
+    assert "finished" in contrast("runs", "show", "simple").out
+
+
+def test_an_exit_code_beyond_a_byte_is_no_event(contrast: Contrast, run: Run) -> None:
+    with run.events_path.open("a") as file:
+        file.write('{"event":"done","step":9,"status":"failed","code":70000,"message":"","hint":""}\n')
+    assert contrast("watch", "simple").code == 0
+
+
+def test_a_class_label_out_of_range_is_named(contrast: Contrast) -> None:
+    features = Features({"sentence1": Value("string"), "sentence2": Value("string"), "label": Value("int64")})
+    rows = Dataset.from_dict({"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 7]}, features=features)
+    rows.info.features["label"] = ClassLabel(names=["entailment", "contradiction"])
+    rows.to_parquet("rows.parquet")
+    refused(contrast(*train("--data", "rows.parquet", "--dry-run")), 3, "rows.parquet cannot be read as parquet")
+
+
+def test_a_cache_with_a_flipped_bit_is_made_again(contrast: Contrast, tiny: Tiny) -> None:
+    search = ("query", "ba", "--corpus", "tiny/sentences.jsonl", *MODEL)
+    before = contrast(*search)
+    (cached,) = (cache_dir() / "vectors").glob("*.npy")
+    vectors = np.load(cached)
+    data = bytearray(cached.read_bytes())
+    data[-3] ^= 64
+    cached.write_bytes(data)
+    assert contrast(*search) == before and np.array_equal(np.load(cached), vectors)
+
+
+LONG = b"ba " * 500_000
+
+
+def test_a_line_without_end_is_refused(contrast: Contrast) -> None:
+    Path("long.txt").write_bytes(b"ba en\n" + LONG)
+    words = ("encode", "long.txt", "-o", "out.npy", *MODEL)
+    refused(contrast(*words), 3, "long.txt, line 2: longer than 1,000,000 bytes")
+    refused(contrast("query", "-", *MODEL, stdin=LONG), 3, "stdin, line 1: longer than")
+    refused(contrast("encode", "-", "-o", "out.npy", *MODEL, stdin=LONG), 3, "stdin, line 1: longer than")
+    Path("zero.txt").symlink_to("/dev/zero")
+    refused(contrast("encode", "zero.txt", "-o", "out.npy", *MODEL), 3, "zero.txt is not a regular file")
+
+
+def test_a_long_list_of_objects_on_one_line_is_read(contrast: Contrast) -> None:
+    Path("rows.json").write_text(json.dumps([{"sentence": f"ba en {number}"} for number in range(60_000)]))
+    assert Path("rows.json").stat().st_size > 1_500_000
+    answer = contrast(*train(*SENTENCES[:2], "--data", "rows.json", "--dry-run"))
+    assert answer.code == 0 and "60,000" in answer.out
+
+
+def test_a_terminal_that_lacks_a_character_gets_it_escaped(run: Run) -> None:
+    shutil.copytree(run.path, "runs/simplé")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    answer = subprocess.run([*COMMAND, "runs"], capture_output=True, env=environment, check=False)
+    assert answer.returncode == 0 and rb"simpl\xe9" in answer.stdout and answer.stderr == b""
+
+
+def test_the_app_without_a_terminal_says_so(contrast: Contrast) -> None:
+    refused(contrast("tui"), 2, "the app needs a terminal", "contrast watch")
+
+
+def test_a_divergence_before_the_first_checkpoint_promises_none(contrast: Contrast, model: Path) -> None:
+    weights = load_file(model / "model.safetensors")
+    save_file({name: tensor * math.nan for name, tensor in weights.items()}, model / "model.safetensors")
+    answer = contrast(*train("--data", "tiny/labelled.jsonl", "--dev", "none", "--no-ui", "--backbone", "model"))
+    assert answer.code == 4 and "nothing had been saved yet" in answer.err
