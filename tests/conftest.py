@@ -23,7 +23,7 @@ from support.tiny import Tiny, train, write_tiny
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fuzz-cases", type=int, default=0, help="how many damaged inputs; by default those of a minute")
+    parser.addoption("--fuzz-cases", type=int, default=100, help="how many damaged inputs")
     parser.addoption("--fuzz-seed", type=int, default=0, help="the seed of the damaged inputs")
 
 

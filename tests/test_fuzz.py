@@ -1,6 +1,6 @@
 """Damaged inputs of every kind: each ends in two lines that a person can act on, or is accepted.
 
-`pytest -m slow tests/test_fuzz.py` runs for a minute; `--fuzz-cases N` sets the number of cases instead.
+`pytest -m slow tests/test_fuzz.py` runs 100 of them; `--fuzz-cases N` and `--fuzz-seed S` run others.
 What fails is written to fuzz-failures.jsonl in the working folder.
 """
 
@@ -16,7 +16,6 @@ import re
 import shutil
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -32,8 +31,6 @@ from contrastcli.errors import EXIT_CODES
 from support.damage import Damage, damage_bytes, damage_gzip, damage_json, damage_place, damage_toml
 from support.tiny import Tiny
 
-SECONDS = 60
-"""How long the fuzzer runs where no number of cases is asked for."""
 TIMEOUT = 60
 """Seconds after which a command hangs."""
 MEMORY_MB = 2_000
@@ -93,7 +90,7 @@ class Target:
 TARGETS: tuple[Target, ...] = (
     Target("runs/simple/events.jsonl", damage_json, (*LOOK, *RESUME)),
     Target("runs/simple/events.jsonl", damage_bytes, (*LOOK, *RESUME)),
-    Target("runs/simple/alive", damage_json, (*LOOK, *RESUME)),
+    Target("runs/simple/alive", damage_json, (*LOOK[:4], *RESUME)),  # `watch` waits for a process that may be alive
     Target("runs/simple/config.toml", damage_toml, (*LOOK, *RESUME, *QUERY)),
     Target("runs/simple/scores.json", damage_json, (*LOOK, *QUERY)),
     Target("runs/simple/environment.json", damage_json, (*LOOK, *RESUME)),
@@ -284,12 +281,9 @@ def test_damaged_inputs_end_in_two_lines_or_are_accepted(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     count = request.config.getoption("--fuzz-cases")
-    end = time.monotonic() + SECONDS
     report = Path.cwd() / "fuzz-failures.jsonl"
     outcomes: Counter[str] = Counter()
-    for case in islice(cases(request.config.getoption("--fuzz-seed")), count or None):
-        if not count and time.monotonic() > end:
-            break
+    for case in islice(cases(request.config.getoption("--fuzz-seed")), count):
         place = tmp_path / "place"
         shutil.copytree(world, place, symlinks=True)
         monkeypatch.chdir(place)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastcli.evaluation.suites import SUITES, Suite, value_at
 from contrastcli.model.locate import resolve
-from contrastcli.runs.text import MISSING, fixed
+from contrastcli.runs.text import MISSING, fixed, printable
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.show import sketch
@@ -125,7 +125,7 @@ def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
     """A line for each pair: full precision as JSON, else cosine to four decimals and degrees to one."""
     if to_json:
         return as_json_lines(pairs)
-    return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {s.a}  |  {s.b}" for s in pairs)
+    return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {printable(s.a)}  |  {printable(s.b)}" for s in pairs)
 
 
 def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
@@ -134,8 +134,8 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
         return as_json_lines(answers)
     blocks = []
     for answer in answers:
-        lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {n.text}" for n in answer.neighbours]
-        blocks.append("\n".join([answer.query, *lines] if len(answers) > 1 else lines))
+        lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {printable(n.text)}" for n in answer.neighbours]
+        blocks.append("\n".join([printable(answer.query), *lines] if len(answers) > 1 else lines))
     return "\n\n".join(blocks)
 
 
