@@ -70,12 +70,12 @@ class MaskedTokens(Auxiliary):
             if chunk.number not in masked:
                 return torch.zeros((), device=device)
             set_seed(context.config.train.seed, batch.step, MLM, chunk.number)  # whatever was drawn before this chunk
-            ids, real, labels = (tensor.to(device) for tensor in masked[chunk.number])
-            chosen = labels >= 0  # (B, T)
+            ids, real, labels = masked[chunk.number]
+            chosen = (labels.flatten() >= 0).nonzero().squeeze(1)  # (M,) counted on the CPU, without waiting
             with autocast(device, context.precision):
-                hidden = context.encoder.backbone(ids, real).last[chosen]  # (M, d)
-                logits = self.head(hidden)  # (M, V)
-            loss = mlm_loss(logits, labels[chosen], total)
+                hidden = context.encoder.backbone(ids.to(device), real.to(device)).last  # (B, T, d)
+                logits = self.head(hidden.flatten(0, 1)[chosen.to(device)])  # (M, V)
+            loss = mlm_loss(logits, labels.flatten()[chosen].to(device), total)
             torch.autograd.backward(self.weight * loss)
             return loss.detach()
 

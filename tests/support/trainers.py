@@ -1,13 +1,16 @@
-"""Trainers before their first step."""
+"""Trainers before their first step, and every objective in its variants."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from contrastcli.runs.directory import Run
+from contrastcli.settings import catalogue
+from contrastcli.settings.catalogue import Spec
 from contrastcli.training.batch import Batch
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
@@ -17,6 +20,12 @@ from support.tiny import Tiny
 
 BUDGET = 240  # tokens: a batch of 16 rows takes many chunks
 CPU = torch.device("cpu")
+
+Changes = dict[str, object]
+"""Settings as train__lr=1e-3."""
+
+Case = tuple[str, str, Changes]
+"""An objective, a form of rows, and settings."""
 
 
 def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: object) -> Trainer:
@@ -40,3 +49,33 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
     copies = {name: p.grad.clone() if p.grad is not None else torch.zeros_like(p) for name, p in named}
     trainer.optimizer.zero_grad()
     return copies
+
+
+def variants(spec: Spec) -> Iterator[Changes]:
+    """The defaults, and each setting in turn at its other choices, or at 1 where it is off by default."""
+    yield {}
+    for setting in spec.describe().values():
+        others: list[object] = [choice for choice in setting.choices if choice != setting.default]
+        if setting.kind is bool:
+            others = [not setting.default]
+        elif setting.kind in (int, float) and setting.default == 0:
+            others = [1]
+        yield from ({f"objective__{setting.name}": other} for other in others)
+
+
+def cases() -> Iterator[Case]:
+    """Every objective on every form of rows that it takes; of those that share a loss the first in its variants."""
+    seen: set[str] = set()
+    for spec in catalogue.BUILT_IN:
+        heads: list[Changes] = [{"model__head": head} for head in ("train-only", "keep")]
+        changes_of = [{}] if spec.loss in seen else [*variants(spec), *heads]
+        seen.add(spec.loss)
+        for form in spec.needs:
+            for changes in changes_of:
+                yield spec.name, form, changes
+
+
+def case_id(case: Case) -> str:
+    """As simcse-pairs-mlm_weight=1."""
+    objective, form, changes = case
+    return "-".join([objective, form, *(f"{key.split('__')[1]}={value}" for key, value in changes.items())])

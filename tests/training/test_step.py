@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from contrastcli.errors import RunError
 from contrastcli.model.encoder import Precision
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
-from contrastcli.settings.catalogue import Spec
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
@@ -26,43 +25,7 @@ from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_
 from contrastcli.training.step import Outcome
 from support.settings import config
 from support.tiny import Tiny
-from support.trainers import BUDGET, CPU, first_batch, gradients, trainer_of
-
-Changes = dict[str, object]
-"""Settings as train__lr=1e-3."""
-
-Case = tuple[str, str, Changes]
-"""An objective, a form of rows, and settings."""
-
-
-def variants(spec: Spec) -> Iterator[Changes]:
-    """The defaults, and each setting in turn at its other choices, or at 1 where it is off by default."""
-    yield {}
-    for setting in spec.describe().values():
-        others: list[object] = [choice for choice in setting.choices if choice != setting.default]
-        if setting.kind is bool:
-            others = [not setting.default]
-        elif setting.kind in (int, float) and setting.default == 0:
-            others = [1]
-        yield from ({f"objective__{setting.name}": other} for other in others)
-
-
-def cases() -> Iterator[Case]:
-    """Every objective on every form of rows that it takes; of those that share a loss the first in its variants."""
-    seen: set[str] = set()
-    for spec in catalogue.BUILT_IN:
-        heads: list[Changes] = [{"model__head": head} for head in ("train-only", "keep")]
-        changes_of = [{}] if spec.loss in seen else [*variants(spec), *heads]
-        seen.add(spec.loss)
-        for form in spec.needs:
-            for changes in changes_of:
-                yield spec.name, form, changes
-
-
-def case_id(case: Case) -> str:
-    """As simcse-pairs-mlm_weight=1."""
-    objective, form, changes = case
-    return "-".join([objective, form, *(f"{key.split('__')[1]}={value}" for key, value in changes.items())])
+from support.trainers import BUDGET, CPU, Case, case_id, cases, first_batch, gradients, trainer_of
 
 
 def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
