@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
+import shutil
+import socket
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -86,13 +89,26 @@ def error_text(error: BaseException) -> str:
 def replaced(path: Path) -> Iterator[Path]:
     """A temporary file that replaces `path` after the body, or is removed on an error. Raises OSError."""
     # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
-    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    draft = draft_of(path)
     draft.touch(exist_ok=False)  # fails before the work, not after it
     try:
         yield draft
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def draft_of(path: Path) -> Path:
+    """An unused temporary name next to a path. What processes that were killed left under such names is removed."""
+    host = f"{zlib.crc32(socket.gethostname().encode()):08x}"
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.{host}-*.tmp"):
+        import psutil  # takes a tenth of a second to load, and few processes are killed
+
+        pid = draft.name.removesuffix(".tmp").rpartition(f".{host}-")[2].partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            with contextlib.suppress(OSError):
+                shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
+    return path.with_name(f".{path.name}.{host}-{os.getpid()}-{os.urandom(2).hex()}.tmp")
 
 
 def atomic_write(path: Path, data: bytes) -> None:

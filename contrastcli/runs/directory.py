@@ -17,6 +17,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from contrastcli.errors import DataError, RunError, UsageError, nearest
-from contrastcli.files import atomic_write, locked, read_json, writing_to
+from contrastcli.files import atomic_write, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
 from contrastcli.runs.status import Digest, Status, digest, state_of
@@ -145,15 +146,17 @@ def create(config: Config, directory: Path, name: str | None) -> Run:
     run = Run(directory / run_name(name, config, directory))
     with writing_to(directory):
         make_runs_dir(directory)
+        draft = Run(draft_of(run.path))
+        draft.path.mkdir()
         try:
-            run.path.mkdir()
-        except FileExistsError:
-            raise RunError(f"{run.path} exists", "choose another --name, or remove it: contrast runs rm") from None
-        try:
-            atomic_write(run.config_path, config.to_toml().encode())
-        except OSError:
-            run.path.rmdir()  # so that the name is free once there is space on the disk
+            atomic_write(draft.config_path, config.to_toml().encode())
+            os.rename(draft.path, run.path)  # also onto an empty folder
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise RunError(f"{run.path} exists", "choose another --name, or remove it: contrast runs rm") from None
             raise
+        finally:
+            shutil.rmtree(draft.path, ignore_errors=True)
     return run
 
 
@@ -187,7 +190,7 @@ def run_name(name: str | None, config: Config, directory: Path) -> str:
 def list_runs(directory: Path) -> list[Run]:
     """All runs of a directory, the newest first."""
     folders = directory.iterdir() if directory.is_dir() else ()
-    runs = [run for run in map(Run, folders) if run.exists()]
+    runs = [run for run in map(Run, folders) if run.exists() and not run.path.name.startswith(".")]
     return sorted(runs, key=lambda run: (run.created(), run.name), reverse=True)
 
 
@@ -222,8 +225,15 @@ def remove(run: Run) -> None:
         raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
     with run.locked():
         pass  # a silent process may still hold the lock
+    last = (run.events_path, run.config_path)  # a kill in between leaves a run that has ended, to be deleted again
     with writing_to(run.path):
-        shutil.rmtree(run.path)
+        run.checkpoints_path.unlink(missing_ok=True)  # so that it names none that is gone
+        for path in [*(path for path in run.path.iterdir() if path not in last), *last]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        run.path.rmdir()
 
 
 def prune(runs: Iterable[Run]) -> int:
