@@ -25,6 +25,8 @@ from support.tiny import Tiny, train, write_tiny
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=100, help="how many damaged inputs")
     parser.addoption("--fuzz-seed", type=int, default=0, help="the seed of the damaged inputs")
+    parser.addoption("--kills", type=int, default=30, help="how many SIGKILLs")
+    parser.addoption("--kill-seed", type=int, default=0, help="the seed of their moments")
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -53,6 +54,9 @@ _TOML_VALUES = (
     *("-1", "0", "1e400", "nan", "inf", "true", '""', '"x"', "[]", "{}", "9" * 400, "1979-05-27"),
     *('"\\u0000"', "[" * 5000, '"../../x"', '"\\u001b[31m"'),
 )
+
+
+_WORDS = ("-", "--", "-h", "--json", "last", "simple", "tiny", ".", "..", "x=y", "'", "--set", "=", "%s", "\udcff")
 
 
 def damage_bytes(draw: random.Random, data: bytes) -> bytes:
@@ -143,29 +147,74 @@ def damage_gzip(draw: random.Random, data: bytes) -> bytes:
     return gzip.compress(damage_bytes(draw, gzip.decompress(data)))
 
 
-def damage_place(draw: random.Random, path: Path) -> None:
-    """Something else where a file was: nothing, a folder, a FIFO, a link to elsewhere, to itself or to a device."""
+def damage_safetensors(draw: random.Random, data: bytes) -> bytes:
+    """Another value in the header of a safetensors file, another length of it, or bytes changed."""
+    length = int.from_bytes(data[:8], "little")
+    match draw.randrange(4):
+        case 0:
+            return damage_bytes(draw, data)
+        case 1:
+            wrong = draw.choice((0, 1, length - 1, length + 8, len(data), 2**31, 2**40, 2**63, 2**64 - 1))
+            return wrong.to_bytes(8, "little") + data[8:]
+        case _:
+            header = damage_json(draw, data[8 : 8 + length])
+            return len(header).to_bytes(8, "little") + header + data[8 + length :]
+
+
+def damage_words(draw: random.Random, data: bytes) -> bytes:
+    """Another word, or another value of NAME=VALUE, in a text of a word a line; one more, or one less."""
+    words = data.decode().split("\n")
+    place = draw.randrange(len(words))
+    value = draw.choice((*(str(value) for value in _VALUES if value != HUGE), *_TOML_VALUES, *_WORDS))
+    match draw.randrange(6):
+        case 0:
+            del words[place]
+        case 1:
+            words.insert(place, value)
+        case _:
+            name, equals, _ = words[place].partition("=")
+            words[place] = f"{name}={value}" if equals else value
+    text = "\n".join(word.replace("\n", " ").replace("\x00", "") for word in words)
+    return text.replace("../../../", "").replace("/nonexistent", "nonexistent").encode("utf-8", "surrogateescape")
+
+
+class Thing(StrEnum):
+    """What stands in place of a file."""
+
+    NOTHING = "nothing"
+    EMPTY = "an empty file"
+    ZEROS = "zeros"
+    FOLDER = "a folder"
+    PIPE = "a pipe"
+    CIRCLE = "a link to itself"
+    DEVICE = "a device"
+    BROKEN = "a broken link"
+    CLOSED = "a file that may not be read"
+
+
+def put(thing: Thing, path: Path) -> None:
+    """Replace what is at a path."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
-    match draw.randrange(8):
-        case 0:
+        path.unlink(missing_ok=True)
+    match thing:
+        case Thing.FOLDER:
             path.mkdir()
-        case 1:
+        case Thing.PIPE:
             os.mkfifo(path)
-        case 2:
+        case Thing.CIRCLE:
             path.symlink_to(path.name)
-        case 3:
+        case Thing.DEVICE:
             path.symlink_to("/dev/zero")
-        case 4:
+        case Thing.BROKEN:
             path.symlink_to("/nonexistent/" + "x" * 200)
-        case 5:
-            path.write_bytes(b"")
-        case 6:
+        case Thing.EMPTY:
+            path.touch()
+        case Thing.CLOSED:
+            path.touch(0)
+        case Thing.ZEROS:
             path.write_bytes(b"\x00" * 10_000)
-        case _:
-            pass
 
 
 Damage = Callable[[random.Random, bytes], bytes]

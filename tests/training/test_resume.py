@@ -1,15 +1,12 @@
-"""A run that was killed and resumed equals one that was not, bit for bit; no kill damages a run."""
+"""A run that was killed and resumed equals one that was not, bit for bit. See test_kills.py for kills at any moment."""
 
 from __future__ import annotations
 
-import json
-import os
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,9 @@ from safetensors.torch import load_file
 
 from contrastcli.errors import DataError
 from contrastcli.files import flush_tree
-from contrastcli.model.folder import load_encoder
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Event, Started, Step, decode
+from contrastcli.runs.events import Done, Event, Started, Step
 from contrastcli.training import checkpoint
 from support import train_runs
 from support.resuming import Killed, assert_same, state, story
@@ -205,60 +201,3 @@ def test_a_killed_run_on_real_data_ends_as_if_nothing_had_happened(
     assert start(killed).wait() == 0
     assert_same(killed, undisturbed)
     assert story(killed) == story(undisturbed)
-
-
-@pytest.mark.slow
-def test_twenty_kills_at_any_moment_lose_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    settings = {"train__epochs": 60, "train__save_every": 2, "dev__every": 2, "model__head": "keep"}
-    undisturbed, killed = (tiny.run(tmp_path / name, **settings) for name in ("whole", "killed"))
-    train(undisturbed)
-    draw = random.Random(20)
-    for number in range(20):
-        kill_somewhere(killed, draw.uniform(0, 1.5), while_it_starts=number % 4 == 0)
-        assert_whole(killed)
-    assert start(killed).wait() == 0
-    assert [line for line in lines(killed) if decode(line) is None] == []
-    assert_same(killed, undisturbed)
-    assert story(killed) == story(undisturbed)
-
-
-def kill_somewhere(run: Run, seconds: float, *, while_it_starts: bool) -> None:
-    """Start a run and kill it that long after it was started, or after it began to train."""
-    before = starts(run)
-    process = start(run)
-    if not while_it_starts:
-        wait_for(process, lambda: starts(run) > before)
-    time.sleep(seconds)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
-
-
-def starts(run: Run) -> int:
-    """How often a run has begun to train."""
-    return sum(b'"event":"started"' in line for line in lines(run))
-
-
-def lines(run: Run) -> Sequence[bytes]:
-    return run.events_path.read_bytes().splitlines() if run.events_path.exists() else []
-
-
-def assert_whole(run: Run) -> None:
-    """What checkpoints.json names loads, and no file of a checkpoint is torn; only an event's last line may be."""
-    assert [line for line in lines(run)[:-1] if decode(line) is None] == []
-    named = run.checkpoints()
-    for name in named.values():
-        folder = run.checkpoints_dir / name
-        load_encoder(folder)
-        for path in folder.rglob("*.json"):
-            json.loads(path.read_text())
-    if "last" in named:
-        for path in (run.checkpoint("last") / "training").glob("*.safetensors"):
-            load_file(path)
-    for path in [run.config_path, run.environment_path, run.checkpoints_path, run.alive_path]:
-        assert not path.exists() or path.stat().st_size > 0
-    finals = {folder for folder in run.checkpoints_dir.glob("*") if not folder.name.startswith(".")}
-    for folder in finals:
-        pointers = run.checkpoints_path
-        is_old = pointers.exists() and os.path.getmtime(folder) < os.path.getmtime(pointers)
-        if folder.name not in named.values() and not is_old:
-            load_encoder(folder)  # whole, though not yet named

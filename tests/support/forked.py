@@ -1,0 +1,96 @@
+"""Commands in forks of this process, which has imported what they load: processes that start in milliseconds."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+TIMEOUT = 60
+"""Seconds after which a command hangs."""
+
+_LATER = """
+datasets filelock platformdirs psutil pyarrow.parquet rich.progress scipy.stats sklearn.cluster sklearn.linear_model
+tokenizers tomli_w torch._dynamo torch.distributed.nn transformers contrastcli.cli contrastcli.show.console
+contrastcli.commands.compare contrastcli.commands.encode contrastcli.commands.evaluate contrastcli.commands.export
+contrastcli.commands.query contrastcli.commands.sweep contrastcli.commands.train contrastcli.evaluation.evaluate
+contrastcli.evaluation.geometry contrastcli.evaluation.sts contrastcli.evaluation.transfer contrastcli.model.search
+contrastcli.training.process contrastcli.training.setup contrastcli.training.plan contrastcli.training.teachers
+contrastcli.training.views contrastcli.training.mlm
+"""
+
+
+class Outcome(NamedTuple):
+    """How a command ended: its exit code or the negative number of a signal, its output, and its memory."""
+
+    code: int
+    out: str
+    err: str
+    memory_mb: float
+
+
+def import_commands() -> None:
+    """Import what commands load when they need it. Nothing is trained: a fork cannot use autograd after that."""
+    for name in _LATER.split():
+        import_module(name)
+
+
+def start(
+    command: Sequence[str],
+    *,
+    stdin: Path = Path(os.devnull),
+    environment: Mapping[str, str] | None = None,
+    before: Callable[[], object] = lambda: None,
+) -> int:
+    """Start a command line in the working folder, with caches in cache/ and runs in runs/; returns its pid.
+
+    `before` is called in its process.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 255
+    try:
+        before()
+        _open_streams(stdin)
+        sys.argv = ["contrast", *command]
+        os.environ.update(CONTRAST_CACHE=str(Path("cache").resolve()), CONTRAST_RUNS="runs", **(environment or {}))
+        from contrastcli.cli import main
+
+        code = main()
+        sys.stdout.flush()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _open_streams(stdin: Path) -> None:
+    """stdin from a file, stdout to out.txt and stderr to err.txt."""
+    new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for stream, path, flags in ((0, stdin, os.O_RDONLY), (1, Path("out.txt"), new), (2, Path("err.txt"), new)):
+        os.dup2(os.open(path, flags), stream)
+    sys.stdin, sys.stdout, sys.stderr = (
+        io.TextIOWrapper(open(stream, mode, closefd=False), "utf-8")  # noqa: SIM115 - until this process ends
+        for stream, mode in ((0, "rb"), (1, "wb"), (2, "wb"))
+    )
+
+
+def wait(pid: int) -> Outcome:
+    """Wait for the end of a command."""
+    _, status, usage = os.wait4(pid, 0)
+    out, err = (
+        Path(name).read_text("utf-8", "replace") if Path(name).exists() else "" for name in ("out.txt", "err.txt")
+    )
+    return Outcome(os.waitstatus_to_exitcode(status), out, err, usage.ru_maxrss / 1024)
+
+
+def run(
+    command: Sequence[str], stdin: Path = Path(os.devnull), environment: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a command line to its end; after TIMEOUT seconds SIGALRM ends it."""
+    return wait(start(command, stdin=stdin, environment=environment, before=lambda: signal.alarm(TIMEOUT)))
