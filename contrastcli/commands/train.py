@@ -35,7 +35,7 @@ def preview(config: Config) -> Preview:
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
-    backbone = resolve(config.model.backbone).local_folder()
+    backbone, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     return Preview(
         settings=sourced(config),
         rows=first_rows(plan.examples),
@@ -46,7 +46,7 @@ def preview(config: Config) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
-        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders) if backbone else None,
+        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
     )
 
 

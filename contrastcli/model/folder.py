@@ -29,6 +29,7 @@ from contrastcli.model.backbone import load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
+from contrastcli.runs import checksums
 from contrastcli.settings.sections import Pooling
 
 _PACKAGE = "sentence_transformers."
@@ -71,8 +72,9 @@ _NO_LIMIT = 1e9  # tokens; transformers writes 1e30 where there is no limit
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
     """The model in a folder; another `pooling` overrides the folder's and drops its dense layer.
 
-    Raises DataError for missing or broken files and for unsupported modules.
+    Raises DataError for missing, damaged or broken files and for unsupported modules.
     """
+    checksums.check(folder)
     contract = read_contract(folder)
     if pooling is not None and pooling != contract.pooling:
         contract = replace(contract, pooling=pooling, dense=None)

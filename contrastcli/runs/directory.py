@@ -48,6 +48,8 @@ class _File:
         return run.path / self._name
 
 
+TRAINING = "training"
+"""The folder of a checkpoint in which it has what only a resume needs."""
 _Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^\d{6,}$")]  # never a path that leads out of the run
 
 
@@ -117,6 +119,13 @@ class Run:
         if not path.is_dir():
             raise DataError(f"the checkpoint {path} is missing", f"restore it: {self.checkpoints_path} names it")
         return path
+
+    def full_checkpoints(self) -> list[Path]:
+        """Those that training can continue from, in order; all but `last` are there because of train.keep."""
+        last = int(self.checkpoints().get("last", -1))
+        folders = [path.parent for path in self.checkpoints_dir.glob(f"*/{TRAINING}")]
+        by_step = {int(folder.name): folder for folder in folders if folder.name.isdecimal()}
+        return [by_step[step] for step in sorted(by_step) if step <= last]
 
     def scores(self) -> dict[str, Any]:
         """The results of evaluation; empty if there are none. Raises DataError."""
@@ -243,8 +252,15 @@ def prune(runs: Iterable[Run]) -> int:
     """
     freed = 0
     for run in [run for run in runs if run.status().ended]:
-        freed += run.size_bytes("checkpoints/*/training/**/*")
-        for folder in run.checkpoints_dir.glob("*/training"):
+        freed += run.size_bytes(f"checkpoints/*/{TRAINING}/**/*")
+        for folder in run.checkpoints_dir.glob(f"*/{TRAINING}"):
             with writing_to(folder):
-                shutil.rmtree(folder)
+                discard(run, folder)
     return freed
+
+
+def discard(run: Run, folder: Path) -> None:
+    """Delete a checkpoint or a part of one. A kill leaves it whole, or under a temporary name. Raises OSError."""
+    draft = run.checkpoints_dir / f".{os.urandom(4).hex()}.tmp"
+    os.rename(folder, draft)
+    shutil.rmtree(draft)

@@ -76,6 +76,7 @@ class Train(Section, frozen=True, kw_only=True):
     token_budget: Annotated[int, about_execution("most tokens in the encoder at once; 0: by device", ge=0)] = 0
     log_every: Annotated[int, about_execution("steps between logged steps", ge=1, unit="steps")] = 10
     save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0
+    keep: Annotated[int, about_execution("last checkpoints to keep, each with all that a resume needs", ge=1)] = 1
     seed: Annotated[
         int,
         about_execution("seed of weights, order and dropout", ge=0, le=2**32 - 1, essential=True, resumable=False),

@@ -1,11 +1,11 @@
 """Checkpoints: a model folder, and what it takes to continue exactly. Nothing in them is pickled.
 
     checkpoints/000120/            a model folder in sentence-transformers' layout; never changed once it has its name
-    checkpoints/000120/training/   heads, optimiser and position; only in the last one
+    checkpoints/000120/training/   heads, optimiser and position; only in the last ones, as many as train.keep says
     checkpoints.json               {"last": "000120", "best": "000100"}
 
-A checkpoint is written under a temporary name, flushed to disk and renamed once; then checkpoints.json is replaced;
-then older ones are removed. A kill at any moment leaves the folders that checkpoints.json names whole.
+A checkpoint is written under a temporary name, with the checksums of its files, flushed to disk and renamed once; then
+checkpoints.json is replaced; then older ones are removed. A kill at any moment leaves all others whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,9 +26,8 @@ from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, flush_tree, fsync_dir, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
-from contrastcli.runs.directory import Run
-
-TRAINING = "training"
+from contrastcli.runs import checksums
+from contrastcli.runs.directory import TRAINING, Run, discard
 
 
 @dataclass
@@ -50,8 +48,9 @@ def save(
     position: Position,
     *,
     best: bool,
+    keep: int,
 ) -> str:
-    """Write a full checkpoint, point `last` (and `best`) at it, and remove those that are neither. Raises RunError."""
+    """Write a full checkpoint, point `last` (and `best`) at it, and prune the others. Raises RunError."""
     name = f"{position.step:06d}"
     target, draft = run.checkpoints_dir / name, run.checkpoints_dir / f".{name}.tmp"
     state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
@@ -60,37 +59,43 @@ def save(
         try:
             if not target.exists():
                 save_encoder(encoder, draft)
+                checksums.write(draft)
                 (draft / TRAINING).mkdir()
                 for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
                     path = draft / TRAINING / f"{file}.safetensors"
                     save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, path)
                 (draft / TRAINING / "position.json").write_text(json.dumps(asdict(position)) + "\n")
+                checksums.write(draft / TRAINING)
                 flush_tree(draft)
                 os.rename(draft, target)
                 fsync_dir(target.parent)
             names = run.checkpoints() | {"last": name} | ({"best": name} if best else {})
             atomic_write(run.checkpoints_path, (json.dumps(names) + "\n").encode())
         finally:
-            prune(run)
+            prune(run, keep)
     return name
 
 
-def prune(run: Run) -> None:
-    """Remove what checkpoints.json does not name, such as a checkpoint that was never completed."""
-    names = run.checkpoints()
-    for folder in run.checkpoints_dir.glob("*"):
-        if folder.name not in names.values():
-            shutil.rmtree(folder)
-        elif folder.name != names.get("last"):
-            shutil.rmtree(folder / TRAINING, ignore_errors=True)  # the best keeps its model only
+def prune(run: Run, keep: int) -> None:
+    """Remove all but `best`, which keeps its model only, and the last `keep` checkpoints."""
+    full = {folder.name for folder in run.full_checkpoints()[-keep:]}
+    named = full.union(run.checkpoints().values())
+    for folder in [*run.checkpoints_dir.glob("*")]:
+        if not folder.is_dir() or folder.is_symlink():
+            continue
+        if folder.name not in named:
+            discard(run, folder)
+        elif folder.name not in full and (folder / TRAINING).exists():
+            discard(run, folder / TRAINING)
 
 
 def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
     """Load heads and optimiser in place and return the position. The encoder is loaded from the folder itself.
 
-    Raises DataError where a file is missing, torn or of another run.
+    Raises DataError where a file is missing, damaged or of another run.
     """
     training = folder / TRAINING
+    checksums.check(training)
     for name in ("position.json", "heads.safetensors", "optimizer.safetensors"):
         if not (training / name).is_file():
             raise DataError(f"{training / name} is missing", "this checkpoint keeps the model only; start a new run")
@@ -108,8 +113,8 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
     return position
 
 
-def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1) -> int:
-    """The size of a run's checkpoints: weights and two moments of all encoders in `last`, one's weights in `best`."""
+def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1, keep: int = 1) -> int:
+    """The size of a run's checkpoints: weights and two moments of all encoders in the last, one's weights in `best`."""
     with safe_open(backbone / "model.safetensors", framework="pt") as file:
         shapes: list[list[int]] = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
-    return 4 * sum(math.prod(shape) for shape in shapes) * (3 * encoders + with_best)
+    return 4 * sum(math.prod(shape) for shape in shapes) * (3 * encoders * keep + with_best)

@@ -201,8 +201,8 @@ class Trainer:
     def _save(self, *, best: bool) -> None:
         self._check()
         if self.stepper.world.is_main:
-            extras = self.stepper.extras
-            name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best)
+            extras, keep = self.stepper.extras, self.config.train.keep
+            name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)
             self.emit(Saved(step=self.position.step, checkpoint=name, best=best))
         self.stepper.world.wait()
 

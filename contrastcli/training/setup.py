@@ -42,7 +42,7 @@ def make_trainer(
     folder = run.checkpoint("last") if "last" in run.checkpoints() else None
     if world.is_main:
         with writing_to(run.path):
-            checkpoint.prune(run)  # a killed process may have left an incomplete one
+            checkpoint.prune(run, config.train.keep)  # a killed process may have left an incomplete one
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
     context = Context(config, encoder, choose_precision(config.train.precision, device), plan.corpus.texts, emit)

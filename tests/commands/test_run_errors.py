@@ -13,6 +13,7 @@ import pytest
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from support.command import LABELLED, SENTENCES, Contrast, failed, refused, train
+from support.damage import flip_bit
 from support.tiny import Tiny
 
 
@@ -25,6 +26,28 @@ def test_a_checkpoint_with_a_damaged_file_is_named(contrast: Contrast, run: Run,
     if harm == "cut":
         path.write_bytes(data[: len(data) // 2])
     refused(contrast("query", "a", "b", "--model", "simple"), 3, path.name if harm == "cut" else str(path.parent))
+
+
+@pytest.mark.parametrize("words", [("query", "a", "b", "--model", "simple"), ("export", "simple", "out")])
+def test_one_bit_of_the_weights_is_an_error_with_a_remedy(contrast: Contrast, run: Run, words: tuple[str, ...]) -> None:
+    flip_bit(run.checkpoint() / "model.safetensors", at=-10)
+    shutil.copytree(run.checkpoint(), run.checkpoints_dir / "000002")  # another checkpoint
+    hint = "restore the file from a copy, or use the model runs/simple/checkpoints/000002 (--model, --backbone)"
+    refused(contrast(*words), 3, "runs/simple/checkpoints/000004/model.safetensors is damaged", hint)
+
+
+def test_an_exported_model_has_no_checksums_of_the_run(contrast: Contrast, run: Run) -> None:
+    assert contrast("export", "simple", "out").code == 0
+    assert not Path("out/checksums.json").exists()
+    assert contrast("query", "a", "b", "--model", "out").code == 0
+
+
+def test_a_copy_of_a_checkpoint_that_was_changed_says_what_to_remove(contrast: Contrast, run: Run) -> None:
+    shutil.copytree(run.checkpoint(), "copy")
+    Path("copy/1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
+    refused(contrast("query", "a", "b", "--model", "copy"), 3, "config.json is damaged", "remove checksums.json")
+    Path("copy/checksums.json").unlink()
+    assert contrast("query", "a", "b", "--model", "copy").code == 0
 
 
 @pytest.mark.parametrize("file", ["heads.safetensors", "optimizer.safetensors", "position.json"])

@@ -19,7 +19,7 @@ from support.command import Contrast
 
 SETTINGS = sections.settings_of(*catalogue.BUILT_IN)
 SIMCSE = sections.settings_of(catalogue.find("simcse"))
-EXECUTION = {"train.seed", "train.device", "train.token_budget", "train.log_every", "train.save_every"}
+EXECUTION = {f"train.{name}" for name in ("seed", "device", "token_budget", "log_every", "save_every", "keep")}
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
 
 

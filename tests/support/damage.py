@@ -59,6 +59,13 @@ _TOML_VALUES = (
 _WORDS = ("-", "--", "-h", "--json", "last", "simple", "tiny", ".", "..", "x=y", "'", "--set", "=", "%s", "\udcff")
 
 
+def flip_bit(path: Path, at: int = 0) -> None:
+    """Another bit in one byte of a file, by default in the first."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
 def damage_bytes(draw: random.Random, data: bytes) -> bytes:
     """One to four changes of bytes: flipped bits, cuts, repeats, swaps and strange insertions."""
     for _ in range(draw.choice((1, 1, 2, 4))):

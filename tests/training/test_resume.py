@@ -19,6 +19,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Started, Step
 from contrastcli.training import checkpoint
 from support import train_runs
+from support.damage import flip_bit
 from support.resuming import Killed, assert_same, state, story
 from support.settings import config
 from support.tiny import Tiny, train
@@ -111,23 +112,60 @@ def test_a_grouped_objective_has_epochs_of_different_lengths(tiny: Tiny, tmp_pat
 @pytest.mark.parametrize(
     ("name", "damage", "words"),
     [
-        ("position.json", None, "position.json is missing"),
-        ("heads.safetensors", b"short", "cannot be read"),
-        ("optimizer.safetensors", b"", "cannot be read"),
-        ("position.json", b"{", "cannot be read"),
+        ("training/position.json", None, "position.json is missing"),
+        ("training/heads.safetensors", b"short", "heads.safetensors is damaged: its checksum is not that in"),
+        ("training/optimizer.safetensors", b"", "optimizer.safetensors is damaged"),
+        ("training/checksums.json", b"{", "checksums.json is malformed"),
+        ("model.safetensors", b"short", "model.safetensors is damaged"),
+        ("1_Pooling/config.json", None, "config.json is missing"),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_left_alone(
     tiny: Tiny, tmp_path: Path, name: str, damage: bytes | None, words: str
 ) -> None:
-    run = tiny.run(tmp_path / "one")
-    train(run, lambda event: run.stop_path.touch() if event.step == 2 else None)
-    file = run.checkpoint("last") / "training" / name
+    run = stopped(tiny, tmp_path / "one")
+    file = run.checkpoint("last") / name
     file.unlink() if damage is None else file.write_bytes(damage)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=words) as error:
         train(run)
+    assert error.value.hint == "restore the file from a copy, or train again"  # there is no other checkpoint
     assert run.checkpoints() == {"last": "000002"}
     assert [event.status for event in run.events() if isinstance(event, Done)][-1] == "failed"
+
+
+def test_one_bit_of_the_optimiser_keeps_a_run_from_resuming(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path / "one", dev__every=5, train__save_every=6)
+    train(run, lambda event: run.stop_path.touch() if event.step == 7 else None)
+    file = run.checkpoint("last") / "training" / "optimizer.safetensors"
+    flip_bit(file, at=-100)
+    with pytest.raises(DataError) as error:
+        train(run)
+    assert error.value.what == f"{file} is damaged: its checksum is not that in checksums.json"
+    assert f"use the model {run.checkpoint('best')} (--model, --backbone)" in error.value.hint
+
+
+@pytest.mark.parametrize("damage", [b"short", b"{"])
+def test_a_checkpoint_without_checksums_still_resumes_and_is_read_strictly(
+    tiny: Tiny, tmp_path: Path, damage: bytes
+) -> None:
+    """As older versions wrote them."""
+    run = stopped(tiny, tmp_path / "one")
+    for file in run.checkpoints_dir.rglob("checksums.json"):
+        file.unlink()
+    position = run.checkpoint("last") / "training" / "position.json"
+    before = position.read_bytes()
+    position.write_bytes(damage)
+    with pytest.raises(DataError, match="cannot be read"):
+        train(run)
+    position.write_bytes(before)
+    assert train(run).status == "finished"
+
+
+def stopped(tiny: Tiny, folder: Path) -> Run:
+    """A run that was stopped after two steps."""
+    run = tiny.run(folder)
+    train(run, lambda event: run.stop_path.touch() if event.step == 2 else None)
+    return run
 
 
 def test_an_incomplete_checkpoint_is_removed(tiny: Tiny, tmp_path: Path) -> None:
@@ -141,6 +179,20 @@ def test_an_incomplete_checkpoint_is_removed(tiny: Tiny, tmp_path: Path) -> None
     train(run)
     assert {folder.name for folder in run.checkpoints_dir.iterdir()} == set(run.checkpoints().values())
     assert load_file(run.checkpoint() / "model.safetensors")
+
+
+def test_the_last_checkpoints_are_kept_and_a_run_can_continue_from_each(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path / "one", dev__data="none", dev__every=5, train__save_every=3, train__keep=3)
+    train(run)
+    assert sorted(folder.name for folder in run.checkpoints_dir.iterdir()) == ["000015", "000018", "000020"]
+    whole = state(run)
+    run.checkpoints_path.write_text('{"last": "000015"}')
+    train(run)
+    assert state(run) == whole
+    assert runs.prune([run]) > 0
+    assert run.full_checkpoints() == []
+    for folder in run.checkpoints_dir.iterdir():
+        load_encoder(folder)  # the checksums of the model are still right
 
 
 def test_resuming_a_finished_run_takes_no_step(tiny: Tiny, tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ def test_best_keeps_the_model_and_last_what_resuming_needs(
     assert {path.name for path in run.checkpoints_dir.iterdir()} == {"000010", "000020"}
     best, last = files(run.checkpoint("best")), files(run.checkpoint("last"))
     assert {name for name in last if name.startswith("training/")} == {
+        "training/checksums.json",
         "training/heads.safetensors",
         "training/optimizer.safetensors",
         "training/position.json",
