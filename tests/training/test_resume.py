@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from contrastcli.errors import DataError
 from contrastcli.files import flush_tree
+from contrastcli.model.folder import load_encoder
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Started, Step
