@@ -423,7 +423,7 @@ def _screens() -> Sequence[tuple[str, str]]:
 
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
-    options.escape_what_cannot_be_shown()
+    options.prepare_streams()
     try:
         with cli.make_context("contrast", sys.argv[1:]) as context:
             return cli.invoke(context) or 0

@@ -6,11 +6,12 @@ import contextlib
 import errno
 import glob
 import os
+import re
 import shutil
 import socket
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -175,16 +176,36 @@ def fsync_dir(folder: Path) -> None:
             os.close(descriptor)
 
 
+_MAKE_ROOM = "make room, for instance with `contrast runs prune`"
+_REMEDIES: Mapping[int | None, str] = {
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOENT: "make the folder again",
+    errno.EIO: "check the disk",
+}
+
+
 @contextlib.contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Turn an OSError of the body, which writes below `path`, into a RunError with the system's message."""
+    """Turn an error of the system in the body, which writes below `path`, into a RunError with its message."""
     try:
         yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "make room, for instance with `contrast runs prune`" if full else "fix the permissions"
-        place = error.filename or path
-        raise RunError(f"cannot write {place}: {error.strerror or error}", f"{remedy}, or write elsewhere") from error
+    except Exception as error:
+        if (cause := system_error(error)) is None:
+            raise
+        what = f"cannot write {cause.filename or path}: {error_text(cause)}"
+        raise RunError(what, f"{_REMEDIES.get(cause.errno, 'fix the permissions')}, or write elsewhere") from error
+
+
+def system_error(error: BaseException) -> OSError | None:
+    """The error of the system that an exception is, or that a library in Rust has put into words, as safetensors."""
+    if isinstance(error, OSError):
+        return error
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
 
 
 def make_folder(path: Path) -> None:
@@ -213,9 +234,12 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
 
 
 def flush_tree(folder: Path) -> None:
-    """Make everything below a folder durable."""
+    """Make everything below a folder durable, and its files as open to other users as the folder is."""
+    mode = folder.stat().st_mode & 0o666  # safetensors closes its files to all others
     for path in sorted(folder.rglob("*")):
         if path.is_file():
+            with contextlib.suppress(PermissionError):  # a file system without modes
+                path.chmod(mode)
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
         else:

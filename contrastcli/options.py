@@ -221,7 +221,8 @@ def check_training(job: Job, detach: bool) -> None:
 
 def on_a_terminal() -> bool:
     """Whether this process can show a screen."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # the app draws on stderr
+    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
 
 
 def check_terminal() -> None:
@@ -230,8 +231,11 @@ def check_terminal() -> None:
         raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
 
 
-def escape_what_cannot_be_shown() -> None:
-    """Print characters that the encoding of stdout or stderr lacks as escapes."""
+def prepare_streams() -> None:
+    """Open streams that were closed, on the null device, and print characters that an encoding lacks as escapes."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # a file opened later would get its number, and what libraries print
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - to the end of the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -259,5 +263,6 @@ def report(error: BaseException, debug: bool) -> int:
         hint, code = "check the path, its permissions and the room on its disk", RunError.code
     else:
         what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
-    click.echo(f"contrast: error: {printable(what)}\nhint: {printable(hint)}", err=True)
+    with contextlib.suppress(OSError):  # stderr may be a terminal that has gone, or a file on a full disk
+        click.echo(f"contrast: error: {printable(what)}\nhint: {printable(hint)}", err=True)
     return code

@@ -173,7 +173,7 @@ def make_runs_dir(directory: Path) -> None:
     """Make a folder for runs, which git ignores. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     if not any(directory.iterdir()):  # a folder in use, such as --runs-dir ., keeps its own .gitignore
-        (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+        atomic_write(directory / ".gitignore", b"*\n")
 
 
 def run_name(name: str | None, config: Config, directory: Path) -> str:

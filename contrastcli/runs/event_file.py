@@ -32,10 +32,16 @@ class EventWriter:
             os.truncate(path, data.rfind(b"\n") + 1)
 
     def __call__(self, event: Event) -> bytes:
-        """Write the event, with the time if it has none, and return its line."""
+        """Write the event, with the time if it has none, and return its line. Raises OSError, with nothing written."""
         stamped = event if event.time else msgspec.structs.replace(event, time=round(time.time(), 3))
         line = encode(stamped)
-        self._file.write(line)
+        end = os.fstat(self._file.fileno()).st_size
+        try:
+            if (written := self._file.write(line)) < len(line):  # the disk is full: the rest raises the error
+                self._file.write(line[written:])
+        except OSError:
+            self._file.truncate(end)
+            raise
         return line
 
     def close(self) -> None:

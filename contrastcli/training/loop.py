@@ -15,7 +15,7 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DivergedError, RunError
-from contrastcli.files import atomic_write
+from contrastcli.files import atomic_write, error_text
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
@@ -141,11 +141,15 @@ class Trainer:
         views = {view: [corpus.texts[i] for i in texts[rows]] for view, texts in corpus.views.items()}
         record = {"step": step, "rows": rows.tolist(), **views}
         path = self.run.path / "diverged.json"
-        if self.stepper.world.is_main:
-            atomic_write(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
+        batch = f"its batch is in {path}"
+        try:
+            if self.stepper.world.is_main:
+                atomic_write(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
+        except OSError as error:
+            batch = f"its batch could not be written: {error_text(error)}"
         kept = "; the last good checkpoint is kept" if self.run.checkpoints() else "; nothing had been saved yet"
         raise DivergedError(
-            f"the loss or its gradient is not a finite number at step {step}; its batch is in {path}",
+            f"the loss or its gradient is not a finite number at step {step}; {batch}",
             "lower --lr, raise --tau or set --clip 1" + kept,
         )
 

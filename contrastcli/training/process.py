@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
-from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly
+from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError
 from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.directory import Run
@@ -91,7 +91,8 @@ def _recorded(run: Run, watch: Watch) -> Iterator[Emit]:
     except (Exception, KeyboardInterrupt) as error:
         end = _explain(run, error)
         status = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}.get(type(error), "failed")
-        emit(Done(step=step, status=status, code=end.code, message=end.what, hint=end.hint))
+        with suppress(RunError):  # a full disk, as `end` says
+            emit(Done(step=step, status=status, code=end.code, message=end.what, hint=end.hint))
         if isinstance(error, KeyboardInterrupt):
             raise end from None
         raise

@@ -17,12 +17,13 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from contrastcli.errors import ContrastError
-from contrastcli.files import state_dir
+from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.screen import SCREENS, ModeScreen
+from contrastcli.tui.terminal import end_with_terminal
 from contrastcli.tui.widgets import hidden_key
 
 _NOT_IN_HELP = {  # Textual's own, which nobody needs to look up
@@ -37,8 +38,12 @@ _TOOLTIPS = {  # for Textual's own actions
 
 
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
-    """Run the app until its user leaves it."""
-    ContrastApp(directory, run).run(mouse=mouse)
+    """Run the app until its user leaves it or its terminal has gone. Raises what ends it otherwise."""
+    app = ContrastApp(directory, run)
+    end_with_terminal(app)
+    app.run(mouse=mouse)
+    if app._exception is not None:
+        raise getattr(app._exception, "error", app._exception)  # that of a worker is in WorkerFailed
 
 
 def make_screen(mode: str) -> ModeScreen:
@@ -109,7 +114,7 @@ class ContrastApp(App[None]):
         path = state_dir() / "copied.txt"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n", encoding="utf-8")
+            atomic_write(path, f"{text}\n".encode())
         except OSError:
             self.notify("copied")
         else:
@@ -129,6 +134,10 @@ class ContrastApp(App[None]):
     def fail(self, error: str | ContrastError) -> None:
         text = f"{error.what}\n{error.hint}" if isinstance(error, ContrastError) else error
         self.notify(text, severity="error", timeout=10, markup=False)
+
+    def _print_error_renderables(self) -> None:
+        """Print no traceback: the command line reports the error, which `show` raises."""
+        self._exit_renderables.clear()
 
     def exit(self, *args: Any, **options: Any) -> None:
         """End the workers, then close the screens that they draw on."""

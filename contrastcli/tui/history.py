@@ -55,7 +55,7 @@ class Column:
 
     def outline(self, steps: array[int], first: int, last: int, columns: int) -> Points:
         """The values in first..last-1 as a line so many columns wide: all of them, or each column's extremes."""
-        count = last - first
+        count, columns = last - first, max(1, columns)  # a tiny terminal has no room
         if count <= 4 * columns:
             return [float(step) for step in steps[first:last]], list(self.values[first:last])
         level = max(n for n in range(len(self._levels)) if n == 0 or count // _BLOCK**n >= columns)

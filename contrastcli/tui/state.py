@@ -6,7 +6,8 @@ import contextlib
 
 import msgspec
 
-from contrastcli.files import atomic_write, state_dir
+from contrastcli.errors import DataError
+from contrastcli.files import atomic_write, read_json, state_dir
 
 _FILE = "app.json"
 
@@ -35,10 +36,9 @@ class State(msgspec.Struct):
 
 def load() -> State:
     """What was remembered; defaults where there is nothing, or nothing readable."""
-    try:
-        return msgspec.json.decode((state_dir() / _FILE).read_bytes(), type=State)
-    except (OSError, msgspec.DecodeError):
-        return State()
+    with contextlib.suppress(DataError):
+        return read_json(state_dir() / _FILE, State) or State()
+    return State()
 
 
 def save(state: State) -> None:

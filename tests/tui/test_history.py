@@ -50,6 +50,11 @@ def test_few_values_are_drawn_as_they_are() -> None:
     assert numbers.outline(steps, 10, 50, 10) == ([float(n) for n in range(11, 51)], values[10:50])
 
 
+def test_a_picture_without_room_is_as_one_of_a_column() -> None:
+    numbers, steps = column(noise(90))
+    assert numbers.outline(steps, 0, 90, 0) == numbers.outline(steps, 0, 90, -3) == numbers.outline(steps, 0, 90, 1)
+
+
 @pytest.mark.parametrize("count", [1000, 4096, 70_000])
 @pytest.mark.parametrize("columns", [1, 7, 160])
 def test_a_line_of_many_values_keeps_the_extremes_of_every_stretch(count: int, columns: int) -> None:

@@ -1,0 +1,114 @@
+"""A disk that is full, or fails, at every write of a command in turn: two lines, nothing lost, nothing left half."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Step
+from support.command import LABELLED, MODEL, Contrast, sentences, train
+from support.disks import FULL, Disk, mounted
+from support.resuming import assert_same, story
+from support.tiny import told
+
+TRAIN = train(*LABELLED, "--set", "dev.every=2", "--log-every", "1", "--max-steps", "4", "--name", "one")
+
+
+def complaint(error: str) -> tuple[str, str]:
+    """The last two lines on stderr."""
+    what, hint = error.splitlines()[-2:]
+    return what, hint
+
+
+def drafts(folder: str) -> list[Path]:
+    """Files and folders that were to get another name."""
+    return [path for path in Path(folder).rglob(".*") if path.name != ".gitignore"]
+
+
+def failures(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, first: int, by: int) -> Iterator[Run]:
+    """The run that each disk leaves which fails at another of its writes."""
+    while True:
+        shutil.rmtree("runs", ignore_errors=True)
+        disk = Disk(Path("runs"), first, error)
+        with mounted(disk, monkeypatch):
+            answer = contrast(*TRAIN)
+        if answer.code == 0:
+            assert error == FULL or not disk.failed
+            return
+        what, hint = complaint(answer.err)
+        assert answer.code == 1 and what.startswith("contrast: error: cannot write"), (first, answer)
+        assert os.strerror(error) in what and "write elsewhere" in hint
+        yield Run(Path("runs/one"))
+        first += by
+
+
+def check_runs(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, first: int, by: int) -> None:
+    shutil.rmtree("whole", ignore_errors=True)
+    assert contrast("--runs-dir", "whole", *TRAIN).code == 0
+    whole = Run(Path("whole/one"))
+    for run in failures(contrast, monkeypatch, error, first, by):
+        assert drafts("runs") == []
+        if run.exists():
+            assert run.status().state in ("starting", "silent", "failed")  # this process, which trained it, lives on
+            assert all(event.step <= 4 for event in run.events())
+            if saved := run.checkpoints():
+                load_encoder(run.checkpoint())
+                assert int(saved["last"]) <= told(run, Step)[-1].step
+        assert contrast(*("train", "--resume", "one") if run.exists() else TRAIN).code == 0
+        assert_same(run, whole)
+        assert story(run) == story(whole)
+
+
+def test_a_disk_that_fills_up_loses_nothing(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_runs(contrast, monkeypatch, FULL, first=3, by=14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [FULL, errno.ENOSPC])
+def test_a_disk_that_is_full_at_any_write_loses_nothing(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    check_runs(contrast, monkeypatch, error, first=1, by=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES])
+def test_a_disk_that_fails_loses_nothing(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    check_runs(contrast, monkeypatch, error, first=error % 5 + 1, by=5)
+
+
+@pytest.mark.parametrize("error", [FULL, errno.ENOSPC])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("encode", "texts.txt", "-o", "out/v.npy", *MODEL),
+        ("encode", "texts.txt", "-o", "out/v.safetensors", *MODEL),
+        ("encode", "texts.txt", "-o", "out/v.parquet", *MODEL),
+        ("export", "tiny/backbone", "out/model"),
+    ],
+)
+def test_results_are_whole_or_not_there(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], error: int
+) -> None:
+    Path("texts.txt").write_text("\n".join(sentences()))
+    for number in range(1, 100):
+        shutil.rmtree("out", ignore_errors=True)
+        Path("out").mkdir()
+        disk = Disk(Path("out"), number, error)
+        with mounted(disk, monkeypatch):
+            answer = contrast(*words)
+        if answer.code == 0:
+            break
+        what, hint = complaint(answer.err)
+        assert answer.code == 1 and what.startswith("contrast: error: cannot write"), (number, answer)
+        assert os.strerror(error) in what and "write elsewhere" in hint
+        assert list(Path("out").iterdir()) == []
+    assert number > 1 and (error == FULL or not disk.failed)
+    assert len(list(Path("out").iterdir())) == 1

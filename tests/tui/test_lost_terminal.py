@@ -1,0 +1,117 @@
+"""The app in a terminal of its own, which goes away: the app ends, and training does not."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from functools import partialmethod
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrastcli.tui import app
+from support.command import COMMAND
+
+SECONDS = 30  # at most, on a slow machine
+
+
+class Terminal:
+    """A process in a terminal; `inputs` is where its keys come from, the terminal unless that is another."""
+
+    def __init__(self, *words: str, ignores_hangup: bool = False, own_input: bool = False, size: int = 24) -> None:
+        self.screen, stdout = pty.openpty()
+        self.inputs, stdin = pty.openpty() if own_input else (self.screen, stdout)
+        fcntl.ioctl(stdout, termios.TIOCSWINSZ, struct.pack("HHHH", size, 4 * size, 0, 0))
+
+        def take_terminal() -> None:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores_hangup else signal.SIG_DFL)
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        environment = os.environ | {"TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            [*COMMAND, *words],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stdout,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=take_terminal,
+        )
+        for stream in {stdin, stdout}:
+            os.close(stream)
+
+    def read_until(self, text: bytes) -> bytes:
+        """What the process has drawn, as soon as that has this text in it."""
+        deadline, drawn = time.monotonic() + SECONDS, b""
+        while text not in drawn:
+            assert time.monotonic() < deadline, drawn
+            if select.select([self.screen], [], [], 0.1)[0]:
+                drawn += os.read(self.screen, 1 << 16)
+        return drawn
+
+    def hang_up(self) -> None:
+        os.close(self.screen)
+
+
+@pytest.fixture
+def open_terminal() -> Iterator[Callable[..., Terminal]]:
+    terminals: list[Terminal] = []
+
+    def start(*words: str, **options: Any) -> Terminal:
+        terminals.append(Terminal(*words, **options))
+        return terminals[-1]
+
+    yield start
+    for terminal in terminals:
+        terminal.process.kill()
+        terminal.process.wait()
+
+
+@pytest.mark.parametrize("options", [{}, {"ignores_hangup": True}, {"ignores_hangup": True, "own_input": True}])
+def test_the_app_ends_when_its_terminal_goes(open_terminal: Callable[..., Terminal], options: dict[str, bool]) -> None:
+    terminal = open_terminal("tui", **options)
+    terminal.read_until(b"leave")
+    terminal.hang_up()
+    assert terminal.process.wait(SECONDS) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_app_and_restores_the_terminal(
+    open_terminal: Callable[..., Terminal], number: signal.Signals
+) -> None:
+    terminal = open_terminal("tui")
+    terminal.read_until(b"leave")
+    terminal.process.send_signal(number)
+    terminal.read_until(b"\x1b[?1049l")  # the usual screen again
+    assert terminal.process.wait(SECONDS) == 0
+
+
+def test_a_tiny_terminal_shows_what_fits(open_terminal: Callable[..., Terminal]) -> None:
+    terminal = open_terminal("tui", size=1)
+    terminal.read_until(b"\x1b[?2004h")  # it takes keys
+    os.write(terminal.inputs, b"q")
+    terminal.read_until(b"\x1b[?1049l")
+    assert terminal.process.wait(SECONDS) == 0
+
+
+def test_an_error_of_the_app_is_raised_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(self: app.ContrastApp) -> None:
+        raise ZeroDivisionError("no room")
+
+    monkeypatch.setattr(app, "end_with_terminal", lambda shown: None)
+    monkeypatch.setattr(app.ContrastApp, "on_mount", fail)
+    monkeypatch.setattr(app.ContrastApp, "run", partialmethod(app.ContrastApp.run, headless=True))
+    with pytest.raises(ZeroDivisionError, match="no room"):
+        app.show(tmp_path)
+    assert "Traceback" not in capfd.readouterr().err
