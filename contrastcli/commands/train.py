@@ -154,7 +154,7 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
         if not path_printed and isinstance(event, Step | Evaluated | Saved):  # not before: loading may fail
             path_printed = True
             shown.close()  # a progress bar would share its line
-            with contextlib.suppress(BrokenPipeError):  # training continues without a reader
+            with contextlib.suppress(OSError):  # training continues without a reader
                 print(run.path, flush=True)
         shown(event, line)
 
