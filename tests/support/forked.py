@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -59,11 +60,13 @@ def start(
         before()
         _open_streams(stdin)
         sys.argv = ["contrast", *command]
-        os.environ.update(CONTRAST_CACHE=str(Path("cache").resolve()), CONTRAST_RUNS="runs", **(environment or {}))
+        os.environ |= {"CONTRAST_CACHE": str(Path("cache").resolve()), "CONTRAST_RUNS": "runs"} | dict(environment or {})
         from contrastcli.cli import main
 
         code = main()
         sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(code)
