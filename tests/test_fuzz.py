@@ -26,6 +26,9 @@ CORPUS = Path(__file__).parent / "support" / "fuzz_corpus.jsonl"
 MOVED = 0.12
 """The share of cases in which something else stands at the file's path."""
 
+STREAMS = (Thing.EMPTY, Thing.ZEROS, Thing.DEVICE)
+"""What may stand in place of stdin; a shell opens no other."""
+
 
 @pytest.fixture(scope="module")
 def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
@@ -46,9 +49,9 @@ def cases(seed: int, world: World) -> Iterator[Case]:
             if path.is_dir():
                 path = draw.choice(sorted(path.rglob("*")))
             command = tuple(draw.choice(target.commands).split())
-            given = path.parts[0] in (ARGUMENTS, ENVIRONMENT, "stdin")
-            if path.is_dir() or (not given and draw.random() < MOVED):
-                yield Case(str(path), command, draw.choice(list(Thing)))
+            things = STREAMS if path.name == "stdin" else list(Thing)
+            if path.is_dir() or (path.parts[0] not in (ARGUMENTS, ENVIRONMENT) and draw.random() < MOVED):
+                yield Case(str(path), command, draw.choice(things))
             else:
                 yield Case(str(path), command, target.damage(draw, path.read_bytes()))
 

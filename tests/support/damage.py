@@ -14,6 +14,8 @@ from pathlib import Path
 
 DEEP = "[" * 100_000 + "]" * 100_000
 HUGE = 10**400
+HUGE_SHARE = 0.005
+"""Of damages that insert 30 MB."""
 
 _VALUES: tuple[object, ...] = (
     None,
@@ -67,7 +69,11 @@ def flip_bit(path: Path, at: int = 0) -> None:
 
 
 def damage_bytes(draw: random.Random, data: bytes) -> bytes:
-    """One to four changes of bytes: flipped bits, cuts, repeats, swaps and strange insertions."""
+    """One to four changes of bytes: flipped bits, cuts, repeats, swaps and strange insertions; rarely, a huge one."""
+    if draw.random() < HUGE_SHARE:
+        start = draw.randrange(len(data) + 1)
+        filler = draw.choice((b"a", b"a ", b",", b"\t", b"\n", b"[", b'{"a":', b"\x00"))
+        return data[:start] + filler * (30_000_000 // len(filler)) + data[start:]
     for _ in range(draw.choice((1, 1, 2, 4))):
         start = draw.randrange(len(data) + 1)
         end = min(len(data), start + draw.choice((1, 2, 8, 64, 1024)))
@@ -149,6 +155,8 @@ def damage_toml(draw: random.Random, data: bytes) -> bytes:
 
 def damage_gzip(draw: random.Random, data: bytes) -> bytes:
     """The compressed bytes damaged, or what they hold."""
+    if draw.random() < HUGE_SHARE:
+        return gzip.compress(b"a" * 300_000_000)
     if draw.random() < 0.5:
         return damage_bytes(draw, data)
     return gzip.compress(damage_bytes(draw, gzip.decompress(data)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -14,6 +15,8 @@ from typing import NamedTuple
 
 TIMEOUT = 60
 """Seconds after which a command hangs."""
+ADDRESSES = 12 << 30
+"""Bytes of memory after which there is none, so that no command takes the machine's."""
 
 _LATER = """
 datasets filelock platformdirs psutil pyarrow.parquet rich.progress scipy.stats sklearn.cluster sklearn.linear_model
@@ -60,7 +63,9 @@ def start(
         before()
         _open_streams(stdin)
         sys.argv = ["contrast", *command]
-        os.environ |= {"CONTRAST_CACHE": str(Path("cache").resolve()), "CONTRAST_RUNS": "runs"} | dict(environment or {})
+        os.environ |= {"CONTRAST_CACHE": str(Path("cache").resolve()), "CONTRAST_RUNS": "runs"} | dict(
+            environment or {}
+        )
         from contrastcli.cli import main
 
         code = main()
@@ -95,5 +100,10 @@ def wait(pid: int) -> Outcome:
 def run(
     command: Sequence[str], stdin: Path = Path(os.devnull), environment: Mapping[str, str] | None = None
 ) -> Outcome:
-    """Run a command line to its end; after TIMEOUT seconds SIGALRM ends it."""
-    return wait(start(command, stdin=stdin, environment=environment, before=lambda: signal.alarm(TIMEOUT)))
+    """Run a command line to its end; after TIMEOUT seconds SIGALRM ends it, and it has no more than ADDRESSES bytes."""
+
+    def limit() -> None:
+        signal.alarm(TIMEOUT)
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+
+    return wait(start(command, stdin=stdin, environment=environment, before=limit))
