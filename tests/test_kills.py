@@ -29,7 +29,7 @@ from contrastcli.runs.events import Done, decode
 from support import sts_files
 from support.forked import Outcome, import_commands, run
 from support.kills import Course, contents, detached, drafts, kill_detached, kill_somewhere, observe
-from support.resuming import state, story
+from support.resuming import story
 from support.tiny import Tiny
 
 SETTINGS = (
@@ -84,6 +84,7 @@ KINDS: dict[str, Kind] = {
     "bf16": training("simcse", "sentences", "--precision bf16"),
     "patience": training("simcse", "sentences", "--set dev.patience=2 --max-steps 40 --lr 0.03"),
     "best before last": training("simcse", "pairs", "--lr 0.03"),
+    "three kept": training("dcl", "pairs", "--set train.keep=3 --max-steps 10"),
     "two epochs": training("pairsupcon", "labelled", "--limit 64 --epochs 2 --max-steps 0"),
     "detach": training("simcse", "sentences", "--max-steps 40", "--detach"),
     "sweep": Kind(
@@ -225,7 +226,7 @@ def results(kind: Kind) -> dict[str, Any]:
     """What a kind has written, with what it has left."""
     runs = [one for one in directory.list_runs(Path("runs")) if one.name != "simple"]
     return {
-        **{f"{one.name}: checkpoints": state(one) for one in runs},
+        **{f"{one.name}: checkpoints": contents([one.checkpoints_dir, one.checkpoints_path]) for one in runs},
         **{f"{one.name}: events": story(one) for one in runs},
         **{name: contents([Path(name)]) for name in (*kind.outputs, *kind.folders)},
         "left": sorted(str(path) for path in drafts()),
