@@ -252,10 +252,12 @@ def prune(runs: Iterable[Run]) -> int:
     """
     freed = 0
     for run in [run for run in runs if run.status().ended]:
-        freed += run.size_bytes(f"checkpoints/*/{TRAINING}/**/*")
-        for folder in run.checkpoints_dir.glob(f"*/{TRAINING}"):
+        before = run.size_bytes()
+        left = run.checkpoints_dir.glob(".*.tmp")  # by a process that was killed
+        for folder in [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]:
             with writing_to(folder):
                 discard(run, folder)
+        freed += before - run.size_bytes()
     return freed
 
 
