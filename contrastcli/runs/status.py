@@ -172,7 +172,8 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
     try:
         beat = alive.stat().st_mtime
     except OSError:
-        beat = -math.inf if has_begun else config.stat().st_mtime
+        unwritten = STARTING_GRACE - SILENT_AFTER  # a process writes it as soon as it starts
+        beat = -math.inf if has_begun else config.stat().st_mtime - unwritten
     is_fresh = time.time() - beat <= (SILENT_AFTER if has_begun else STARTING_GRACE)
     is_gone = _has_ended(writer, is_fresh) if writer else not is_fresh
     is_resuming = writer is not None and not has_begun and not is_gone  # has not yet written its first event

@@ -136,7 +136,7 @@ def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
 ) -> None:
     sweep = small()
     first = runs.create(sweep.cells()[0].config, tmp_path, names(sweep)[0])
-    almost = time.time() - status.STARTING_GRACE + 0.5
+    almost = time.time() - status.SILENT_AFTER + 0.5
     os.utime(first.config_path, (almost, almost))
     assert first.status().state == "starting"  # its process may still be starting
     assert start(sweep, tmp_path) == 0
