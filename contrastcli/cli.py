@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contrastcli import __version__, commands, options, show
-from contrastcli.errors import UsageError, nearest
 from contrastcli.files import user_file
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
@@ -175,6 +174,21 @@ def prune(directory: Path, names: Sequence[str]) -> None:
     click.echo(f"freed {show.format.size(runs.prune(chosen))}", err=True)
 
 
+@runs_group.command()
+@options.of_run
+@click.option("--replay", type=click.IntRange(min=1), metavar="K", help="Also train K steps again and compare bits.")
+@options.as_json
+def verify(run: runs.Run, replay: int | None, json: bool) -> None:
+    """Check every file of a run, which may be in training.
+
+    contrast runs verify last
+    contrast runs verify simace --replay 100
+    """
+    checks = commands.verify.verify(run, replay)
+    _print(show.runs.checks(checks, json))
+    commands.verify.raise_first_fault(checks)
+
+
 @cli.command()
 @options.of_run
 @options.as_json
@@ -277,11 +291,8 @@ def query(directory: Path, texts: Sequence[str], model: str | None, corpus: Path
     contrast query - --model last --json < pairs.tsv
     """
     commands.query.check(texts, corpus)
-    ref = resolve(model, directory)
-    if corpus:
-        answers = commands.query.neighbours(texts, ref, corpus, k, json)
-    else:
-        answers = commands.query.similarities(texts, ref, json)
+    ref, ask = resolve(model, directory), commands.query
+    answers = ask.neighbours(texts, ref, corpus, k, json) if corpus else ask.similarities(texts, ref, json)
     for text in answers:
         _print(text)
 
@@ -350,8 +361,7 @@ def show_config(job: options.Job) -> None:
     contrast config show --preset simace-bert-base --tau 0.07
     contrast config show --json
     """
-    config = options.resolve(job)
-    _print(show.settings.settings(config, job.json))
+    _print(show.settings.settings(options.resolve(job), job.json))
 
 
 @config_group.command("path")
@@ -402,17 +412,10 @@ def help_(ctx: click.Context, words: Sequence[str]) -> None:
     contrast help data
     contrast help runs prune
     """
-    width = ctx.make_formatter().width
-    if not words:
-        _print(commands.help.overview(width))
-    elif len(words) == 1 and words[0] in commands.help.topics():
-        _print(commands.help.topic(words[0], width, {"screens": _screens}))
-    elif words[0] in cli.commands:
+    if words and words[0] in cli.commands and (words[1:] or words[0] not in commands.help.topics()):
         cli.main([*words, "--help"], prog_name="contrast", standalone_mode=False)
     else:
-        raise UsageError(
-            f"there is no help on '{words[0]}'", nearest(words[0], [*commands.help.topics(), *cli.commands])
-        )
+        _print(commands.help.answer(words, ctx.make_formatter().width, cli.commands, {"screens": _screens}))
 
 
 def _screens() -> Sequence[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +12,7 @@ import contrastcli
 from contrastcli import api
 from contrastcli.data import convert, formats, roles
 from contrastcli.data.examples import FORMS
-from contrastcli.errors import EXIT_CODES
+from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
@@ -31,6 +31,15 @@ FOLDER = Path(__file__).parents[1] / "help"
 def topics() -> dict[str, str]:
     """The first line of each topic, by name."""
     return {path.stem: path.read_text(encoding="utf-8").partition("\n")[0] for path in sorted(FOLDER.glob("*.txt"))}
+
+
+def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Facts) -> str:
+    """The topic that is asked for, or without a word the overview. Raises UsageError if there is none."""
+    if not words:
+        return overview(width)
+    if words[0] not in topics():
+        raise UsageError(f"there is no help on '{words[0]}'", nearest(words[0], [*topics(), *commands]))
+    return topic(words[0], width, more)
 
 
 def overview(width: int) -> str:

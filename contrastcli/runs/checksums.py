@@ -20,7 +20,7 @@ CHECKSUMS = "checksums.json"
 
 def write(folder: Path) -> None:
     """Write the checksums of all files below a folder. Raises OSError."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CHECKSUMS]
     sums = {path.relative_to(folder).as_posix(): checksum_of(path) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 

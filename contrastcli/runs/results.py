@@ -70,6 +70,15 @@ class Nearest(msgspec.Struct, frozen=True):
     model: str
 
 
+class Check(msgspec.Struct, frozen=True):
+    """Something of a run that is in order, in words, or its fault and the remedy."""
+
+    what: str
+    text: str
+    hint: str = ""
+    ok: bool = True
+
+
 class Spread(msgspec.Struct, frozen=True):
     """A number over seeds: mean and sample standard deviation, which needs two values."""
 

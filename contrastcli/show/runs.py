@@ -12,7 +12,7 @@ from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
-from contrastcli.runs.results import Comparison, Method, SweepScores
+from contrastcli.runs.results import Check, Comparison, Method, SweepScores
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
 from contrastcli.show.format import as_json, names_and_values, size, table
@@ -68,6 +68,14 @@ def run_details(run: Run, to_json: bool) -> str:
     ]
     flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.flat().items()])
     return f"{names_and_values(facts)}\n\n{flat}"
+
+
+def checks(made: Sequence[Check], to_json: bool) -> str:
+    """What was checked of a run, a line each."""
+    if to_json:
+        return as_json(made)
+    width = max(len(check.what) for check in made)
+    return "\n".join(f"{'✓ ok   ' if one.ok else '✗ fault'}  {one.what:<{width}}  {one.text}" for one in made)
 
 
 def run_comparison(compared: Comparison, to_json: bool) -> str:

@@ -16,18 +16,19 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import msgspec
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, flush_tree, fsync_dir, writing_to
+from contrastcli.files import atomic_write, flush_tree, fsync_dir, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run, discard
+
+_NO_STATE = "this checkpoint keeps the model only; start a new run"
 
 
 @dataclass
@@ -96,11 +97,11 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
     """
     training = folder / TRAINING
     checksums.check(training)
-    for name in ("position.json", "heads.safetensors", "optimizer.safetensors"):
+    position = read_position(folder)
+    for name in ("heads.safetensors", "optimizer.safetensors"):
         if not (training / name).is_file():
-            raise DataError(f"{training / name} is missing", "this checkpoint keeps the model only; start a new run")
+            raise DataError(f"{training / name} is missing", _NO_STATE)
     try:
-        position = msgspec.json.decode((training / "position.json").read_bytes(), type=Position)
         extras.load_state_dict(load_file(training / "heads.safetensors"))
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in load_file(training / "optimizer.safetensors").items():
@@ -110,6 +111,15 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
     except Exception as error:  # safetensors, JSON and torch each have their own
         reason = str(error).splitlines()[0]
         raise DataError(f"{training} cannot be read: {reason}", "start a new run from this model folder") from None
+    return position
+
+
+def read_position(folder: Path) -> Position:
+    """The position of a full checkpoint. Raises DataError."""
+    path = folder / TRAINING / "position.json"
+    position = read_json(path, Position)
+    if position is None:
+        raise DataError(f"{path} is missing", _NO_STATE)
     return position
 
 

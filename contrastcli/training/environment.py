@@ -24,17 +24,19 @@ from contrastcli.training.plan import Plan
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
 
 
-def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
-    """Write versions, device, revisions and fingerprints as JSON.
-
-    Raises DataError where a resumed run would get other rows than it began with, RunError where it cannot write.
-    """
+def check_rows(path: Path, plan: Plan) -> None:
+    """Raises DataError if a run, whose environment is recorded there, began with other rows."""
     recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
     if recorded not in (None, plan.examples.fingerprint):
         raise DataError(
             f"the rows of {plan.examples.source} are not those that the run began with",
             f"restore them, or start a new run: contrast train --config {path.with_name('config.toml')}",
         )
+
+
+def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
+    """Write versions, device, revisions and fingerprints as JSON. Raises DataError as `check_rows`, and RunError."""
+    check_rows(path, plan)
     record = {
         "contrast": contrastcli.__version__,
         "commit": _commit(),
