@@ -141,7 +141,7 @@ def _position(run: Run, folder: Path) -> Iterator[Outcome]:
     if recorded != saved:
         what = f"{file} has the best score {saved[0]} at step {saved[1]}, {run.events_path.name} {recorded[0]} at step"
         yield DataError(f"{what} {recorded[1]}", _RESTORE)
-    if folder.name == names["last"] and int(names.get("best", 0)) != (position.best_step or 0):
+    if folder.name == names.get("last") and int(names.get("best", 0)) != (position.best_step or 0):
         yield DataError(f"{run.checkpoints_path} does not name the best step, {position.best_step}", _RESTORE)
 
 

@@ -245,9 +245,9 @@ def test_an_edited_loss_is_found_with_the_difference_of_environments(contrast: C
 
 def test_an_event_that_did_not_happen_is_found(contrast: Contrast, run: Run) -> None:
     def plant(text: str) -> str:
-        line = next(line for line in text.splitlines() if '"evaluated"' in line and '"step":4' in line)
-        planted = line.replace('"step":4', '"step":3').replace('"best":true', '"best":false')
-        return text.replace(line, f"{planted}\n{line}")
+        lines = [line for line in text.splitlines() if '"step":4' in line]
+        evaluated = next(line for line in lines if '"evaluated"' in line).replace('"best":true', '"best":false')
+        return text.replace(lines[0], evaluated.replace('"step":4', '"step":3') + "\n" + lines[0])
 
     edit(run.events_path, plant)
     named(contrast(*REPLAY, "4"), 1, "step 3: evaluated is recorded, and did not happen again")
