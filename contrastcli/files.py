@@ -124,24 +124,40 @@ def atomic_write(path: Path, data: bytes) -> None:
 def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]) -> T | None:
     """Load a file of the cache, which `write` makes first where it is missing or damaged.
 
-    Its checksum stands in the folder `checksums`, and `load` may raise any exception for a damaged file. The result
-    is None where the cache cannot be written.
+    The result is None where the cache cannot be written.
+    """
+    loaded = load_cached(name, load)
+    if loaded is None and store_cached(name, write):
+        with contextlib.suppress(OSError):
+            return load(cache_dir() / name)
+    return loaded
+
+
+def load_cached(name: str, load: Callable[[Path], T]) -> T | None:
+    """Load a file of the cache; None where it is missing or damaged, for which `load` may raise any exception.
+
+    Its checksum stands in the folder `checksums`.
     """
     path = cache_dir() / name
-    checksum = cache_dir() / "checksums" / name
     with contextlib.suppress(Exception):
         check_regular(path)
-        if read_bytes(checksum) == checksum_of(path).encode():
+        if read_bytes(cache_dir() / "checksums" / name) == checksum_of(path).encode():
             return load(path)
+    return None
+
+
+def store_cached(name: str, write: Callable[[Path], object]) -> bool:
+    """Write a file of the cache and its checksum; returns whether it can be written."""
+    path, checksum = cache_dir() / name, cache_dir() / "checksums" / name
     try:
         for folder in (path.parent, checksum.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with replaced(path) as draft:
             write(draft)
         atomic_write(checksum, checksum_of(path).encode())
-        return load(path)
     except OSError:
-        return None
+        return False
+    return True
 
 
 def checksum_of(path: Path) -> str:

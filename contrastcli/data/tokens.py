@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
-from contrastcli.files import cache_key, cached, read_bytes, read_json
+from contrastcli.files import cache_key, cached, error_text, read_bytes, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -64,6 +65,17 @@ class _TokenizerFile(msgspec.Struct):
         return max([*ids, *(token.id for token in self.added_tokens)], default=0)
 
 
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Raises DataError for any error of the tokenizers' library, which has no type of its own, and panics."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"{what}: {error_text(error)}", "download the model folder again") from None
+
+
 class Tokenizer:
     """The tokenizer of a model folder, with ids of special tokens: 0 without a pad token, −1 without another.
 
@@ -95,6 +107,7 @@ class Tokenizer:
         token_id: int | None = self._fast.token_to_id(token) if token else None
         return missing if token_id is None else token_id
 
+    @_explained("the tokenizer fails")
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Token ids of each text with its special tokens, at most `max_length` of them."""
         self._fast.enable_truncation(max_length)
@@ -118,12 +131,8 @@ def _load(folder: Path) -> FastTokenizer:
 
     path = folder / "tokenizer.json"
     if path.is_file():
-        try:
+        with _explained(f"{path} cannot be read"):
             return FastTokenizer.from_file(str(path))
-        except BaseException as error:  # the library raises nothing narrower than Exception, or panics
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            raise DataError(f"{path} cannot be read: {error}", "download the model folder again") from None
     from transformers import AutoTokenizer  # takes seconds; converts folders older than tokenizer.json
 
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
@@ -18,7 +17,7 @@ import numpy as np
 from contrastcli.errors import DataError
 from contrastcli.evaluation.result import Encode, Floats, Options, SkippedTask, Subject, SuiteResult, TaskScores
 from contrastcli.evaluation.suites import Suite, value_at
-from contrastcli.files import atomic_write, cache_dir, read_json
+from contrastcli.files import load_cached, read_json, store_cached
 
 _VERSION = 1  # of the cached scores: raised when a suite changes what it measures
 
@@ -142,34 +141,37 @@ def _score(
 ) -> dict[str, TaskScores]:
     """The scores of tasks by their data; those that cannot be scored are added to `missing`."""
     name, options = context.suite.name, context.options
-    paths = {task: _cache_path(context, task, data[task]) for task in data}
-    known: dict[str, TaskScores | None] = dict.fromkeys(data)
-    for task, path in paths.items():
-        with contextlib.suppress(DataError, OSError):
-            known[task] = read_json(path, TaskScores) if path and not options.fresh else None
+    names = {task: _cache_name(context, task, data[task]) for task in data}
+    known = {task: load_cached(name, _read) if name and not options.fresh else None for task, name in names.items()}
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
         context.vectors.add(text for task in data if not known[task] for text in procedure.texts(data[task]))
     scores: dict[str, TaskScores] = {}
-    for done, (task, path) in enumerate(paths.items(), 1):
+    for done, (task, cache) in enumerate(names.items(), 1):
         try:
             scores[task] = known[task] or procedure.score(context, task, data[task])
-            if path and not known[task]:
-                with contextlib.suppress(OSError):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    atomic_write(path, json.dumps(scores[task]).encode())
+            if cache and not known[task]:
+                store_cached(cache, partial(_write, scores[task]))
         except Unscored as error:
             missing[task] = error
         options.on_progress(name, done, len(data))
     return scores
 
 
-def _cache_path(context: Context, task: str, data: Data) -> Path | None:
-    """The file for the scores of a task, by the fingerprints of model and data; None if they must not be cached."""
+def _read(path: Path) -> TaskScores | None:
+    return read_json(path, TaskScores)
+
+
+def _write(scores: TaskScores, path: Path) -> None:
+    path.write_text(json.dumps(scores))
+
+
+def _cache_name(context: Context, task: str, data: Data) -> str | None:
+    """The cached scores of a task, by the fingerprints of model and data; None if they must not be cached."""
     key = (_VERSION, context.suite.name, task, context.subject.fingerprint, data.fingerprint)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
-    return None if data.fingerprint is None else cache_dir() / "scores" / f"{name}.json"
+    return None if data.fingerprint is None else f"scores/{name}.json"
 
 
 def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:

@@ -137,6 +137,8 @@ class Shape:
     def __post_init__(self) -> None:
         if self.width % self.heads:
             raise ValueError(f"{self.heads} heads do not divide a width of {self.width}")
+        if self.padding is not None and self.padding >= self.vocab_size:
+            raise ValueError(f"padding is token {self.padding} of {self.vocab_size}")
         rows = self.vocab_size + self.positions + self.types
         count = self.width * (rows + self.layers * (4 * self.width + 2 * self.inner))
         if count > _MOST:
