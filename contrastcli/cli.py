@@ -56,6 +56,7 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
 @cli.command(cls=options.SettingsCommand, params=[*options.JOB])
 @click.option("--no-ui", is_flag=True, help="Print progress here instead of opening the app.")
 @click.option("--detach", is_flag=True, help="Train in the background and return at once.")
+@click.option("--resume-or-start", metavar="NAME", help="Resume this run, or start it under this name.")
 @click.pass_obj
 def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
     """Train a sentence encoder.
@@ -72,10 +73,10 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
         _print(show.settings.dry_run(commands.train.preview(config), config, job.json))
         return 0
     if no_ui or detach or job.json or not options.on_a_terminal():
-        return commands.train.start(config, run, directory, job.name, json=job.json, detach=detach)
+        return commands.train.start(config, run, directory, job.run_name, json=job.json, detach=detach)
     from contrastcli.tui import app  # textual is loaded only when the app is opened
 
-    return commands.train.start(config, run, directory, job.name, show=partial(app.show, directory))
+    return commands.train.start(config, run, directory, job.run_name, show=partial(app.show, directory))
 
 
 @cli.command(cls=options.SettingsCommand, params=[*options.JOB])
@@ -205,7 +206,7 @@ def watch(run: runs.Run, json: bool) -> int:
 @options.of_run
 @click.option("--wait", type=click.FloatRange(min=0), default=60, help="Seconds to wait for its end.")
 def stop(run: runs.Run, wait: float) -> None:
-    """Ask a run to finish its step, save and stop.
+    """Ask a run to save and stop.
 
     contrast stop last
     contrast stop simace --wait 0

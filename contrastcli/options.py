@@ -40,8 +40,14 @@ class Job:
     json: bool
     name: str | None = None
     resume: str | None = None
+    resume_or_start: str | None = None
     seeds: int | None = None
     dry_run: bool = False
+
+    @property
+    def run_name(self) -> str | None:
+        """The name of a new run, if it was given one."""
+        return self.name or self.resume_or_start
 
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
@@ -171,22 +177,27 @@ def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]])
     return config.Layer(values, sources, text=True, strict=True)
 
 
-def resolve(job: Job) -> config.Config:
-    """The settings of a job. Raises UsageError and DataError."""
+def resolve(job: Job, *below: config.Layer) -> config.Config:
+    """The settings of a job, over those `below`. Raises UsageError and DataError."""
     preset = _preset(job)
     if preset.grid or preset.seeds > 1:
         raise UsageError(
             f"'{preset.name}' is a grid of runs", "train it with contrast sweep, or choose a preset of a run"
         )
-    return config.resolve([*presets.stack(preset), job.typed])
+    return config.resolve([*below, *presets.stack(preset), job.typed])
 
 
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, and the settings to train with. Raises UsageError and DataError."""
-    if job.resume is None:
+    if job.resume is not None:
+        run = runs.find(job.resume, directory)
+        settings = config.resolve([commands.train.stored(run), job.typed])
+    elif job.resume_or_start and (run := Run(directory / job.resume_or_start)).exists():
+        settings = commands.train.with_model_paths(resolve(job, commands.train.stored(run)), directory)
+    else:
         return None, commands.train.with_model_paths(resolve(job), directory)
-    run = runs.find(job.resume, directory)
-    return run, commands.train.changed(run, job.typed)
+    commands.train.check_changes(run, settings)
+    return run, settings
 
 
 def _preset(job: Job) -> Preset:
@@ -215,6 +226,8 @@ def check_training(job: Job, detach: bool) -> None:
         raise UsageError("--seeds trains one run after another, here", "to continue them: contrast sweep --resume")
     if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
+    if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):
+        raise UsageError("--resume-or-start names one run", "leave out --resume, --name and --seeds")
     if detach and job.json:
         raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
 

@@ -38,11 +38,11 @@ _RELEASE = 60.0  # seconds for a process to release its run after the last event
 
 
 class Signals:
-    """Counts Ctrl-C and SIGTERM: the first stops the running cell and the sweep, the second exits at once."""
+    """Counts Ctrl-C, SIGTERM and SIGUSR1: the first stops the running cell and the sweep, the second exits at once."""
 
     count = 0
 
-    def __call__(self) -> None:
+    def __call__(self, number: int) -> None:
         self.count += 1
 
 

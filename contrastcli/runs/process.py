@@ -60,16 +60,16 @@ def hold(run: Run) -> Iterator[Writer]:
 
 
 @contextlib.contextmanager
-def handle_signals(handle: Callable[[], None]) -> Iterator[None]:
-    """In the body, Ctrl-C and SIGTERM call `handle`, and SIGHUP, sent when a connection is lost, does nothing.
+def handle_signals(handle: Callable[[int], None]) -> Iterator[None]:
+    """In the body, Ctrl-C, SIGTERM and SIGUSR1 call `handle`, and SIGHUP, sent when a connection is lost, does nothing.
 
     Only the main thread can handle signals; in any other this does nothing.
     """
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), lambda number, frame: handle())
-        if hasattr(signal, "SIGHUP"):  # unknown on Windows
-            handlers[signal.SIGHUP] = signal.SIG_IGN
+        handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), lambda number, frame: handle(number))
+        if hasattr(signal, "SIGHUP"):  # unknown on Windows, and so is SIGUSR1
+            handlers |= {signal.SIGHUP: signal.SIG_IGN, signal.SIGUSR1: handlers[signal.SIGTERM]}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -79,7 +79,7 @@ def handle_signals(handle: Callable[[], None]) -> Iterator[None]:
 
 
 def request_stop(run: Run) -> None:
-    """Ask the training process to end its step, save and stop; does nothing if it has ended. Raises RunError."""
+    """Ask the training process to save and stop; does nothing if it has ended. Raises RunError."""
     if not run.status().ended:
         with writing_to(run.path):
             run.stop_path.touch()

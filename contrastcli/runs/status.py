@@ -176,7 +176,7 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
         beat = -math.inf if has_begun else config.stat().st_mtime - unwritten
     is_fresh = time.time() - beat <= (SILENT_AFTER if has_begun else STARTING_GRACE)
     is_gone = _has_ended(writer, is_fresh) if writer else not is_fresh
-    is_resuming = writer is not None and not has_begun and not is_gone  # has not yet written its first event
+    is_resuming = writer is not None and not has_begun and is_fresh and not is_gone  # has not yet written an event
     if events.done and not is_resuming:
         return next((state for state in _ENDS if state == events.done.status), "failed")
     if is_gone:

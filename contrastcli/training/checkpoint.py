@@ -33,12 +33,20 @@ _NO_STATE = "this checkpoint keeps the model only; start a new run"
 
 @dataclass
 class Position:
-    """Where a run is: the steps done, and its dev scores so far."""
+    """Where a run is: the steps done, its dev scores so far, and what its chunks depend on (0: not recorded).
+
+    `to_evaluate` says that the evaluation of this step is not done. `token_budget` is smaller than `first_budget`,
+    that of the settings, once memory has run out.
+    """
 
     step: int = 0
     best: float | None = None
     best_step: int | None = None
     evaluations_without_best: int = 0
+    to_evaluate: bool = False
+    first_budget: int = 0
+    token_budget: int = 0
+    processes: int = 0
 
 
 def save(
@@ -56,16 +64,19 @@ def save(
     target, draft = run.checkpoints_dir / name, run.checkpoints_dir / f".{name}.tmp"
     state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
     moments = {f"{n}.{key}": torch.as_tensor(v) for n, values in state.items() for key, v in values.items()}
+    written = (json.dumps(asdict(position)) + "\n").encode()
     with writing_to(target):
         try:
-            if not target.exists():
+            if target.exists():  # saved by a stop in an evaluation, which is now done
+                checksums.replace(target / TRAINING, "position.json", written)
+            else:
                 save_encoder(encoder, draft)
                 checksums.write(draft)
                 (draft / TRAINING).mkdir()
                 for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
                     path = draft / TRAINING / f"{file}.safetensors"
                     save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, path)
-                (draft / TRAINING / "position.json").write_text(json.dumps(asdict(position)) + "\n")
+                (draft / TRAINING / "position.json").write_bytes(written)
                 checksums.write(draft / TRAINING)
                 flush_tree(draft)
                 os.rename(draft, target)

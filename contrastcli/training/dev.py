@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,9 +35,9 @@ class DevSet:
         first, second = (np.array([numbers[text] for text in column]) for column in (pairs.first, pairs.second))
         return cls(table, first, second, np.asarray(pairs.scores, dtype=np.float64))
 
-    def evaluate(self, encoder: SentenceEncoder, step: int) -> Evaluated:
+    def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[], None] = lambda: None) -> Evaluated:
         """Measure in float32, as `contrast eval` does. Positives of the alignment are pairs above 4/5 of the scale."""
-        vectors = encoder.encode_table(self.table)  # (S, d)
+        vectors = encoder.encode_table(self.table, on_chunk=lambda texts: on_chunk())  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]  # (P, d)
         positive = torch.from_numpy(self.scores > (4.0 if self.scores.max() > 1 else 0.8))
         return Evaluated(

@@ -35,6 +35,10 @@ SMALLEST_BUDGET = 64  # tokens; a step that needs more memory than these take fa
 COLLAPSE = 0.10  # a dev Spearman that falls so far below the best is reported as it happens
 
 
+class _Stop(Exception):
+    """A stop was asked for; a step or an evaluation that is under way is dropped."""
+
+
 @dataclass(kw_only=True)
 class Trainer:
     """A run in memory."""
@@ -60,8 +64,19 @@ class Trainer:
 
     def train(self) -> str:
         """Train to the end, or until asked to stop; returns "finished" or "stopped". Raises DivergedError."""
-        if self.position.step == 0 and self.dev is not None:
-            self.emit(self.dev.evaluate(self.encoder, 0))  # before the first update, and no candidate for the best
+        try:
+            self._train()
+            return "finished"
+        except _Stop:
+            pass  # the traceback, which keeps the tensors of a dropped step alive, ends here
+        self._save(best=False)
+        return "stopped"
+
+    def _train(self) -> None:
+        if self.position.to_evaluate:  # by a new run, and by one that was stopped in an evaluation
+            best = self._evaluate()
+            if self.position.step:
+                self._save(best=best)
         self.encoder.train()
         clock = Clock()
         for step, epoch, rows in self.plan.batches(self.position.step):
@@ -72,18 +87,22 @@ class Trainer:
             lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
             batch = self.make_batch(step, rows)
             outcome, norm = self.update(batch)
-            self.position.step = step
-            clock.tick(len(batch.texts) * len(self.stepper.encoders))
             last = step == self.plan.steps
+            self.position.step = step
+            self.position.to_evaluate = last or step % self.config.dev.every == 0
+            clock.tick(len(batch.texts) * len(self.stepper.encoders))
             if last or step == 1 or step % self.config.train.log_every == 0:
                 self._log(batch, outcome, norm, lr, epoch, clock)
-            if last or self._save_is_due() or step % self.config.dev.every == 0:
+            if self.position.to_evaluate or self._save_is_due():
                 self._evaluate_and_save(last)
                 clock.restart()
             if not last and self.stepper.world.any(self.should_stop()):
-                self._save(best=False)
-                return "stopped"
-        return "finished"
+                raise _Stop
+
+    def _check_stop(self) -> None:
+        """Between chunks: raises _Stop where a stop was asked for. Several processes agree on it after a step."""
+        if self.stepper.world.size == 1 and self.should_stop():
+            raise _Stop
 
     def make_batch(self, step: int, rows: Indices) -> Batch:
         """The batch of (N,) rows of the corpus, with the views that auxiliaries add."""
@@ -100,10 +119,13 @@ class Trainer:
     def update(self, batch: Batch) -> tuple[Outcome, Tensor]:
         """One optimiser update, with a smaller token budget where memory runs out."""
         self.optimizer.zero_grad()
+        buffers = [(buffer, buffer.clone()) for buffer in self.stepper.extras.buffers()]  # which a loss may update
         try:
-            outcome = self.stepper.backward(batch)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
+            outcome = self.stepper.backward(batch, before_chunk=self._check_stop)
+        except (_Stop, RuntimeError) as error:
+            for buffer, before in buffers:
+                buffer.copy_(before)
+            if isinstance(error, _Stop) or not is_out_of_memory(error):
                 raise
             outcome = None
         if outcome is None:  # outside the handler, whose traceback would keep the failed step's tensors alive
@@ -126,7 +148,7 @@ class Trainer:
             raise RunError(what, f"continue with fewer: {command}")
         if budget < SMALLEST_BUDGET:
             raise RunError(what, "use a smaller batch or backbone")
-        self.stepper.token_budget = budget
+        self.stepper.token_budget = self.position.token_budget = budget
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.emit(Note(step=step, text=f"memory ran out: the step starts again with at most {budget} tokens at once"))
@@ -175,15 +197,20 @@ class Trainer:
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""
         self._check()
-        due = last or self.position.step % self.config.dev.every == 0
-        best = due and self.dev is not None and self._evaluate(self.dev)
+        best = self.position.to_evaluate and self._evaluate()
         if best or last or self._save_is_due() or self._out_of_patience():
             self._save(best=best)
 
-    def _evaluate(self, dev: DevSet) -> bool:
-        """Measure the dev set; whether it is the best so far."""
+    def _evaluate(self) -> bool:
+        """Measure the dev set, if there is one; whether the score is the best of all since the first update."""
         position = self.position
-        event = dev.evaluate(self.encoder, position.step)
+        event = self.dev.evaluate(self.encoder, position.step, self._check_stop) if self.dev else None
+        position.to_evaluate = False
+        if event is None:
+            return False
+        if position.step == 0:
+            self.emit(event)
+            return False
         before, score = position.best, event.spearman
         best = score is not None and (before is None or score > before)
         self.emit(replace(event, best=best))

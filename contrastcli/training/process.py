@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
@@ -30,10 +31,13 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
     config, main = plan.config, world.is_main
     in_loop = stop_asked = False
 
-    def interrupt() -> None:
-        """The first Ctrl-C or SIGTERM ends the step; the second, and one before the loop, interrupts."""
+    def interrupt(number: int) -> None:
+        """The first signal saves and stops; a second Ctrl-C, and any signal before the loop, interrupts.
+
+        Schedulers repeat the others while a checkpoint is being written.
+        """
         nonlocal stop_asked
-        if stop_asked or not in_loop:
+        if not in_loop or (stop_asked and number == signal.SIGINT):
             raise KeyboardInterrupt
         stop_asked = True
 

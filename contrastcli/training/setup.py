@@ -47,20 +47,44 @@ def make_trainer(
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
     context = Context(config, encoder, choose_precision(config.train.precision, device), plan.corpus.texts, emit)
     stepper = _make_stepper(plan, context, world)
+    for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
+        parameter.data = parameter.data.clone()  # aligned, unlike a mapped file's: rounding errors depend on that
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     if context.max_length < config.model.max_length:
         emit(Note(step=0, text=f"model.max_length is {context.max_length}, the most that this backbone reads"))
+    restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None
+    position = restored or Position(to_evaluate=True)
+    stepper.token_budget = _continue_under(position, stepper.token_budget, world.size, emit)
     return Trainer(
         run=run,
         plan=plan,
         stepper=stepper,
         optimizer=optimizer,
-        position=checkpoint.restore(folder, stepper.extras, optimizer) if folder else Position(),
+        position=position,
         table=tokenise(plan.corpus.texts, encoder.tokenizer, context.max_length, context.progress("tokenising")),
         dev=DevSet.of(plan.dev, encoder) if plan.dev else None,
         emit=emit,
         should_stop=should_stop,
     )
+
+
+def _continue_under(position: Position, budget: int, processes: int, emit: Emit) -> int:
+    """The token budget to continue with, given that of the settings; notes say what is not as it was."""
+    was, was_processes = position.token_budget, position.processes
+    memory_ran_out = position.token_budget < position.first_budget == budget
+    position.processes, position.first_budget = processes, budget
+    position.token_budget = was if memory_ran_out else budget
+
+    def note(text: str) -> None:
+        emit(Note(step=position.step, text=text))
+
+    if was_processes not in (0, processes):
+        note(f"{processes} processes instead of {was_processes}: the same chunks and dropout, equal to 1e-6")
+    if memory_ran_out:
+        note(f"at most {was:,} tokens at once, since memory ran out with more; --token-budget N sets another budget")
+    elif was not in (0, budget):
+        note(f"at most {budget:,} tokens at once instead of {was:,}: other chunks, which draw other dropout")
+    return position.token_budget
 
 
 def _untrained(model: Model) -> SentenceEncoder:

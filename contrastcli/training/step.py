@@ -75,10 +75,13 @@ class Stepper:
             chunks += [Chunk(len(chunks) + n, encoder, batch.texts[p], p + first) for n, p in enumerate(parts)]
         return chunks, padded <= self.token_budget
 
-    def backward(self, batch: Batch, *, keep_graphs: bool | None = None) -> Outcome:
+    def backward(
+        self, batch: Batch, *, keep_graphs: bool | None = None, before_chunk: Callable[[], None] = lambda: None
+    ) -> Outcome:
         """Leave the gradient of the batch's loss in every parameter.
 
-        Graphs are kept where all fit into the budget, unless `keep_graphs` decides.
+        Graphs are kept where all fit into the budget, unless `keep_graphs` decides. `before_chunk` is called before
+        each chunk of either pass, and may raise.
         """
         chunks, all_fit = self.cut(batch)
         keep_graphs = all_fit if keep_graphs is None else keep_graphs
@@ -88,6 +91,7 @@ class Stepper:
         leaf = torch.zeros(size, self.encoder.backbone.width, device=self.encoder.device)  # (E·V·N, d)
         with torch.set_grad_enabled(keep_graphs):
             for chunk in local:
+                before_chunk()
                 pooled = self._embed(batch, chunk)
                 leaf[torch.from_numpy(chunk.places)] = pooled.detach()
                 if keep_graphs:
@@ -97,6 +101,7 @@ class Stepper:
         terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
         values = {one: torch.zeros((), device=leaf.device) for one in terms}
         for chunk in local:
+            before_chunk()
             pooled = graphs.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
             torch.autograd.backward(pooled, gradient[torch.from_numpy(chunk.places)])
             for one, term in terms.items():

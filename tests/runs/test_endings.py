@@ -23,7 +23,7 @@ from contrastcli.training import angles, loop, optim
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_ends_the_step_saves_and_stops(tiny: Tiny, place: Path, number: signal.Signals) -> None:
     before = signal.getsignal(number)
     run = tiny.run(place)
@@ -81,6 +81,15 @@ def test_an_interrupt_before_the_loop_says_that_nothing_was_saved(tiny: Tiny, pl
     done = told(run, Done)[-1]
     assert (done.status, done.code, done.message) == ("stopped", 130, "interrupted")
     assert "no step had been saved" in done.hint
+
+
+def test_a_scheduler_that_repeats_its_signals_interrupts_nothing(tiny: Tiny, place: Path) -> None:
+    def signals() -> None:
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM):
+            signal.raise_signal(number)
+
+    run = tiny.run(place)
+    assert train(run, on_step(3, signals)) == Done(step=3, status="stopped", code=0)
 
 
 @pytest.mark.parametrize(("step", "code"), [(3, 130), (15, 1)])
