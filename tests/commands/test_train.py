@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from contrastcli.commands import train as start
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.tui import app
-from support.command import COMMAND, LABELLED, SENTENCES, Contrast, train
+from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
 
 
 def weights(run: str) -> str:
@@ -194,3 +197,83 @@ def test_the_app_shows_a_run_that_trains_on_its_own(
     answer = contrast(*train(*LABELLED, "--name", "mine"))
     assert (answer.code, answer.out) == (0, "runs/mine\n")
     assert "next: contrast query" in answer.err
+
+
+REQUEUED = ("--resume-or-start", "job", "--no-ui")
+
+
+def test_one_command_starts_a_run_resumes_it_and_ends_once_it_has_finished(contrast: Contrast) -> None:
+    words = train(*LABELLED, "--max-steps", "5", "--token-budget", "64", *REQUEUED)
+    first = contrast(*words)
+    assert (first.code, first.out) == (0, "runs/job\n")
+    whole = weights("runs/job")
+    again = contrast(*words)
+    assert (again.code, again.out) == (0, "") and "job has finished its 5 steps" in again.err
+
+    shutil.rmtree("runs/job")
+    assert contrast(*train(*LABELLED, "--max-steps", "2", "--token-budget", "64", *REQUEUED)).code == 0
+    resumed = contrast(*words)
+    assert (resumed.code, resumed.out) == (0, "runs/job\n") and "from step 2" in resumed.err
+    assert weights("runs/job") == whole
+
+
+@pytest.mark.parametrize("state", ["created", "killed before it saved", "killed before it had settings"])
+def test_a_run_without_a_checkpoint_starts_again_in_its_directory(contrast: Contrast, state: str) -> None:
+    words = train(*LABELLED, *REQUEUED)
+    run = Run(Path("runs/job"))
+    if state == "killed before it had settings":
+        run.path.mkdir(parents=True)
+        (run.path / ".config.toml.1f.tmp").touch()
+    else:
+        assert contrast(*words).code == 0
+        lines = run.events_path.read_bytes().splitlines(keepends=True)
+        shutil.rmtree(run.checkpoints_dir)
+        run.checkpoints_path.unlink()
+        run.events_path.write_bytes(b"".join(lines[:3]) if "saved" in state else b"")
+    assert contrast(*words).code == 0
+    assert (run.status().state, run.status().step) == ("finished", 2)
+    assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["job"]
+
+
+def test_a_requeued_command_may_name_a_run_or_preset_and_take_the_values_of_the_run(
+    contrast: Contrast, run: Run
+) -> None:
+    Path("mine.toml").write_text("[objective]\nsimilarity = 'angle'\nmargin = 5.0\n")
+    words = train(*LABELLED, "--config", "mine.toml", "--backbone", "simple", "--tau", "0.07", *REQUEUED)
+    assert contrast(*words).code == 0
+    before = Path("runs/job/config.toml").read_bytes()
+    assert contrast(*words).code == contrast("train", *REQUEUED).code == 0
+    assert Path("runs/job/config.toml").read_bytes() == before
+    assert contrast(*words, "--max-steps", "3").code == 0
+    assert Run(Path("runs/job")).status().step == 3
+    refused(contrast(*words, "--margin", "6"), 2, "a resumed run cannot change objective.margin", "max_steps")
+
+
+def test_two_requeued_jobs_do_not_train_one_run(contrast: Contrast) -> None:
+    words = train(*LABELLED, *REQUEUED)
+    command = [*COMMAND, *words, "--max-steps", "0", "--epochs", "100000"]
+    jobs = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        while all(job.poll() is None for job in jobs):
+            time.sleep(0.05)
+        loser, winner = sorted(jobs, key=lambda job: job.poll() is None)
+        what, hint = loser.communicate()[1].splitlines()
+        assert loser.returncode == 1 and what.endswith("a process is training in runs/job already")
+        assert hint.startswith("hint: contrast watch")
+        assert winner.poll() is None
+        winner.send_signal(signal.SIGUSR1)
+        assert winner.wait(60) in (0, -signal.SIGUSR1)  # it may not train yet
+    finally:
+        for job in jobs:
+            job.kill()
+
+
+@pytest.mark.parametrize("words", [("--resume", "last"), ("--name", "other"), ("--seeds", "2")])
+def test_what_a_requeued_command_cannot_have_is_named(contrast: Contrast, words: tuple[str, str]) -> None:
+    refused(contrast(*train(*LABELLED, *REQUEUED, *words)), 2, "--resume-or-start names one run", words[0])
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("name", ["last", "../other", ""])
+def test_a_requeued_command_names_its_run_exactly(contrast: Contrast, run: Run, name: str) -> None:
+    refused(contrast(*train(*LABELLED, "--resume-or-start", name)), 2, f"a run cannot be named '{name}'")

@@ -469,6 +469,15 @@ def test_a_stop_meant_for_a_killed_process_does_not_stop_the_next(run: Run) -> N
         assert not run.stop_path.exists()
 
 
+@pytest.mark.parametrize(("seconds_ago", "state"), [(30.0, "starting"), (90.0, "stopped")])
+def test_a_heartbeat_left_on_another_host_does_not_hide_the_end(run: Run, seconds_ago: float, state: str) -> None:
+    say(run, started(this_process()), Done(step=10, status="stopped", code=0))
+    beat(run, ELSEWHERE, seconds_ago=seconds_ago)  # it resumes the run, or has gone
+    assert run.status().state == state
+    if state == "stopped":
+        assert [event for event in run.follow() if event][-1] == run.events()[-1]
+
+
 def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> None:
     run.stop_path.touch()
     with hold(run):

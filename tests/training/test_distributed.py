@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated, Saved, Step
+from contrastcli.runs.events import Evaluated, Note, Saved, Started, Step
 from support import train_runs
-from support.tiny import Tiny, train
+from support.tiny import Tiny, on_step, told, train
 
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "pairs": ("simcse", "pairs", {}),
@@ -55,11 +55,16 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+RESUMED = "hard-negatives"
+"""The case that one process begins and two continue."""
+
+
 @pytest.fixture(scope="module")
 def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """Every case, trained by one pair of processes."""
     folder = tmp_path_factory.mktemp("two")
     runs = {case: run_of(tiny, folder, case) for case in CASES}
+    train(runs[RESUMED], on_step(1, runs[RESUMED].stop_path.touch))
     port = free_port()
     processes = [start(list(runs.values()), rank, port) for rank in (0, 1)]
     errors = [process.communicate(timeout=120)[1] for process in processes]
@@ -83,6 +88,12 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
         for key, weight in expected_weights.items():
             if not key.endswith("key.bias"):  # no score depends on it: its gradient is rounding
                 torch.testing.assert_close(shared_weights[key], weight, rtol=0, atol=EXACT, msg=f"{name} {key}")
+
+
+def test_a_resume_with_more_processes_says_so(by_two: dict[str, Run]) -> None:
+    assert [event.resumed_from for event in told(by_two[RESUMED], Started)] == [None, 1]
+    notes = [(event.step, event.text) for event in told(by_two[RESUMED], Note)]
+    assert notes == [(1, "2 processes instead of 1: the same chunks and dropout, equal to 1e-6")]
 
 
 def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two: dict[str, Run]) -> None:
