@@ -62,22 +62,14 @@ def save(
     """Write a full checkpoint, point `last` (and `best`) at it, and prune the others. Raises RunError."""
     name = f"{position.step:06d}"
     target, draft = run.checkpoints_dir / name, run.checkpoints_dir / f".{name}.tmp"
-    state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
-    moments = {f"{n}.{key}": torch.as_tensor(v) for n, values in state.items() for key, v in values.items()}
-    written = (json.dumps(asdict(position)) + "\n").encode()
     with writing_to(target):
         try:
             if target.exists():  # saved by a stop in an evaluation, which is now done
-                checksums.replace(target / TRAINING, "position.json", written)
+                checksums.replace(target / TRAINING, "position.json", _encode(position))
             else:
                 save_encoder(encoder, draft)
                 checksums.write(draft)
-                (draft / TRAINING).mkdir()
-                for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
-                    path = draft / TRAINING / f"{file}.safetensors"
-                    save_file({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, path)
-                (draft / TRAINING / "position.json").write_bytes(written)
-                checksums.write(draft / TRAINING)
+                _write_training(draft / TRAINING, extras, optimizer, position)
                 flush_tree(draft)
                 os.rename(draft, target)
                 fsync_dir(target.parent)
@@ -86,6 +78,20 @@ def save(
         finally:
             prune(run, keep)
     return name
+
+
+def _write_training(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, position: Position) -> None:
+    state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
+    moments = {f"{n}.{key}": torch.as_tensor(v) for n, values in state.items() for key, v in values.items()}
+    folder.mkdir()
+    for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
+        save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / f"{file}.safetensors")
+    (folder / "position.json").write_bytes(_encode(position))
+    checksums.write(folder)
+
+
+def _encode(position: Position) -> bytes:
+    return (json.dumps(asdict(position)) + "\n").encode()
 
 
 def prune(run: Run, keep: int) -> None:

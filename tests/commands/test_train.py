@@ -223,7 +223,6 @@ def test_a_run_without_a_checkpoint_starts_again_in_its_directory(contrast: Cont
     run = Run(Path("runs/job"))
     if state == "killed before it had settings":
         run.path.mkdir(parents=True)
-        (run.path / ".config.toml.1f.tmp").touch()
     else:
         assert contrast(*words).code == 0
         lines = run.events_path.read_bytes().splitlines(keepends=True)
