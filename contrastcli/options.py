@@ -177,27 +177,26 @@ def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]])
     return config.Layer(values, sources, text=True, strict=True)
 
 
-def resolve(job: Job, *below: config.Layer) -> config.Config:
-    """The settings of a job, over those `below`. Raises UsageError and DataError."""
+def resolve(job: Job) -> config.Config:
+    """The settings of a job. Raises UsageError and DataError."""
     preset = _preset(job)
     if preset.grid or preset.seeds > 1:
         raise UsageError(
             f"'{preset.name}' is a grid of runs", "train it with contrast sweep, or choose a preset of a run"
         )
-    return config.resolve([*below, *presets.stack(preset), job.typed])
+    return config.resolve([*presets.stack(preset), job.typed])
 
 
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, and the settings to train with. Raises UsageError and DataError."""
     if job.resume is not None:
         run = runs.find(job.resume, directory)
-        settings = config.resolve([commands.train.stored(run), job.typed])
-    elif job.resume_or_start and (run := Run(directory / job.resume_or_start)).exists():
-        settings = commands.train.with_model_paths(resolve(job, commands.train.stored(run)), directory)
-    else:
-        return None, commands.train.with_model_paths(resolve(job), directory)
-    commands.train.check_changes(run, settings)
-    return run, settings
+        return run, commands.train.changed(run, job.typed)
+    settings = commands.train.with_model_paths(resolve(job), directory)
+    if job.resume_or_start and (run := Run(directory / job.resume_or_start)).exists():
+        stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
+        return run, commands.train.changed(run, config.Layer(stated, settings.sources))
+    return None, settings
 
 
 def _preset(job: Job) -> Preset:

@@ -50,19 +50,17 @@ def preview(config: Config) -> Preview:
     )
 
 
-def stored(run: Run) -> Layer:
-    """The settings of a run to resume. Raises DataError and UsageError."""
-    return configs.file_layer(run.config_path, f"run {run.name}")
-
-
-def check_changes(run: Run, after: Config) -> None:
-    """Raises UsageError for a setting that a resume may not change."""
-    if fixed := configs.conflicts(configs.resolve([stored(run)]), after):
+def changed(run: Run, flags: Layer) -> Config:
+    """The settings of a run to resume, with those that were typed. Raises UsageError for one that may not change."""
+    stored = configs.file_layer(run.config_path, f"run {run.name}")
+    before, after = configs.resolve([stored]), configs.resolve([stored, flags])
+    if fixed := configs.conflicts(before, after):
         may_change = sorted(key for key, setting in sections.settings_of(after.spec).items() if setting.resumable)
         raise UsageError(
             f"a resumed run cannot change {', '.join(fixed)}",
             f"only {', '.join(may_change)}; to change others start a new run: --config {run.config_path}",
         )
+    return after
 
 
 def with_model_paths(config: Config, runs_dir: Path) -> Config:
