@@ -71,7 +71,7 @@ def make_trainer(
 def _continue_under(position: Position, budget: int, processes: int, emit: Emit) -> int:
     """The token budget to continue with, given that of the settings; notes say what is not as it was."""
     was, was_processes = position.token_budget, position.processes
-    memory_ran_out = position.token_budget < position.first_budget == budget
+    memory_ran_out = 0 < was < position.first_budget == budget
     position.processes, position.first_budget = processes, budget
     position.token_budget = was if memory_ran_out else budget
 
