@@ -260,6 +260,8 @@ def report(error: BaseException, debug: bool) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0  # the reader has gone, as of `| head`
+    if isinstance(error, click.Abort):
+        click.echo(err=True)  # ends the line of the question
     if debug:
         traceback.print_exception(error)
     if isinstance(error, ContrastError):

@@ -86,7 +86,7 @@ class Tokenizer:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
         checked = read_json(folder / "tokenizer.json", _TokenizerFile)  # ids that are too large would abort the process
         self._fast = _load(folder)
-        self.largest_id = checked.largest_id if checked else self._fast.get_vocab_size() - 1
+        self.largest_id = checked.largest_id if checked else max(self._fast.get_vocab().values(), default=0)
         if lowercase:
             from tokenizers import normalizers  # loaded with the first tokenizer
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject
 from contrastcli.evaluation.suites import Suite
-from contrastcli.files import atomic_write, read_json, writing_to
+from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import fingerprint
+from contrastcli.runs.directory import read_scores
 from contrastcli.settings.sections import Pooling
 
 
@@ -39,8 +39,7 @@ def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Poo
         for path in paths if results[-1].tasks else ():
             with writing_to(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                earlier = read_json(path, dict[str, Any]) or {}
-                merged = measured | {"suites": earlier.get("suites", {}) | measured["suites"]}
+                merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
                 atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())
     return Scores(model, tuple(results))
 

@@ -248,6 +248,8 @@ def _labelled(path: Path, form: _Format) -> Labelled:
         labelled.labels.append(form.classes.index(match["label"]))
         labelled.first.append(" ".join(match["first"].split()))
         labelled.second.extend(" ".join(text.split()) for text in match.groups()[2:])
+    if not labelled.labels:
+        raise DataError(f"{path} has no rows", _HINT)
     return labelled
 
 

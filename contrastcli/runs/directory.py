@@ -129,7 +129,7 @@ class Run:
 
     def scores(self) -> dict[str, Any]:
         """The results of evaluation; empty if there are none. Raises DataError."""
-        return read_json(self.scores_path, dict[str, Any]) or {}
+        return read_scores(self.scores_path)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here. Raises RunError if one does, or if it cannot be written."""
@@ -143,6 +143,22 @@ class Run:
             with contextlib.suppress(FileNotFoundError):  # training may delete a checkpoint meanwhile
                 total += 0 if path.is_dir() else path.lstat().st_size
         return total
+
+
+class _Suite(msgspec.Struct):
+    missing: dict[str, dict[str, str]] = {}
+
+
+class _Scores(msgspec.Struct):
+    """What is checked of a scores.json."""
+
+    suites: dict[str, _Suite] = {}
+
+
+def read_scores(path: Path) -> dict[str, Any]:
+    """The results of evaluation in a file; empty if there is none. Raises DataError."""
+    read_json(path, _Scores)
+    return read_json(path, dict[str, Any]) or {}
 
 
 def runs_dir(option: str | None) -> Path:

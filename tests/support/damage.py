@@ -189,8 +189,8 @@ def damage_words(draw: random.Random, data: bytes) -> bytes:
         case _:
             name, equals, _ = words[place].partition("=")
             words[place] = f"{name}={value}" if equals else value
-    text = "\n".join(word.replace("\n", " ").replace("\x00", "") for word in words)
-    return text.replace("../../../", "").replace("/nonexistent", "nonexistent").encode("utf-8", "surrogateescape")
+    text = "\n".join(word.replace("\n", " ").replace("\x00", "") for word in words).replace("../../../", "")
+    return text.encode("utf-8", "surrogatepass" if "\ud800" in text else "surrogateescape")
 
 
 class Thing(StrEnum):
