@@ -15,6 +15,7 @@ from contrastcli.files import user_file
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
+from contrastcli.runs.text import printable
 from contrastcli.settings import presets
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def path(run: runs.Run) -> None:
     contrast runs path last
     tail -f "$(contrast runs path last)/events.jsonl"
     """
-    click.echo(run.path)
+    show.console.print_path(run.path)
 
 
 @runs_group.command()
@@ -155,9 +156,9 @@ def rm(directory: Path, names: Sequence[str], yes: bool) -> None:
     contrast runs rm last --yes
     """
     for run in [runs.find(name, directory) for name in names]:
-        if yes or click.confirm(f"Delete {run.path}?", err=True):
+        if yes or click.confirm(printable(f"Delete {run.path}?"), err=True):
             runs.remove(run)
-            click.echo(f"deleted {run.path}", err=True)
+            show.console.narrate(f"deleted {run.path}")
 
 
 @runs_group.command()
@@ -172,7 +173,7 @@ def prune(directory: Path, names: Sequence[str]) -> None:
     contrast runs prune last
     """
     chosen = [runs.find(name, directory) for name in names] or runs.list_runs(directory)
-    click.echo(f"freed {show.format.size(runs.prune(chosen))}", err=True)
+    show.console.narrate(f"freed {show.format.size(runs.prune(chosen))}")
 
 
 @runs_group.command()
@@ -213,7 +214,7 @@ def stop(run: runs.Run, wait: float) -> None:
     """
     process.request_stop(run)
     status = process.wait_for_end(run, wait)
-    click.echo(f"{run.name}: {status.state} at step {status.step:,}", err=True)
+    show.console.narrate(f"{run.name}: {status.state} at step {status.step:,}")
 
 
 @cli.command()
@@ -272,7 +273,7 @@ def encode(directory: Path, source: str, output: Path, model: str | None, precis
     contrast encode - -o vectors.safetensors < sentences.txt
     """
     count, width = commands.encode.encode_file(source, output, model, directory, precision)
-    click.echo(f"wrote {output}: {count:,} vectors of {width}", err=True)
+    show.console.narrate(f"wrote {output}: {count:,} vectors of {width}")
 
 
 @cli.command()
@@ -310,9 +311,9 @@ def export(directory: Path, model: str, dest: Path, kind: Format, overwrite: boo
     contrast export last ./my-encoder
     contrast export simace ./my-onnx --format onnx
     """
-    click.echo(commands.export.export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
+    show.console.print_path(commands.export.export_model(resolve(model, directory), dest, kind, overwrite=overwrite))
     if kind == "sentence-transformers":
-        click.echo(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}', err=True)
+        show.console.narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}')
 
 
 @cli.group("presets")
@@ -372,7 +373,7 @@ def config_path() -> None:
     contrast config path
     $EDITOR "$(contrast config path)"
     """
-    click.echo(user_file())
+    show.console.print_path(user_file())
 
 
 @cli.command()
@@ -441,7 +442,7 @@ def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | N
     if on_terminal:
         _print(show.results.drawings(drawn))
     for path in [path for picture in drawn for path in show.plots.save(picture, folder)] if folder else []:
-        click.echo(f"wrote {path}", err=True)
+        show.console.narrate(f"wrote {path}")
 
 
 def _print(text: str) -> None:

@@ -16,6 +16,9 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
+_LONGEST = 1_000  # characters of what is wrong: data may have 100,000 columns
+
+
 class ContrastError(Exception):
     """An error that a user can act on.
 
@@ -26,9 +29,10 @@ class ContrastError(Exception):
     code: ClassVar[int] = 1
 
     def __init__(self, what: str, hint: str, *, key: str = "", source: str = "") -> None:
+        what = what if len(what) <= _LONGEST else f"{what[: _LONGEST // 2]} … {what[-_LONGEST // 4 :]}"
         self.what = f"{what} ({source})" if source else what
         super().__init__(self.what)
-        self.hint = hint
+        self.hint = hint if len(hint) <= 2 * _LONGEST else f"{hint[:_LONGEST]} …"
         self.key = key
         self.source = source
 
@@ -61,8 +65,11 @@ class InterruptedEarly(ContrastError):
     code = 130
 
 
+_NAMES = 2_000  # that are compared with a word
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint with the known word that is nearest to an unknown one; the last part of a key is enough."""
-    names = sorted(known)
+    names = sorted(known)[:_NAMES]
     close = [name for name in names if name.endswith(f".{word}")] or difflib.get_close_matches(word, names, 1, 0.5)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"

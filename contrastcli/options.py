@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import click
 
-from contrastcli import commands
+from contrastcli import commands, show
 from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.files import error_text
@@ -263,7 +263,7 @@ def report(error: BaseException, debug: bool) -> int:
     if isinstance(error, click.Abort):
         click.echo(err=True)  # ends the line of the question
     if debug:
-        traceback.print_exception(error)
+        show.console.narrate("".join(traceback.format_exception(error)))
     if isinstance(error, ContrastError):
         what, hint, code = error.what, error.hint, error.code
     elif isinstance(error, click.ClickException):
@@ -277,6 +277,5 @@ def report(error: BaseException, debug: bool) -> int:
         hint, code = "check the path, its permissions and the room on its disk", RunError.code
     else:
         what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
-    with contextlib.suppress(OSError):  # stderr may be a terminal that has gone, or a file on a full disk
-        click.echo(f"contrast: error: {printable(what)}\nhint: {printable(hint)}", err=True)
+    show.console.narrate(f"contrast: error: {printable(what)}\nhint: {printable(hint)}")
     return code

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from contrastcli.data.formats import decode
+from contrastcli.data.formats import decode, within
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError, RunError, UsageError
@@ -17,6 +17,8 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import WRITERS, Writer
 from contrastcli.show import console
+
+_STDIN = 1 << 31  # bytes of memory for sentences of stdin, which may have no end
 
 
 def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> tuple[int, int]:
@@ -37,7 +39,7 @@ def read_sentences(source: str) -> list[str]:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
         return load_sentences(source)
-    lines = [line.strip() for _, line in decode(sys.stdin.buffer, "stdin")]
+    lines = [line.strip() for _, line in within(decode(sys.stdin.buffer, "stdin"), _STDIN, "stdin")]
     if not lines:
         raise DataError("stdin is empty", "give one sentence a line")
     if "" in lines:

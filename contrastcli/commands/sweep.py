@@ -115,12 +115,12 @@ def start(sweep: Sweep, runs_dir: Path) -> int:
     in_use = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
     signals = Signals()
     with locked(runs_dir / f".{sweep.name}.sweep.lock", in_use), process.handle_signals(signals):
-        train.narrate(f"sweep {sweep.name}: {len(cells)} cells")
+        console.narrate(f"sweep {sweep.name}: {len(cells)} cells")
         for number, cell in enumerate(cells, 1):
             if not signals.count:
                 _train(cell, f"cell {number} of {len(cells)}: {label(cell)}", runs_dir, signals)
     if signals.count:
-        train.narrate(f"to continue: contrast sweep --resume {sweep.name}")
+        console.narrate(f"to continue: contrast sweep --resume {sweep.name}")
         return 0
     ends = [Run(runs_dir / cell.name).status() for cell in cells]
     return next((status.code for status in ends if status.state in _BAD), 0)
@@ -131,7 +131,7 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
     run = Run(runs_dir / cell.name)
     state = _state(run)
     if state not in _FINAL:
-        train.narrate(title)
+        console.narrate(title)
         in_progress = state in _IN_PROGRESS  # of a sweep that was killed
         if in_progress:
             _follow(run, time.time(), signals)
@@ -144,7 +144,7 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
                 raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
     status = run.status()
     best = f", best dev {100 * status.best:.2f} (step {status.best_step:,})" if status.best is not None else ""
-    train.narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
+    console.narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
 
 
 def _follow(run: Run, began: float, signals: Signals) -> bool:

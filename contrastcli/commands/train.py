@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +105,9 @@ def start(
     plan = make_plan(config)
     status = run.status() if run else None
     if run and status and status.state == "finished" and plan.steps <= status.steps:
-        narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: --max-steps N or --epochs N")
+        console.narrate(
+            f"{run.name} has finished its {status.steps:,} steps; to extend it: --max-steps N or --epochs N"
+        )
         return 0
     choose_device(config.train.device)
     if processes.is_main:
@@ -124,8 +125,8 @@ def start(
     if show is not None:
         show(run)
         return _report(run)
-    print(run.path, flush=True)
-    narrate(f"training in the background: contrast watch {run.name}")
+    console.print_path(run.path)
+    console.narrate(f"training in the background: contrast watch {run.name}")
     return 0
 
 
@@ -133,12 +134,12 @@ def _report(run: Run) -> int:
     """Print the state of a run that was shown; returns its exit code if it has ended."""
     status = run.status()
     if not status.ended:
-        narrate(f"{run.name} is still training: contrast watch {run.name}")
+        console.narrate(f"{run.name} is still training: contrast watch {run.name}")
     elif status.code == 0:
         _print_result(run)
     else:
-        narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
-    print(run.path, flush=True)
+        console.narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
+    console.print_path(run.path)
     return status.code
 
 
@@ -155,7 +156,7 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
             path_printed = True
             shown.close()  # a progress bar would share its line
             with contextlib.suppress(OSError):  # training continues without a reader
-                print(run.path, flush=True)
+                console.print_path(run.path)
         shown(event, line)
 
     try:
@@ -173,10 +174,10 @@ def _print_result(run: Run) -> None:
     best = max((e for e in scores if e.best), key=lambda e: e.step, default=None)
     if best and scores[0].step == 0:
         before, after = score(scores[0].spearman), score(best.spearman)
-        narrate(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
+        console.narrate(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
     if run.status().state == "stopped":
-        narrate(f"to continue: contrast train --resume {run.name}")
-    narrate('next: contrast query "a dog runs" "a puppy sprints"')
+        console.narrate(f"to continue: contrast train --resume {run.name}")
+    console.narrate('next: contrast query "a dog runs" "a puppy sprints"')
 
 
 def watch(run: Run, json: bool) -> int:
@@ -189,9 +190,3 @@ def watch(run: Run, json: bool) -> int:
     finally:
         shown.close()
     return run.status().code
-
-
-def narrate(text: str) -> None:
-    """Print to stderr, unless the terminal has gone."""
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ import math
 import re
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +35,12 @@ FORMATS: Mapping[str, str] = {
 """The content of a file, by its suffix; each but parquet also compressed, as .gz."""
 
 LONGEST = 1_000_000
-"""Bytes of a line."""
-_LARGEST_JSON = 1 << 30  # bytes; a list of objects may stand on one line
+"""Bytes of a line, and characters of a row of a .csv."""
+_LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
+_ROW = 64  # bytes of memory that a row takes besides its text
+_BATCH = 1_000  # rows of a .parquet
+_UNPACKED = 1 << 30  # bytes of memory for the rows of any compressed file, however small
+_EXPANSION = 50  # bytes of memory for each byte of a larger one; text takes fewer than 20
 
 Cell = object
 """A value of a file: text, and from JSON and parquet numbers and null as well."""
@@ -90,11 +95,14 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
     try:
         check_regular(path)
+        memory = max(_UNPACKED, _EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
-            return _read_parquet(path, name, limit)
+            return _read_parquet(path, name, limit, memory)
         with _open(path) as stream:
-            longest = _LARGEST_JSON if suffix == ".json" else LONGEST
-            return _read_text(suffix, decode(stream, name, longest=longest), name, limit)
+            lines = decode(stream, name, longest=_LARGEST_JSON if suffix == ".json" else LONGEST)
+            if path.name.endswith(".gz"):
+                lines = within(lines, memory, name)
+            return _read_text(suffix, lines, name, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
@@ -107,6 +115,16 @@ def _open(path: Path) -> BinaryIO:
     return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # reads lines without a call into Python for each
 
 
+def within(lines: Lines, memory: int, name: str) -> Lines:
+    """The lines. Raises DataError where they take more memory than that: they may be few, repeated without end."""
+    for number, text in lines:
+        memory -= len(text) + _ROW
+        if memory < 0:
+            what = f"{name}, line {number}: its lines would fill the memory"
+            raise DataError(what, "set data.limit, or give the text in several files")
+        yield number, text
+
+
 def decode(stream: BinaryIO | Sequence[bytes], name: str, first: int = 1, longest: int = LONGEST) -> Lines:
     """Lines as text, numbered from `first`. They end at line feeds only: other separators occur within sentences.
 
@@ -116,7 +134,7 @@ def decode(stream: BinaryIO | Sequence[bytes], name: str, first: int = 1, longes
     for number, raw in enumerate(lines, first):
         if len(raw) > longest:
             what = f"{name}, line {number}: longer than {longest:,} bytes"
-            raise DataError(what, "is it a text file? Put each sentence on a line of its own")
+            raise DataError(what, "is it a text file? Put each sentence, or each object of a .jsonl, on a line")
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -151,7 +169,7 @@ def _collect(rows: Rows, name: str, limit: int, unit: str, notes: Iterable[str])
     header = [str(cell).strip() for cell in next(rows, (0, ()))[1]]
     columns: dict[str, list[Cell]] = {column: [] for column in header}
     if len(columns) < len(header):
-        repeated = next(column for column in header if header.count(column) > 1)
+        repeated = Counter(header).most_common(1)[0][0]
         raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
     numbers = array("Q")
     for number, cells in islice(rows, limit or None):
@@ -174,10 +192,15 @@ def _csv(lines: Lines, name: str) -> Rows:
     record: list[str] = []  # the lines of the current row: an unclosed quote shows only at the end of the file
 
     def feed() -> Iterator[str]:
+        length = 0
         for _, text in lines:
+            length = len(text) + (length if record else 0)
             record.append(text)
+            if length > LONGEST:
+                raise csv.Error(f"a row of more than {LONGEST:,} characters")
             yield text
 
+    csv.field_size_limit(LONGEST)  # of the whole process; the row is counted here
     reader = csv.reader(feed(), strict=True)
     while True:
         record.clear()
@@ -203,7 +226,9 @@ def _quote_error(name: str, start: int, record: str, error: csv.Error) -> DataEr
     line = start + record.rstrip("\n").count("\n", 0, position)
     rest = record[position:].split("\n")[0]
     if rest.startswith('"') and not _QUOTED.match(rest):
-        return DataError(f"{name}, line {line}: a quote opens here and is not closed", 'close it; literal: write ""')
+        within = f" within {LONGEST:,} characters" if len(record) > LONGEST else ""
+        what = f"{name}, line {line}: a quote opens here and is not closed{within}"
+        return DataError(what, 'close it; literal: write ""')
     return DataError(f"{name}, line {line}: {error}", 'in a quoted field a literal quote is written twice: ""')
 
 
@@ -226,7 +251,7 @@ def _stsb(lines: Lines, name: str) -> Rows:
 
 
 def _json(lines: Lines, name: str) -> Rows:
-    content = _parse("".join(text for _, text in lines), name, 1)
+    content = _parse("".join(text for _, text in within(lines, _LARGEST_JSON, name)), name, 1)
     items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')
@@ -279,13 +304,24 @@ def _unique_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would make one for each line
 
 
-def _read_parquet(path: Path, name: str, limit: int) -> Table:
+def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
     import datasets  # takes seconds
+    import pyarrow
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path)
-        dataset = datasets.Dataset(table)
+        batches, count = [], 0
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH):
+                count += len(batch)
+                memory -= batch.nbytes + len(batch) * batch.num_columns * _ROW
+                if memory < 0:
+                    what = f"{name}: more than {count:,} rows of {batch.num_columns:,} columns would fill the memory"
+                    raise DataError(what, "set data.limit, or give the rows in several files")
+                batches.append(batch)
+                if limit and count >= limit:
+                    break
+            dataset = datasets.Dataset(pyarrow.Table.from_batches(batches, file.schema_arrow))
         return from_columns(dataset[: limit or len(dataset)], dataset.features, name)
     except DataError:
         raise

@@ -28,6 +28,9 @@ OnProgress = Callable[[int, int], None]
 
 SHARD = 50_000  # texts tokenised between two reports of progress
 
+CHARACTERS = 1 << 22
+"""Characters tokenised at once, or one text: the library also keeps the tokens beyond the limit, until all are done."""
+
 _FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -111,7 +114,14 @@ class Tokenizer:
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Token ids of each text with its special tokens, at most `max_length` of them."""
         self._fast.enable_truncation(max_length)
-        return [encoding.ids for encoding in self._fast.encode_batch_fast(list(texts))]
+        ids: list[list[int]] = []
+        first = length = 0
+        for end, text in enumerate(texts, 1):
+            length += len(text)
+            if length > CHARACTERS or end == len(texts):
+                ids += [encoding.ids for encoding in self._fast.encode_batch_fast(list(texts[first:end]))]
+                first, length = end, 0
+        return ids
 
     def vocabulary(self) -> list[str]:
         """Every token, by id."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +19,8 @@ from contrastcli.files import check_regular
 from contrastcli.runs.events import Event, Started, decode, encode
 
 BLOCK = 1 << 18  # bytes
+_LONGEST = 1 << 20  # bytes of a line that may be an event
+_UNKNOWN = 10_000  # lines of other kinds that a status looks at before it knows none of the last events
 
 
 class EventWriter:
@@ -74,7 +77,8 @@ def read(path: Path) -> list[Event]:
         return []
     check_regular(path)
     with open(path, "rb") as file:
-        return current(event for line in file if line.endswith(b"\n") and (event := decode(line)) is not None)
+        lines = iter(partial(file.readline, _LONGEST), b"")
+        return current(event for line in lines if line.endswith(b"\n") and (event := decode(line)) is not None)
 
 
 def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[Event]:
@@ -85,14 +89,23 @@ def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[E
     """
     if path.exists():
         check_regular(path)
-        yield from current_from_end(event for line in _lines_from_end(path, patterns) if (event := decode(line)))
+        yield from current_from_end(_decoded(_lines_from_end(path, patterns)))
+
+
+def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
+    unknown = 0
+    for line in lines:
+        if (event := decode(line)) is not None:
+            yield event
+        elif (unknown := unknown + 1) > _UNKNOWN:
+            return
 
 
 def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[bytes]:
     with open(path, "rb") as file:
         position = file.seek(0, os.SEEK_END)
         head = b""  # the start of a line that ends in the following block
-        while position and patterns():
+        while position and len(head) < _LONGEST and patterns():
             size = min(BLOCK, position)
             position -= size
             file.seek(position)
@@ -124,7 +137,7 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
     """
     position = 0
     while True:
-        lines, position = read_lines(path, position)
+        lines, position = read_lines(path, position, _LONGEST)
         for line in lines:
             if (event := decode(line)) is not None:
                 yield event
@@ -136,7 +149,7 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
 def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], int]:
     """The complete lines in `size` bytes from a position on, by default in all, and the position after them.
 
-    A file that does not exist has no lines.
+    A file that does not exist has no lines. A line that is longer comes in parts, none of which is an event.
     """
     try:
         check_regular(path)
@@ -145,5 +158,5 @@ def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], 
             data = file.read(size)
     except (OSError, DataError):  # it does not exist yet, or a shared disk fails for a moment
         return [], position
-    whole = data[: data.rfind(b"\n") + 1]
+    whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == size else b"")
     return whole.splitlines(), position + len(whole)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from contrastcli.runs.text import duration, fixed, printable, score
+from contrastcli.runs.text import duration, escaped, fixed, printable, score
 
 HISTOGRAM_BINS = 36
 """Bins of an angle histogram: 5° each over 0-180°."""
@@ -267,8 +267,8 @@ class Done(Event, frozen=True, kw_only=True):
 
 
 def encode(event: Event) -> bytes:
-    """An event as its line."""
-    return _encoder.encode(event) + b"\n"
+    """An event as its line, which a terminal may show."""
+    return escaped(_encoder.encode(event).decode()).encode() + b"\n"
 
 
 def decode(line: bytes) -> Event | None:

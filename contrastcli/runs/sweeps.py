@@ -145,6 +145,6 @@ def find(word: str, directory: Path) -> Sweep:
     name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset P --grid KEY=VALUE,VALUE")
     path = directory / f"{name}{SUFFIX}"
     try:
-        return msgspec.convert(msgspec.toml.decode(read_bytes(path)) | {"name": name}, Sweep)
+        return msgspec.convert(msgspec.toml.decode(read_bytes(path, configs.LARGEST)) | {"name": name}, Sweep)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is malformed: {error_text(error)}", "restore the file, or remove it") from None

@@ -180,13 +180,14 @@ def file_layer(path: Path, label: str = "") -> Layer:
     return table_layer(read_toml(path), label or str(path))
 
 
-_MOST = 1 << 20  # bytes of a file of settings
+LARGEST = 1 << 15
+"""Bytes of a file of settings: on a longer one, made of nothing but dots, the parser takes minutes and gigabytes."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file of settings. Raises DataError if it cannot be read, UsageError if it is not TOML."""
     try:
-        return tomllib.loads(read_bytes(path, _MOST).decode())
+        return tomllib.loads(read_bytes(path, LARGEST).decode())
     except FileNotFoundError as error:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None

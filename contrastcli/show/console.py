@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from contrastcli.runs.events import Done, Evaluated, Event, Progress, Started, Step, encode
-from contrastcli.runs.text import fixed, score
+from contrastcli.runs.text import escaped, fixed, score
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -124,7 +125,7 @@ class Bars(Console):
         whole, cut = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self._terminal = Terminal(file=stream)
         self._display = Display(
-            TextColumn("{task.description}", table_column=whole),
+            TextColumn("{task.description}", table_column=whole, markup=False),
             BarColumn(bar_width=10),
             MofNCompleteColumn(table_column=whole),
             TextColumn("{task.fields[words]}", table_column=cut, markup=False),
@@ -179,7 +180,8 @@ class Bars(Console):
 
     def _advance(self, what: str, done: int, total: int | None, words: str = "") -> None:
         if what not in self._tasks:
-            self._tasks[what] = self._display.add_task(what, total=total, words="")
+            name = fitting(what, self._terminal.encoding)
+            self._tasks[what] = self._display.add_task(name, total=total, words="")
         self._display.update(self._tasks[what], completed=done, total=total, words=words)
 
 
@@ -188,8 +190,20 @@ def _line(event: Event, steps: int = 0) -> str:
     return "" if isinstance(event, Done) and event.code else event.line(steps)
 
 
+def narrate(text: str) -> None:
+    """Print to stderr, unless the terminal has gone."""
+    with suppress(OSError):
+        print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+
+
+def print_path(path: Path | str) -> None:
+    """Print a path on stdout: a terminal gets it without control characters, a pipe as it is."""
+    print(escaped(str(path)) if sys.stdout.isatty() else path, flush=True)
+
+
 def fitting(text: str, encoding: str) -> str:
-    """The text in characters that a stream of that encoding can show."""
+    """The text in characters that a stream of that encoding can show, without control characters."""
+    text = escaped(text)
     try:
         text.encode(encoding)
         return text

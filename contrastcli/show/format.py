@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from textwrap import TextWrapper
 
 import msgspec
 
-from contrastcli.runs.text import MISSING
+from contrastcli.runs.text import MISSING, printable
 
 Rows = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
@@ -20,12 +21,17 @@ _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")  # with two spaces or
 
 def as_json(value: object) -> str:
     """A result as indented JSON."""
-    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=_ascii())
 
 
 def as_json_lines(values: Iterable[object]) -> str:
     """Results as JSON, a line each."""
-    return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=False) for value in values)
+    return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=_ascii()) for value in values)
+
+
+def _ascii() -> bool:
+    """Whether stdout lacks characters that JSON may have, so that it needs escapes."""
+    return "utf" not in (sys.stdout.encoding or "utf").lower()
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -55,7 +61,7 @@ def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
 
 def cell(value: object) -> str:
     """A value in a table."""
-    return MISSING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return MISSING if value is None else f"{value:g}" if isinstance(value, float) else printable(str(value))
 
 
 def size(count: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from asyncio import to_thread
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -20,16 +21,18 @@ from contrastcli.errors import ContrastError
 from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
+from contrastcli.runs.text import escaped
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.terminal import end_with_terminal
-from contrastcli.tui.widgets import hidden_key
+from contrastcli.tui.widgets import WithoutControls, hidden_key
 
 _NOT_IN_HELP = {  # Textual's own, which nobody needs to look up
     *("screen.copy_text", "help_quit", "page_up", "page_down", "page_left", "page_right", "scroll_home", "scroll_end"),
     *("cursor_up", "cursor_down", "cursor_left", "cursor_right", "scroll_top", "scroll_bottom"),
 }
+_WITHOUT_CONTROLS = WithoutControls()
 _TOOLTIPS = {  # for Textual's own actions
     "app.focus_next": "to the next field",
     "app.focus_previous": "to the previous field",
@@ -82,6 +85,9 @@ class ContrastApp(App[None]):
         self.directory = directory
         self.run_shown = run  # the run that Live shows
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), _WITHOUT_CONTROLS]
+
     async def on_mount(self) -> None:
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
@@ -110,6 +116,7 @@ class ContrastApp(App[None]):
         """Copy to the terminal's clipboard (OSC 52) and to a file: not every terminal has a clipboard."""
         if not isinstance(self.screen, ModeScreen) or not (text := self.screen.clipboard_text()):
             return
+        text = escaped(text)  # it may be pasted into a terminal
         self.copy_to_clipboard(text)
         path = state_dir() / "copied.txt"
         try:

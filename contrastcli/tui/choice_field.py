@@ -12,13 +12,12 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from contrastcli.tui.widgets import PlainText, has_words, hidden_key
+from contrastcli.tui.widgets import PlainText, has_words, hidden_key, styled
 
 Choices = Sequence[tuple[str, str]]
 """Values, each with a few words about it."""
@@ -69,7 +68,7 @@ class ChoiceField(Static, can_focus=True):
     def show(self, value: str) -> None:
         """Show a value without a message."""
         self.value = value
-        self.update(Content.assemble(value or self.blank, ("" if self.disabled else " ▾", "$foreground-muted")))
+        self.update(styled(value or self.blank, ("" if self.disabled else " ▾", "$foreground-muted")))
 
     def choose(self, value: str | None) -> None:
         """Take a value; None leaves the present one."""
@@ -150,7 +149,7 @@ class ChoiceList(ModalScreen[str | None]):
         options.clear_options()
         for value, about in shown:
             note = shorten(about, room, placeholder=" …")
-            line = Content.assemble(f"{value or field.blank:<{width}}  ", (note, "$foreground-muted"))
+            line = styled(f"{value or field.blank:<{width}}  ", (note, "$foreground-muted"))
             options.add_option(Option(line, id=value or None))
         values = [value for value, _ in shown]
         options.highlighted = values.index(field.value) if field.value in values and not typed else 0

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from rich.segment import Segment
 from textual.binding import Binding
+from textual.color import Color
 from textual.containers import Horizontal
+from textual.content import Content
+from textual.filter import LineFilter
 from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import Label, Static
+
+from contrastcli.runs.text import CONTROLS, printable
 
 _BAR = 24  # characters
 
@@ -20,6 +26,18 @@ class PlainText(Static):
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
         if content != self.content:
             super().update(content, layout=layout)
+
+
+class WithoutControls(LineFilter):
+    """Leaves out of every line the characters that control a terminal: they take no cells, so that all else stays."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [s if s.text.isprintable() else s._replace(text=CONTROLS.sub("", s.text)) for s in segments]
+
+
+def styled(*parts: str | tuple[str, str]) -> Content:
+    """Texts, each alone or with its style. Textual strips some control characters and misplaces the styles then."""
+    return Content.assemble(*(printable(p) if isinstance(p, str) else (printable(p[0]), p[1]) for p in parts))
 
 
 class FormRow(Horizontal):

@@ -130,7 +130,7 @@ def test_a_failure_is_left_to_the_two_lines_of_the_command_line() -> None:
 
 
 def test_text_from_data_cannot_move_the_cursor() -> None:
-    assert narrated([Note(step=1, text="a\x1b[2Jb\nc")]) == ["note      a [2Jb c"]
+    assert narrated([Note(step=1, text="a\x1b[2Jb\nc")]) == [r"note      a\u001b[2Jb c"]
 
 
 def test_steps_are_shown_once_in_a_while_and_the_last_one_always(clock: Clock) -> None:

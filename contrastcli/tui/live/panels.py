@@ -19,7 +19,7 @@ from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history import History, Metric, Table
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import PlainText, styled
 
 SHARES = {"all steps": 1.0, "the last third": 1 / 3, "the last tenth": 0.1}
 """How much of the steps charts show, by what the header says of it."""
@@ -158,7 +158,7 @@ class NumbersPanel(PlainText, can_focus=True):
         self.remove_class("-waiting")
         self.update(
             Content("\n").join(
-                Content.assemble((f" {name:<14}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
+                styled((f" {name:<14}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
                 for name, value, drawn in numbers
             ),
             layout=False,

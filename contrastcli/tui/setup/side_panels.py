@@ -14,6 +14,7 @@ from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.format import size
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.widgets import styled
 
 View = Literal["value", "pull", "by_cosine"]
 
@@ -70,4 +71,4 @@ def first_rows(preview: Preview) -> Content:
 
 def _table(pairs: Sequence[tuple[str, str]]) -> Content:
     width = max((len(name) for name, _ in pairs), default=0) + 2
-    return Content("\n").join(Content.assemble((name.ljust(width), "$foreground-muted"), text) for name, text in pairs)
+    return Content("\n").join(styled((name.ljust(width), "$foreground-muted"), text) for name, text in pairs)
