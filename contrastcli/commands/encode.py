@@ -18,7 +18,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import WRITERS, Writer
 from contrastcli.show import console
 
-_STDIN = 1 << 31  # bytes of memory for sentences of stdin, which may have no end
+_STDIN = 1 << 30  # bytes of memory for sentences of stdin, which may have no end
 
 
 def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> tuple[int, int]:

@@ -39,7 +39,7 @@ LONGEST = 1_000_000
 _LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
 _ROW = 64  # bytes of memory that a row takes besides its text
 _BATCH = 1_000  # rows of a .parquet
-_UNPACKED = 1 << 30  # bytes of memory for the rows of any compressed file, however small
+_UNPACKED = 1 << 29  # bytes of memory for the rows of any compressed file, however small
 _EXPANSION = 50  # bytes of memory for each byte of a larger one; text takes fewer than 20
 
 Cell = object
@@ -121,7 +121,7 @@ def within(lines: Lines, memory: int, name: str) -> Lines:
         memory -= len(text) + _ROW
         if memory < 0:
             what = f"{name}, line {number}: its lines would fill the memory"
-            raise DataError(what, "set data.limit, or give the text in several files")
+            raise DataError(what, "give the text in several files; to train on its first rows, set data.limit")
         yield number, text
 
 

@@ -105,11 +105,11 @@ def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator
     with open(path, "rb") as file:
         position = file.seek(0, os.SEEK_END)
         head = b""  # the start of a line that ends in the following block
-        while position and len(head) < _LONGEST and patterns():
+        while position and patterns():
             size = min(BLOCK, position)
             position -= size
             file.seek(position)
-            data = file.read(size) + head
+            data = file.read(size) + (head if len(head) < _LONGEST else b"\0\n")  # the end of a line that is no event
             cut = data.find(b"\n") + 1 if position else 0
             head, body = (data[:cut], data[cut:]) if cut or not position else (data, b"")
             yield from _lines_with(patterns, body)

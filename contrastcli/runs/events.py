@@ -273,6 +273,8 @@ def encode(event: Event) -> bytes:
 
 def decode(line: bytes) -> Event | None:
     """The event of a line; None for an unknown kind of event or an incomplete line."""
+    if b'"event"' not in line:
+        return None  # soon, of a file that holds anything else
     try:
         return _decoder().decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -141,7 +141,7 @@ class Digest:
     def missing(self) -> list[bytes]:
         """Patterns of which the line of each missing event has one."""
         if self.last is None:
-            return [b"{"]
+            return [b'"event"']
         patterns = {
             b'"started"': self.started,
             b'"done"': self.done or self.started,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +18,12 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file, save_file
 
+from contrastcli.commands import encode
+from contrastcli.data import formats, tokens
+from contrastcli.data.tokens import Tokenizer
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.status import this_process
 from support.command import COMMAND, MODEL, SENTENCES, Contrast, failed, refused, train
 from support.tiny import Tiny
@@ -162,6 +168,86 @@ def test_a_line_without_end_is_refused(contrast: Contrast) -> None:
     refused(contrast("encode", "-", "-o", "out.npy", *MODEL, stdin=LONG), 3, "stdin, line 1: longer than")
     Path("zero.txt").symlink_to("/dev/zero")
     refused(contrast("encode", "zero.txt", "-o", "out.npy", *MODEL), 3, "zero.txt is not a regular file")
+
+
+QUOTED = b'sentence\nba\n"' + b"ba\n" * 400_000
+WIDE = [f"c{number}" for number in range(100_000)]
+LARGE: dict[str, tuple[str, bytes, str]] = {
+    "a quote that is not closed": ("rows.csv", QUOTED, "line 3: a quote opens here and is not closed within 1,000,000"),
+    "a field of a million lines": ("rows.csv", QUOTED + b'"\nba\n', "is not closed within 1,000,000 characters"),
+    "a header of a column twice": ("rows.csv", ",".join([*WIDE, "c99999"]).encode(), "'c99999' occurs twice"),
+    "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 99_999 + b"a", "'c0', 'c1', "),
+    "zeros, compressed": ("rows.jsonl.gz", gzip.compress(bytes(1 << 24)), "longer than 1,000,000 bytes"),
+    "short lines, compressed": ("rows.txt.gz", gzip.compress(b"a\n" * 100_000), "line 15421: its lines would fill"),
+    "short rows, compressed": ("rows.csv.gz", gzip.compress(b"text\n" + b"a\n" * 100_000), "would fill the memory"),
+    "blank lines, compressed": ("rows.json.gz", gzip.compress(b"\n" * 100_000), "would fill the memory"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "what"), LARGE.values(), ids=LARGE)
+def test_large_data_is_refused_soon(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, what: str
+) -> None:
+    monkeypatch.setattr(formats, "_UNPACKED", 1_000_000)
+    Path(name).write_bytes(data)
+    answer = contrast(*train("--data", name, "--dry-run"))
+    refused(answer, 3, what)
+    assert len(answer.err) < 2_000
+
+
+@pytest.mark.parametrize("columns", [1, 2_000])
+def test_a_small_parquet_of_many_values_is_refused(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr(formats, "_UNPACKED", 10_000_000)
+    names = ["sentence", *WIDE[1:columns]]
+    Dataset.from_dict(dict.fromkeys(names, ["a"] * (200_000 // columns))).to_parquet("rows.parquet")
+    words = train(*SENTENCES[:2], "--data", "rows.parquet", "--dry-run")
+    refused(contrast(*words), 3, f"rows of {columns:,} columns would fill the memory", "data.limit")
+    assert contrast(*words, "--set", "data.limit=50").code == 0
+
+
+def test_sentences_without_end_are_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "_STDIN", 100_000)
+    words = ("encode", "-", "-o", "out.npy", *MODEL)
+    refused(contrast(*words, stdin=b"y\n" * 5_000), 3, "stdin, line 1539: its lines would fill the memory")
+    assert contrast(*words, stdin=b"y\n" * 500).code == 0
+
+
+def test_long_texts_are_tokenised_one_after_the_other(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, texts = Tokenizer(tiny.backbone), ["ba en " * length for length in (1, 50, 2, 0, 90, 3)]
+    whole = tokenizer.encode(texts, 16)
+    monkeypatch.setattr(tokens, "CHARACTERS", 100)
+    assert tokenizer.encode(texts, 16) == whole and max(map(len, whole)) == 16
+
+
+@pytest.mark.parametrize("text", ["x." * 500_000 + "a = 1", "a = 1\n" * 20_000, "#" * 40_000], ids=len)
+def test_a_file_of_settings_is_short(contrast: Contrast, text: str) -> None:
+    Path("contrast.toml").write_text(text)
+    refused(contrast("config", "show"), 3, "contrast.toml is larger than 32,768 bytes")
+
+
+EVENTS = {
+    "of kinds that are not known": b'{"event":"martian","started":1,"step":1}\n' * 400_000,
+    "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 16_000_000 + b'"}\n',
+    "of NUL bytes": bytes(16_000_000),
+}
+
+
+@pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
+def test_events_without_an_event_are_passed_over(contrast: Contrast, run: Run, events: bytes) -> None:
+    before = run.status()
+    with run.events_path.open("ab") as file:
+        file.write(events)
+    began = time.process_time()
+    assert "simple" in contrast("runs").out and "simple" in contrast("compare", "simple", "simple").out
+    watched = contrast("watch", "simple", "--json").out.splitlines()
+    assert [json.loads(line)["event"] for line in watched][-1] == "done"
+    lines, position = [b""], 0
+    while lines:  # as the app reads
+        lines, position = read_lines(run.events_path, position, 1 << 17)
+    assert position >= 15_000_000 and before.steps == 4
+    assert time.process_time() - began < 10
 
 
 def test_a_long_list_of_objects_on_one_line_is_read(contrast: Contrast) -> None:
