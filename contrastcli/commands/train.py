@@ -189,4 +189,7 @@ def watch(run: Run, json: bool) -> int:
                 shown(event, encode(event))
     finally:
         shown.close()
-    return run.status().code
+    status = run.status()
+    if status.state == "killed":  # no event says so
+        console.narrate(f"{run.name} killed: {status.message}\nhint: {status.hint}")
+    return status.code
