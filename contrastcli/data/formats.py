@@ -314,7 +314,8 @@ def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_BATCH):
                 count += len(batch)
-                memory -= batch.nbytes + len(batch) * batch.num_columns * _ROW
+                columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
+                memory -= sum(column.nbytes + len(column) * _ROW for column in columns)
                 if memory < 0:
                     what = f"{name}: more than {count:,} rows of {batch.num_columns:,} columns would fill the memory"
                     raise DataError(what, "set data.limit, or give the rows in several files")

@@ -137,11 +137,12 @@ def _read_folder(folder: Path, name: str, limit: int) -> Table:
         names = ", ".join(path.name for path in paths)
         raise DataError(f"the folder {name} mixes formats: {names}", "name one file, or keep one format in the folder")
     tables: list[Table] = []
+    left = limit
     for path in paths:
-        left = limit - sum(map(len, tables))
+        tables.append(read_file(path, str(Path(name) / path.name), left))
+        left -= len(tables[-1]) if limit else 0
         if limit and not left:
             break
-        tables.append(read_file(path, str(Path(name) / path.name), max(left, 0)))
     first = tables[0]
     for table in tables:
         if table.columns.keys() != first.columns.keys():

@@ -178,7 +178,7 @@ LARGE: dict[str, tuple[str, bytes, str]] = {
     "a header of a column twice": ("rows.csv", ",".join([*WIDE, "c99999"]).encode(), "'c99999' occurs twice"),
     "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 99_999 + b"a", "'c0', 'c1', "),
     "zeros, compressed": ("rows.jsonl.gz", gzip.compress(bytes(1 << 24)), "longer than 1,000,000 bytes"),
-    "short lines, compressed": ("rows.txt.gz", gzip.compress(b"a\n" * 100_000), "line 15421: its lines would fill"),
+    "short lines, compressed": ("rows.txt.gz", gzip.compress(b"a\n" * 100_000), "line 15152: its lines would fill"),
     "short rows, compressed": ("rows.csv.gz", gzip.compress(b"text\n" + b"a\n" * 100_000), "would fill the memory"),
     "blank lines, compressed": ("rows.json.gz", gzip.compress(b"\n" * 100_000), "would fill the memory"),
 }
@@ -200,8 +200,10 @@ def test_a_small_parquet_of_many_values_is_refused(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setattr(formats, "_UNPACKED", 10_000_000)
-    names = ["sentence", *WIDE[1:columns]]
-    Dataset.from_dict(dict.fromkeys(names, ["a"] * (200_000 // columns))).to_parquet("rows.parquet")
+    monkeypatch.setattr(formats, "_EXPANSION", 1)
+    rows = 200_000 // columns
+    cells = dict.fromkeys(WIDE[1:columns], ["a"] * rows)
+    Dataset.from_dict({"sentence": [f"ba {row}" for row in range(rows)], **cells}).to_parquet("rows.parquet")
     words = train(*SENTENCES[:2], "--data", "rows.parquet", "--dry-run")
     refused(contrast(*words), 3, f"rows of {columns:,} columns would fill the memory", "data.limit")
     assert contrast(*words, "--set", "data.limit=50").code == 0
@@ -210,7 +212,7 @@ def test_a_small_parquet_of_many_values_is_refused(
 def test_sentences_without_end_are_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode, "_STDIN", 100_000)
     words = ("encode", "-", "-o", "out.npy", *MODEL)
-    refused(contrast(*words, stdin=b"y\n" * 5_000), 3, "stdin, line 1539: its lines would fill the memory")
+    refused(contrast(*words, stdin=b"y\n" * 5_000), 3, "stdin, line 1516: its lines would fill the memory")
     assert contrast(*words, stdin=b"y\n" * 500).code == 0
 
 
@@ -228,7 +230,7 @@ def test_a_file_of_settings_is_short(contrast: Contrast, text: str) -> None:
 
 
 EVENTS = {
-    "of kinds that are not known": b'{"event":"martian","started":1,"step":1}\n' * 400_000,
+    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 9_000 + b'{"step":1}\n' * 1_500_000,
     "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 16_000_000 + b'"}\n',
     "of NUL bytes": bytes(16_000_000),
 }
@@ -236,18 +238,18 @@ EVENTS = {
 
 @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
 def test_events_without_an_event_are_passed_over(contrast: Contrast, run: Run, events: bytes) -> None:
-    before = run.status()
+    shutil.copytree(run.path, "runs/other")
     with run.events_path.open("ab") as file:
         file.write(events)
     began = time.process_time()
-    assert "simple" in contrast("runs").out and "simple" in contrast("compare", "simple", "simple").out
+    assert contrast("runs").out.count("finished  4/4") == 2
+    assert "best dev" in contrast("compare", "simple", "other").out
     watched = contrast("watch", "simple", "--json").out.splitlines()
     assert [json.loads(line)["event"] for line in watched][-1] == "done"
     lines, position = [b""], 0
     while lines:  # as the app reads
         lines, position = read_lines(run.events_path, position, 1 << 17)
-    assert position >= 15_000_000 and before.steps == 4
-    assert time.process_time() - began < 10
+    assert position >= 15_000_000 and time.process_time() - began < 20
 
 
 def test_a_long_list_of_objects_on_one_line_is_read(contrast: Contrast) -> None:
