@@ -275,6 +275,8 @@ def report(error: BaseException, debug: bool) -> int:
     elif isinstance(error, OSError) and error.strerror:
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         hint, code = "check the path, its permissions and the room on its disk", RunError.code
+    elif isinstance(error, MemoryError):
+        what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1
     else:
         what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
     show.console.narrate(f"contrast: error: {printable(what)}\nhint: {printable(hint)}")

@@ -44,7 +44,7 @@ _FILES = (
 )
 
 
-_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
+_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]  # with more tokens the library takes minutes and gigabytes
 
 
 class _AddedToken(msgspec.Struct):
