@@ -312,7 +312,7 @@ def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
     try:
         batches, count = [], 0
         with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH):
+            for batch in file.iter_batches(min(limit or _BATCH, _BATCH)):
                 count += len(batch)
                 columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
                 memory -= sum(column.nbytes + len(column) * _ROW for column in columns)

@@ -264,6 +264,8 @@ def test_a_terminal_that_lacks_a_character_gets_it_escaped(run: Run) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     answer = subprocess.run([*COMMAND, "runs"], capture_output=True, env=environment, check=False)
     assert answer.returncode == 0 and rb"simpl\xe9" in answer.stdout and answer.stderr == b""
+    answer = subprocess.run([*COMMAND, "runs", "list", "--json"], capture_output=True, env=environment, check=False)
+    assert {run["name"] for run in json.loads(answer.stdout)} == {"simple", "simplé"}
 
 
 def test_the_app_without_a_terminal_says_so(contrast: Contrast) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,12 @@ def test_control_characters_do_not_reach_the_terminal(contrast: Contrast, hostil
         lines = answer.out.splitlines() if words[0] in ("watch", "train", "query") else [answer.out]
         documents = [json.loads(line) for line in (lines if "--dry-run" not in words else [answer.out])]
         assert all(documents)
+
+
+def test_a_pipe_gets_a_path_as_it_is_and_a_terminal_without_control_characters(
+    contrast: Contrast, hostile: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert contrast("runs", "path", HOSTILE).out == f"runs/{HOSTILE}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = contrast("runs", "path", HOSTILE).out
+    assert shown.startswith(r"runs/\u001b[31ma") and not CONTROLS.search(shown[:-1])
