@@ -115,10 +115,10 @@ def _open(path: Path) -> BinaryIO:
     return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # reads lines without a call into Python for each
 
 
-def within(lines: Lines, memory: int, name: str) -> Lines:
+def within(lines: Lines, memory: int, name: str, row: int = _ROW) -> Lines:
     """The lines. Raises DataError where they take more memory than that: they may be few, repeated without end."""
     for number, text in lines:
-        memory -= len(text) + _ROW
+        memory -= len(text) + row
         if memory < 0:
             what = f"{name}, line {number}: its lines would fill the memory"
             raise DataError(what, "give the text in several files; to train on its first rows, set data.limit")
@@ -251,7 +251,7 @@ def _stsb(lines: Lines, name: str) -> Rows:
 
 
 def _json(lines: Lines, name: str) -> Rows:
-    content = _parse("".join(text for _, text in within(lines, _LARGEST_JSON, name)), name, 1)
+    content = _parse("".join(text for _, text in within(lines, _LARGEST_JSON, name, 0)), name, 1)
     items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')
