@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal, cast
 
-from contrastcli.data.formats import Table
+from contrastcli.data.formats import LONGEST, Table
 from contrastcli.errors import DataError, UsageError, nearest
 from contrastcli.settings.catalogue import Form
 
@@ -127,6 +127,10 @@ def texts(table: Table, column: str) -> list[str]:
     if "" in stripped:
         what = f"{table.where(stripped.index(''))}: the sentence in the column '{column}' is blank"
         raise DataError(what, "fill it in or delete the row")
+    if max(map(len, stripped), default=0) > LONGEST:
+        row = next(row for row, text in enumerate(stripped) if len(text) > LONGEST)
+        what = f"{table.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
+        raise DataError(what, "is it a sentence? Shorten it or delete the row")
     return stripped
 
 

@@ -44,9 +44,9 @@ class Feed:
             before = place
             place = await self._take_from(place, self.history)
             if whole:
-                read = await self._take_from(read, whole)
+                earlier, read = read, await self._take_from(read, whole)
                 self.earlier = min(1.0, read / max(1, place))
-                if read >= place:
+                if read >= place or read == earlier:  # what follows has no end of a line
                     self.history, self.earlier, whole = whole, None, None
                 self._changed()
             elif place == before:

@@ -179,6 +179,7 @@ LARGE: dict[str, tuple[str, bytes, str]] = {
     "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 99_999 + b"a", "'c0', 'c1', "),
     "zeros, compressed": ("rows.jsonl.gz", gzip.compress(bytes(1 << 24)), "longer than 1,000,000 bytes"),
     "short lines, compressed": ("rows.txt.gz", gzip.compress(b"a\n" * 100_000), "line 15152: its lines would fill"),
+    "a long cell": ("rows.json", b'[{"text": "a"}, {"text": "%s"}]' % (b"ba " * 400_000), "row 2: the sentence in the"),
     "short rows, compressed": ("rows.csv.gz", gzip.compress(b"text\n" + b"a\n" * 100_000), "would fill the memory"),
     "blank lines, compressed": ("rows.json.gz", gzip.compress(b"\n" * 100_000), "would fill the memory"),
 }
