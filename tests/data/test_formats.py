@@ -276,3 +276,14 @@ def test_stsb_itself_keeps_every_row(data_folder: Path, split: str, rows: int) -
     assert len(table) == rows
     assert table.columns["sentence1"] == [row[5] for row in fields]
     assert table.columns["sentence2"] == [row[6].rstrip("\r") for row in fields]
+
+
+@pytest.mark.parametrize(("suffix", "header"), [("txt", b""), ("csv", b"sentence\n"), ("tsv", b"sentence\n")])
+def test_the_first_rows_of_a_file_that_would_fill_the_memory_are_read(
+    read: Read, monkeypatch: pytest.MonkeyPatch, suffix: str, header: bytes
+) -> None:
+    monkeypatch.setattr("contrastcli.data.formats._UNPACKED", 100_000)
+    content = gzip.compress(header + b"ba\n" * 100_000)
+    assert read(f"rows.{suffix}.gz", content, 1_000).columns == {"sentence": ["ba"] * 1_000}
+    with pytest.raises(DataError, match="would fill the memory"):
+        read(f"rows.{suffix}.gz", content)

@@ -213,3 +213,18 @@ def test_an_event_is_void_where_a_later_resume_began_before_it(seed: int) -> Non
         if all(event.step <= (start or 0) and not isinstance(event, Done) for later, start in resumes if later > n)
     ]
     assert current(events) == valid == list(current_from_end(reversed(events)))[::-1]
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_too_long_for_an_event_is_passed_over_from_either_end(tmp_path: Path, end: bytes) -> None:
+    path = tmp_path / "events.jsonl"
+    first, second = Note(step=1, time=1.0, text="a"), Note(step=2, time=2.0, text="b")
+    write(path, first)
+    with open(path, "ab") as file:
+        file.write(b'{"event":"note","step":9,"text":"' + b"x" * (3 << 20) + b'"}\n')
+    write(path, second)
+    with open(path, "ab") as file:
+        file.write(bytes(2 << 20) + end)
+    assert read(path) == [first, second]
+    assert list(read_from_end(path, lambda: [b"{"])) == [second, first]
+    assert [event for event in islice(follow(path, interval=0.0), 3) if event] == [first, second]
