@@ -10,7 +10,7 @@ import msgspec
 from safetensors import SafetensorError, safe_open
 
 from contrastcli.errors import ContrastError, DataError, RunError
-from contrastcli.files import check_regular, read_json
+from contrastcli.files import check_regular, error_text, read_json
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run
@@ -125,8 +125,8 @@ def _tensors(file: Path) -> Iterator[tuple[str, bool]]:
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118  not a mapping
                 yield name, bool(tensors.get_tensor(name).isfinite().all())
-    except SafetensorError as error:
-        raise DataError(f"{file} is truncated or corrupt: {error}", _RESTORE) from None
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{file} cannot be read: {error_text(error)}", _RESTORE) from None
 
 
 def _position(run: Run, folder: Path) -> Iterator[Outcome]:
