@@ -135,10 +135,11 @@ def _position(run: Run, folder: Path) -> Iterator[Outcome]:
     file = folder / TRAINING / "position.json"
     if position.step != int(folder.name):
         yield DataError(f"{file} is of step {position.step:,}, its folder of step {int(folder.name):,}", _RESTORE)
-    scores = [event for event in run.events() if isinstance(event, Evaluated) and 0 < event.step <= position.step]
-    best = [(event.spearman, event.step) for event in scores if event.best]
-    recorded, saved = best[-1] if best else (None, None), (position.best, position.best_step)
-    if recorded != saved:
+    scores = [event for event in run.events() if isinstance(event, Evaluated) and event.best]
+    best = [(None, None), *((event.spearman, event.step) for event in scores if event.step <= position.step)]
+    recorded, saved = best[-1], (position.best, position.best_step)
+    stopped = recorded[1] == position.step and best[-2] == saved  # in an evaluation, which a resume then repeated
+    if recorded != saved and not stopped:
         what = f"{file} has the best score {saved[0]} at step {saved[1]}, {run.events_path.name} {recorded[0]} at step"
         yield DataError(f"{what} {recorded[1]}", _RESTORE)
     if folder.name == names.get("last") and int(names.get("best", 0)) != (position.best_step or 0):

@@ -164,7 +164,7 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
         shape = Shape.of(config)
     except KeyError as error:
         raise DataError(f"{folder / CONFIG} lacks {error}", "use a folder that transformers has saved") from None
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         what = f"{folder / CONFIG} is not understood: {error}"
         raise DataError(what, "use a folder that transformers has saved") from None
     bert = Bert(shape, FAMILIES[config["model_type"]])

@@ -169,6 +169,15 @@ def test_a_position_that_does_not_fit(contrast: Contrast, run: Run, change: dict
     named(contrast(*VERIFY), 3, words)
 
 
+def test_a_checkpoint_that_was_saved_before_its_evaluation_is_in_order(contrast: Contrast, run: Run) -> None:
+    """A stop in an evaluation saves; a kill may come between the evaluation that a resume repeats and its record."""
+    training = run.checkpoint() / "training"
+    edit(training / "position.json", lambda text: json.dumps(json.loads(text) | {"best": None, "best_step": None}))
+    in_order(training)
+    run.checkpoints_path.write_text('{"last": "000004"}')
+    assert contrast(*VERIFY).code == 0
+
+
 def test_numbers_that_are_not_finite(contrast: Contrast, run: Run) -> None:
     change_weight(run.checkpoint(), math.nan)
     named(contrast(*VERIFY), 3, "that are not finite")
