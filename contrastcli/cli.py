@@ -379,17 +379,19 @@ def config_path() -> None:
 @cli.command()
 @click.option("--model", default="starter", metavar="RUN|FOLDER|NAME")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, help="Measurements of each.")
+@click.option("--minutes", type=click.FloatRange(min=0), default=10.0, help="Begin no measurement that takes longer.")
 @options.as_json
 @click.pass_obj
-def bench(directory: Path, model: str, rounds: int, json: bool) -> None:
-    """Compare the speed with sentence-transformers.
+def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) -> None:
+    """Compare the speed with sentence-transformers and with the machine's limit.
 
     contrast bench
-    contrast bench --model bert-base-uncased --rounds 5 --json
+    contrast bench --model bert-base-uncased --minutes 5 --json
     """
     with show.console.progress() as advance:
-        measured = commands.bench.measure_speed(resolve(model, directory), rounds, advance)
-    _print(show.results.benchmarks(measured, json))
+        measured = commands.bench.measure_speed(resolve(model, directory), rounds, minutes, advance)
+        for line in show.results.benchmarks(measured, json):
+            _print(line)
 
 
 @cli.command()

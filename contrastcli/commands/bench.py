@@ -1,23 +1,33 @@
-"""`contrast bench`: speed of encoding and training, compared with sentence-transformers if that is installed.
+"""`contrast bench`: the speed of this machine, next to sentence-transformers and to the machine's own matrix products.
 
-Rounds alternate (A B A B), so that the ratio is right even if the speed of the machine changes.
+All programs of a measurement take turns in every round (A B C A B C), so that ratios are right even if the speed of
+the machine changes.
 """
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from statistics import median
 
-from contrastcli.data.examples import Examples
+import numpy as np
+import torch
+
+from contrastcli.commands.bench_peer import Peer
 from contrastcli.data.sources import load_examples
-from contrastcli.evaluation.silence import silenced
+from contrastcli.files import error_text
+from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.families import Shape
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs import directory as runs
@@ -33,48 +43,223 @@ from contrastcli.training.plan import make_plan
 BATCH = 64
 STEPS = 24
 """Optimiser steps of one measurement; the first third warms up and does not count."""
+MOST = 3_000
+"""Texts of one measurement of encoding, except of the long one."""
+LONG = 20_000
+_TOKENS = 1024  # rows of the matrix products that are the limit
+_REPEATS = 12
 
 Job = Callable[[], float]
-"""Does some work and returns its sentences per second."""
+"""Does some work and returns how many times a second it did it: sentences encoded, texts answered, matrices' FLOPs."""
 
 
-def measure_speed(model: ModelRef, rounds: int, on_progress: Callable[[str, int, int], None]) -> list[Benchmark]:
-    """Encode and train with a model, on the starter's sentences. Raises DataError if it cannot be loaded."""
-    measured = []
-    for what, our_job, their_job in _jobs(model):
-        ours: list[float] = []
-        theirs: list[float] = []
-        for number in range(rounds):
-            ours.append(our_job())
-            theirs += [their_job()] if their_job else []
-            on_progress(what, number + 1, rounds)
-        measured.append(Benchmark.of(what, ours, theirs))
-    return measured
+@dataclass(frozen=True)
+class Program:
+    """One of those that are compared. `precision` is that of its matrix products, None where no limit is known."""
+
+    name: str
+    job: Job
+    precision: Precision | None = None
 
 
-def _jobs(model: ModelRef) -> Iterator[tuple[str, Job, Job | None]]:
-    """What is measured, by us and by sentence-transformers, with the same weights, texts, batch size and device."""
-    encoder = load_model(model)
-    rows = load_examples(Data(train="starter"), ("triplets",), ())
-    texts = list(dict.fromkeys(text for view in rows.views.values() for text in view))
-    fast = choose_precision("auto", choose_device("auto"))
+@dataclass
+class Work:
+    """One thing that is measured.
+
+    `flops` are those of the matrix products of one sentence, and `seconds` what a round is expected to take.
+    """
+
+    what: str
+    programs: Sequence[Program]
+    flops: float = 0.0
+    limits: Mapping[Precision, Job] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def measure_speed(
+    model: ModelRef, rounds: int, minutes: float, on_progress: Callable[[str, int, int], None]
+) -> Iterator[Benchmark]:
+    """Encode and train with a model, on the starter's sentences, as long as time is left; results as they come.
+
+    On Ctrl-C the results of the complete rounds come, then KeyboardInterrupt. Raises DataError if the model cannot be
+    loaded.
+    """
+    deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder:
-        save_encoder(encoder, Path(folder) / "model")
-        peer = Peer(Path(folder), texts, rows) if find_spec("sentence_transformers") else None
-        theirs = partial(peer.encode) if peer else None
-        yield "encode fp32", partial(_encode, encoder, texts, "fp32"), theirs
-        if fast == "bf16":
-            yield "encode bf16, theirs at its default", partial(_encode, encoder, texts, "bf16"), theirs
-        train = partial(_train, Path(folder))
-        yield "train, theirs at its defaults", train, partial(peer.train, {}) if peer else None
-        if peer and fast == "bf16":
-            yield "train, theirs at its best", train, partial(peer.train, _BEST)
+        for work in Works(model, Path(folder)):
+            measurement = Measurement(work)
+            try:
+                for number in range(rounds):
+                    if not measurement.add_round(deadline):
+                        break
+                    on_progress(work.what, number + 1, rounds)
+            except KeyboardInterrupt:
+                yield from measurement.results()
+                raise
+            yield from measurement.results()
+
+
+class Measurement:
+    """The rounds of one work so far."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._rates: dict[str, list[float]] = {program.name: [] for program in work.programs}
+        self._shares: dict[str, list[float]] = {program.name: [] for program in work.programs}
+        self._errors: dict[str, str] = {}
+        self._seconds = work.seconds
+
+    def add_round(self, deadline: float) -> bool:
+        """Run every program once, unless the last round took longer than the time that is left."""
+        start = time.monotonic()
+        if start + self._seconds > deadline:
+            return False
+        limits = {precision: job() for precision, job in self._work.limits.items()}
+        rates: dict[str, float] = {}
+        for number, program in enumerate(self._work.programs):
+            if program.name not in self._errors:
+                try:
+                    rates[program.name] = program.job()
+                except Exception as error:  # a peer's, of any kind: a package of its own that is missing, for instance
+                    if number == 0:
+                        raise
+                    self._errors[program.name] = f"{type(error).__name__}: {error_text(error)}"
+        for program in self._work.programs:
+            if program.name in rates:
+                self._rates[program.name].append(rates[program.name])
+                if program.precision in limits and self._work.flops:
+                    share = rates[program.name] * self._work.flops / limits[program.precision]
+                    self._shares[program.name].append(share)
+        self._seconds = time.monotonic() - start
+        return True
+
+    def results(self) -> list[Benchmark]:
+        """One for each program; the ratio is to the first peer."""
+        names = [program.name for program in self._work.programs]
+        peer = next((self._rates[name] for name in names if not name.startswith("contrast") and self._rates[name]), [])
+        return [
+            Benchmark(
+                what=self._work.what,
+                program=name,
+                rates=tuple(self._rates[name]),
+                ratio=median(self._rates[name]) / median(peer) if peer and self._rates[name] else None,
+                limit_share=median(self._shares[name]) if self._shares[name] else None,
+                error=self._errors.get(name, "" if self._rates[name] else "no time left"),
+            )
+            for name in names
+        ]
+
+
+class Works:
+    """What is measured, by contrast and by sentence-transformers: the same weights, texts, batch size and device."""
+
+    def __init__(self, model: ModelRef, folder: Path) -> None:
+        self._encoder = load_model(model)
+        save_encoder(self._encoder, folder / "model")
+        self._folder = folder
+        self._rows = load_examples(Data(train="starter"), ("triplets",), ()).views
+        self._peer = Peer(folder, self._rows) if find_spec("sentence_transformers") else None
+        fast = choose_precision("auto", choose_device("auto")) == "bf16"
+        self._precisions: tuple[Precision, ...] = ("fp32", "bf16") if fast else ("fp32",)
+        backbone = self._encoder.backbone
+        self._shape = backbone.bert.shape if isinstance(backbone, BertBackbone) else None
+
+    def __iter__(self) -> Iterator[Work]:
+        short = list(dict.fromkeys(text for view in self._rows.values() for text in view))
+        draw = random.Random(0)
+        mixed = [" ".join(draw.choices(short, k=draw.choice((1, 1, 2, 3, 5, 8)))) for _ in short]
+        rate = _encode(self._encoder, short[:BATCH], "fp32")  # warms up; a slow machine gets fewer texts
+        count = min(MOST, max(BATCH, round(3 * rate)))
+        yield self._encoding("encode short texts", short[:count])
+        yield self._training()
+        yield self._encoding("encode mixed lengths", mixed[: max(BATCH, count // 4)])
+        yield self._one_text_at_a_time(short[:BATCH])
+        yield self._cold_query()
+        yield self._encoding(f"encode {LONG:,} texts", (short * (LONG // len(short) + 1))[:LONG], LONG / rate)
+
+    def _encoding(self, what: str, texts: Sequence[str], seconds: float = 0.0) -> Work:
+        encoder, peer = self._encoder, self._peer
+        programs = [Program(f"contrast {p}", partial(_encode, encoder, texts, p), p) for p in self._precisions]
+        if peer:
+            for p in self._precisions:
+                programs.append(Program(f"sentence-transformers {p}", partial(peer.encode, texts, p), p))
+        return Work(what, programs, self._flops(texts), self._limits(), len(programs) * seconds)
+
+    def _training(self) -> Work:
+        fastest = self._precisions[-1]
+        programs = [Program(f"contrast {fastest}", partial(_train, self._folder), fastest)]
+        if self._peer:
+            train = partial(self._peer.train, BATCH, STEPS)
+            programs.append(Program("sentence-transformers, defaults", train, "fp32"))
+            if fastest == "bf16":
+                best = partial(train, bf16=True, train_sampling_strategy="group_by_length")
+                programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
+        texts = [text for view in self._rows.values() for text in view]
+        return Work("train SimCSE on triplets", programs, 3 * self._flops(texts, 32), self._limits())
+
+    def _one_text_at_a_time(self, texts: Sequence[str]) -> Work:
+        programs = [Program("contrast", partial(_one_by_one, lambda text: self._encoder.encode([text]), texts))]
+        if self._peer:
+            programs.append(Program("sentence-transformers", partial(_one_by_one, self._peer.encode_one, texts)))
+        return Work("one text at a time", programs)
+
+    def _cold_query(self) -> Work:
+        ours: list[str | Path] = ["-m", "contrastcli", "query", "a", "b", "--model", self._folder / "model"]
+        programs = [Program("contrast", lambda: _cold(ours))]
+        if self._peer:
+            programs.append(Program("sentence-transformers", lambda: _cold(["-c", Peer.QUERY, self._folder / "model"])))
+        return Work("query in a new process", programs)
+
+    def _limits(self) -> dict[Precision, Job]:
+        shape, device = self._shape, self._encoder.device
+        return {p: partial(matrix_rate, shape, p, device) for p in self._precisions} if shape else {}
+
+    def _flops(self, texts: Sequence[str], max_length: int | None = None) -> float:
+        """FLOPs of the matrix products for one text of these, padding left out; 0 for an unknown architecture."""
+        shape, longest = self._shape, self._encoder.max_length
+        if shape is None:
+            return 0.0
+        encoded = self._encoder.tokenizer.encode(texts, min(max_length or longest, longest))
+        n = np.array([len(ids) for ids in encoded], dtype=np.float64)
+        weights = 4 * shape.width**2 + 2 * shape.width * shape.inner
+        return float((shape.layers * (2 * weights * n + 4 * shape.width * n**2)).mean())
+
+
+def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> float:
+    """FLOPs a second of the products of a layer's matrices alone, which no encoder of this shape can exceed."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    d, inner = shape.width, shape.inner
+    pairs = [
+        (torch.randn(_TOKENS, m, dtype=dtype, device=device), torch.randn(n, m, dtype=dtype, device=device))
+        for m, n in ((d, 3 * d), (d, d), (d, inner), (inner, d))
+    ]
+    for warm in (True, False):
+        start = time.perf_counter()
+        for _ in range(2 if warm else _REPEATS):
+            for x, weight in pairs:
+                product = torch.nn.functional.linear(x, weight)
+        float(product[0, 0])  # waits for the device
+    flops = _REPEATS * sum(2 * x.shape[0] * weight.numel() for x, weight in pairs)
+    return flops / (time.perf_counter() - start)
 
 
 def _encode(encoder: SentenceEncoder, texts: Sequence[str], precision: Precision) -> float:
     start = time.perf_counter()
     encoder.encode(texts, precision=precision)
     return len(texts) / (time.perf_counter() - start)
+
+
+def _one_by_one(answer: Callable[[str], object], texts: Sequence[str]) -> float:
+    start = time.perf_counter()
+    for text in texts:
+        answer(text)
+    return len(texts) / (time.perf_counter() - start)
+
+
+def _cold(arguments: Sequence[str | Path]) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    return 1 / (time.perf_counter() - start)
 
 
 def _train(folder: Path) -> float:
@@ -99,61 +284,3 @@ def _train(folder: Path) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         process.train(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
     return len(rates[1:]) / sum(1 / rate for rate in rates[1:])
-
-
-_BEST = {"bf16": True, "train_sampling_strategy": "group_by_length"}
-"""The fastest settings of the peer's trainer on a device that is fast at bf16."""
-
-
-class Peer:
-    """sentence-transformers with the same weights, its output silenced."""
-
-    @silenced()
-    def __init__(self, folder: Path, texts: Sequence[str], rows: Examples) -> None:
-        from datasets import Dataset
-        from sentence_transformers import SentenceTransformer
-
-        self._model = SentenceTransformer(str(folder / "model"), device=str(choose_device("auto")))
-        self._out = str(folder / "peer")
-        self._texts = list(texts)
-        self._rows = Dataset.from_dict(rows.views)
-
-    @silenced()
-    def encode(self) -> float:
-        start = time.perf_counter()
-        self._model.encode(self._texts, show_progress_bar=False)
-        return len(self._texts) / (time.perf_counter() - start)
-
-    @silenced()
-    def train(self, extra: dict[str, Any]) -> float:
-        """Their trainer with MultipleNegativesRankingLoss, the same objective."""
-        from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-        from sentence_transformers.losses import MultipleNegativesRankingLoss
-        from transformers import TrainerCallback
-
-        times: list[float] = []
-
-        class Clock(TrainerCallback):
-            def on_step_end(self, *_: object, **__: object) -> None:
-                times.append(time.perf_counter())
-
-        arguments = SentenceTransformerTrainingArguments(
-            output_dir=self._out,
-            per_device_train_batch_size=BATCH,
-            max_steps=STEPS,
-            save_strategy="no",
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=choose_device("auto").type == "cpu",
-            **extra,
-        )
-        self._model.max_seq_length = 32
-        SentenceTransformerTrainer(
-            model=self._model,
-            args=arguments,
-            train_dataset=self._rows,
-            loss=MultipleNegativesRankingLoss(self._model),
-            callbacks=[Clock()],
-        ).train()
-        warm = STEPS // 3
-        return (len(times) - warm) * BATCH * len(self._rows.column_names) / (times[-1] - times[warm - 1])

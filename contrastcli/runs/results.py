@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import Any
 
 import msgspec
@@ -184,18 +184,16 @@ class Comparison(msgspec.Struct, frozen=True):
     bootstrap: Bootstrap | msgspec.UnsetType = msgspec.UNSET
 
 
-class Benchmark(msgspec.Struct, frozen=True):
-    """Sentences per second in each round, of contrast and of sentence-transformers, and the ratio of the medians.
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a program did one thing in a second, in each round: sentences encoded or trained on, or queries.
 
-    Without sentence-transformers `theirs` is empty and `ratio` None.
+    `ratio` compares the median with that of sentence-transformers at its default, and `limit_share` with what the
+    machine's matrix products alone allow, 0 to 1; None where that is unknown. `error` says why there are no rounds.
     """
 
     what: str
-    ours: tuple[float, ...]
-    theirs: tuple[float, ...]
+    program: str
+    rates: tuple[float, ...]
     ratio: float | None
-
-    @classmethod
-    def of(cls, what: str, ours: Sequence[float], theirs: Sequence[float]) -> Benchmark:
-        """The benchmark of these rounds."""
-        return cls(what, tuple(ours), tuple(theirs), median(ours) / median(theirs) if theirs else None)
+    limit_share: float | None
+    error: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shutil import get_terminal_size
 from statistics import median
@@ -139,15 +139,19 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
     return "\n\n".join(blocks)
 
 
-def benchmarks(measured: Sequence[Benchmark], to_json: bool) -> str:
-    """Medians of the rounds, and their ratio."""
-    if to_json:
-        return as_json(measured)
-    rows = [
-        (b.what, f"{median(b.ours):,.0f}", f"{median(b.theirs):,.0f}" if b.theirs else None, fixed(b.ratio, 2))
-        for b in measured
-    ]
-    return table(("sentences per second", "contrast", "sentence-transformers", "ratio"), rows)
+def benchmarks(measured: Iterable[Benchmark], to_json: bool) -> Iterator[str]:
+    """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products."""
+    layout = "{:<24}  {:<37}  {:>9}  {:>6}  {:>7}"
+    for number, one in enumerate(measured):
+        if to_json:
+            yield as_json_lines([one])
+            continue
+        if number == 0:
+            yield layout.format("", "", "a second", "× peer", "% limit")
+        rate = f"{median(one.rates):,.{0 if median(one.rates) >= 10 else 2}f}" if one.rates else "–"
+        share = None if one.limit_share is None else 100 * one.limit_share
+        line = layout.format(one.what, one.program, rate, fixed(one.ratio, 2), fixed(share, 0))
+        yield f"{line}  {one.error}".rstrip()
 
 
 def facts(facts: Mapping[str, object], to_json: bool) -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import warnings
+from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from contrastcli.commands import bench
-from contrastcli.data.examples import Examples
+from contrastcli.commands.bench_peer import Peer
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.results import Benchmark
 from contrastcli.show import results
@@ -23,39 +26,115 @@ from support.tiny import Tiny
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three steps, and no peer."""
+    """Few steps and texts, no new process, and no peer."""
     monkeypatch.setattr(bench, "STEPS", 3)
     monkeypatch.setattr(bench, "BATCH", 4)
+    monkeypatch.setattr(bench, "MOST", 16)
+    monkeypatch.setattr(bench, "LONG", 32)
+    monkeypatch.setattr(bench, "_cold", lambda arguments: 1.0)
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
 
 
-def test_encoding_and_training_are_measured_in_each_round(tiny: Tiny) -> None:
-    progress: list[tuple[str, int, int]] = []
-    measured = bench.measure_speed(ModelRef(str(tiny.backbone)), 2, lambda *words: progress.append(words))
-    assert {one.what.split()[0].strip(",") for one in measured} == {"encode", "train"}
-    assert all(len(one.ours) == 2 and min(one.ours) > 0 for one in measured)
-    assert progress == [(one.what, n, 2) for one in measured for n in (1, 2)]
+def measure(tiny: Tiny, minutes: float = 5.0) -> list[Benchmark]:
+    return list(bench.measure_speed(ModelRef(str(tiny.backbone)), 2, minutes, lambda *words: None))
+
+
+class FailingPeer:
+    """A peer that lacks a package of its own for training."""
+
+    QUERY = "raise SystemExit(1)"
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def encode(self, texts: list[str], precision: str) -> float:
+        return 1.0
+
+    def encode_one(self, text: str) -> None:
+        pass
+
+    def train(self, batch_size: int, steps: int, **settings: object) -> float:
+        raise ImportError("the trainer needs accelerate\nmore")
+
+
+def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
+    measured = measure(tiny)
+    assert [one.what for one in measured if one.program in ("contrast", "contrast fp32")] == [
+        "encode short texts",
+        "encode mixed lengths",
+        "one text at a time",
+        "query in a new process",
+        "encode 32 texts",
+    ]
+    assert any(one.what.startswith("train") for one in measured)
+    assert all(len(one.rates) == 2 and min(one.rates) > 0 and not one.error for one in measured)
+    shares = [one.limit_share for one in measured if one.what.startswith(("encode", "train"))]
+    assert all(share is not None and 0 < share < 1.5 for share in shares)
+    assert all(one.ratio is None for one in measured)
+
+
+def test_a_peer_that_fails_does_not_end_the_measurement(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "find_spec", lambda name: object())
+    monkeypatch.setattr(bench, "Peer", FailingPeer)
+    measured = {(one.what, one.program): one for one in measure(tiny)}
+    failed = measured["train SimCSE on triplets", "sentence-transformers, defaults"]
+    assert failed.error == "ImportError: the trainer needs accelerate" and failed.rates == ()
+    ours = measured["encode short texts", "contrast fp32"]
+    assert ours.ratio is not None and ours.ratio == pytest.approx(sum(ours.rates) / 2)  # their rate is 1
+    assert len(measured["encode mixed lengths", "contrast fp32"].rates) == 2
+
+
+def test_without_time_nothing_is_measured_and_it_says_so(tiny: Tiny) -> None:
+    measured = measure(tiny, minutes=0.0)
+    assert measured and all(one.error == "no time left" and one.rates == () for one in measured)
+
+
+def test_an_interrupt_leaves_what_was_measured(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(folder: Path) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "_train", interrupt)
+    measured = bench.measure_speed(ModelRef(str(tiny.backbone)), 1, 5.0, lambda *words: None)
+    first = next(measured)
+    assert first.what == "encode short texts" and len(first.rates) == 1
+    with pytest.raises(KeyboardInterrupt):
+        deque(measured, maxlen=0)
 
 
 def test_a_ratio_is_that_of_the_medians() -> None:
-    assert Benchmark.of("encode", (10.0, 30.0, 1000.0), (5.0, 20.0, 15.0)).ratio == 2.0
-    assert Benchmark.of("encode", (10.0,), ()).ratio is None
+    rates = iter([10.0, 30.0, 1000.0])
+    peers = iter([5.0, 20.0, 15.0])
+    programs = [bench.Program("contrast", lambda: next(rates)), bench.Program("peer", lambda: next(peers))]
+    measurement = bench.Measurement(bench.Work("encode", programs))
+    for _ in range(3):
+        assert measurement.add_round(math.inf)
+    assert [one.ratio for one in measurement.results()] == [2.0, 1.0]
 
 
-def test_the_table_has_both_sides_and_their_ratio() -> None:
-    lines = results.benchmarks(
-        [Benchmark.of("encode fp32", (3000.0,), (1500.0,)), Benchmark.of("train", (90.0,), ())], False
-    )
-    assert [line.split() for line in lines.splitlines()[1:]] == [
-        ["encode", "fp32", "3,000", "1,500", "2.00"],
-        ["train", "90", "–", "–"],
+def test_the_table_has_rates_ratios_and_shares() -> None:
+    ours = Benchmark(what="encode", program="contrast", rates=(3000.0,), ratio=2.0, limit_share=0.85, error="")
+    theirs = Benchmark(what="encode", program="peer", rates=(), ratio=None, limit_share=None, error="ImportError: x")
+    lines = list(results.benchmarks([ours, theirs], False))
+    assert [line.split() for line in lines[1:]] == [
+        ["encode", "contrast", "3,000", "2.00", "85"],
+        ["encode", "peer", "–", "–", "–", "ImportError:", "x"],
     ]
 
 
-def test_the_command_prints_what_was_measured_as_json(contrast: Contrast) -> None:
+def test_matrix_products_are_counted_in_floating_point_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0.0, 2.0])
+    monkeypatch.setattr("time.perf_counter", lambda: next(now))
+    shape = SimpleNamespace(width=4, inner=8)
+    rate = bench.matrix_rate(shape, "fp32", torch.device("cpu"))  # type: ignore[arg-type]
+    assert rate == 12 * 2 * 1024 * (4 * 12 + 4 * 4 + 2 * 4 * 8) / 2.0
+
+
+def test_the_command_prints_each_result_as_a_line_of_json(contrast: Contrast) -> None:
     answer = contrast("bench", "--model", "tiny/backbone", "--rounds", "1", "--json")
     assert answer.code == 0, answer.err
-    assert {"what", "ours", "theirs", "ratio"} == json.loads(answer.out)[0].keys()
+    assert {"what", "program", "rates", "ratio", "limit_share", "error"} == json.loads(
+        answer.out.splitlines()[0]
+    ).keys()
 
 
 def test_a_model_that_is_not_there_is_named(contrast: Contrast) -> None:
@@ -78,6 +157,5 @@ def test_the_peer_of_a_benchmark_prints_nothing(
             return np.zeros((len(texts), 2))
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(Dataset=SimpleNamespace(from_dict=dict)))
-    bench.Peer(tmp_path, ["a"], Examples("pairs", {"anchor": ["a"], "positive": ["b"]}, None, "here")).encode()
+    Peer(tmp_path, {}).encode(["a"], "fp32")
     assert tuple(capsys.readouterr()) == ("", "")
