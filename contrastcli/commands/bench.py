@@ -282,5 +282,7 @@ def _train(folder: Path) -> float:
             rates.append(event.sentences_per_s)
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        process.train(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
+        done = process.train(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
+    if done.status == "stopped":  # by Ctrl-C, which training takes for a request to save and stop
+        raise KeyboardInterrupt
     return len(rates[1:]) / sum(1 / rate for rate in rates[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import signal
 import sys
 import warnings
 from collections import deque
@@ -18,8 +19,14 @@ import torch
 from contrastcli.commands import bench
 from contrastcli.commands.bench_peer import Peer
 from contrastcli.model.locate import ModelRef
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Done, Event, Step
 from contrastcli.runs.results import Benchmark
 from contrastcli.show import results
+from contrastcli.training import process
+from contrastcli.training.distributed import World
+from contrastcli.training.plan import Plan
+from contrastcli.training.process import Watch
 from support.command import Contrast
 from support.tiny import Tiny
 
@@ -90,10 +97,16 @@ def test_without_time_nothing_is_measured_and_it_says_so(tiny: Tiny) -> None:
 
 
 def test_an_interrupt_leaves_what_was_measured(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(folder: Path) -> float:
-        raise KeyboardInterrupt
+    train = process.train
 
-    monkeypatch.setattr(bench, "_train", interrupt)
+    def interrupted(run: Run, plan: Plan, deliver: Watch, world: World) -> Done:
+        def interrupt(event: Event, line: bytes) -> None:
+            if isinstance(event, Step):
+                signal.raise_signal(signal.SIGINT)
+
+        return train(run, plan, interrupt, world)
+
+    monkeypatch.setattr(process, "train", interrupted)
     measured = bench.measure_speed(ModelRef(str(tiny.backbone)), 1, 5.0, lambda *words: None)
     first = next(measured)
     assert first.what == "encode short texts" and len(first.rates) == 1
