@@ -1,12 +1,17 @@
 """A device that is not the CPU and needs no hardware: its tensors have shapes and no values.
 
 An operation that mixes devices raises, and so does one that needs a value: on a GPU it would wait for the device.
+Autograd must not have run before the device is registered, so this is a program: `python -m support.fake_gpu` prints
+the outcome of each case as a line of JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +19,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
+
+from contrastcli.settings import catalogue
+from contrastcli.training.optim import make_optimizer
+from support.tiny import Tiny, write_tiny
+from support.trainers import Case, case_id, cases, first_batch, trainer_of
 
 NAME = "fakegpu"
 
@@ -64,3 +74,63 @@ def move(module: nn.Module) -> None:
             with FakeGpu():
                 tensor = torch.empty_like(parameter, device=fake_gpu())
             part.register_parameter(name, nn.Parameter(tensor, parameter.requires_grad))
+
+
+def chosen() -> Iterator[Case]:
+    """Each loss on the first form of rows that it takes, and what adds modules or selects rows."""
+    losses: set[str] = set()
+    for objective, form, changes in cases():
+        spec = catalogue.find(objective)
+        is_new = not changes and spec.loss not in losses
+        adds = {"objective__mlm_weight", "objective__positives"} & changes.keys()
+        if form == spec.needs[0] and (is_new or adds or (objective, changes) == ("simcse", {"model__head": "keep"})):
+            losses.add(spec.loss)
+            yield objective, form, changes
+
+
+REFUSED: Mapping[str, Callable[[torch.Tensor], object]] = {
+    "mixed devices": lambda x: x + torch.ones(3),
+    "a mask": lambda x: x[x > 0],
+    "a value": lambda x: bool(x.sum()),
+    "a copy to the CPU": lambda x: x.cpu(),
+}
+
+
+def take_step(tiny: Tiny, folder: Path, case: Case) -> None:
+    """A step on the device: with the gradient cache, with graphs that are kept, and the update of the weights."""
+    objective, form, changes = case
+    trainer = trainer_of(tiny, folder, objective, form, **changes)
+    batch, stepper = first_batch(trainer), trainer.stepper
+    stepper.token_budget = 1_000_000  # few chunks: nothing is computed, but every operation costs time
+    for module in (*stepper.encoders.values(), stepper.extras):
+        move(module)
+    trainer.optimizer = make_optimizer(trainer.config.train, list(stepper.encoders.values()), stepper.extras)
+    with FakeGpu():
+        assert stepper.backward(batch, keep_graphs=False).loss.device == fake_gpu()
+        outcome, norm = trainer.update(batch)  # keeps graphs: the batch fits
+        assert outcome.loss.device == norm.device == fake_gpu()
+
+
+def refused(operation: Callable[[torch.Tensor], object]) -> None:
+    with FakeGpu():
+        operation(torch.ones(3).to(fake_gpu()))
+
+
+def main() -> None:
+    fake_gpu()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tiny = write_tiny(folder)
+        jobs = {case_id(case): partial(take_step, tiny, folder, case) for case in chosen()}
+        jobs |= {name: partial(refused, operation) for name, operation in REFUSED.items()}
+        for name, job in jobs.items():
+            try:
+                job()
+            except Exception as error:
+                print(json.dumps([name, f"{type(error).__name__}: {error}"]))
+            else:
+                print(json.dumps([name, ""]))
+
+
+if __name__ == "__main__":
+    main()
