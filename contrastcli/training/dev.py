@@ -13,7 +13,8 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation.measure import finite
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.devices import default_budget
+from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
 from contrastcli.runs.events import Evaluated
 
@@ -36,8 +37,12 @@ class DevSet:
         return cls(table, first, second, np.asarray(pairs.scores, dtype=np.float64))
 
     def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[], None] = lambda: None) -> Evaluated:
-        """Measure in float32, as `contrast eval` does. Positives of the alignment are pairs above 4/5 of the scale."""
-        vectors = encoder.encode_table(self.table, on_chunk=lambda texts: on_chunk())  # (S, d)
+        """Measure in float32, as `contrast eval` does. Positives of the alignment are pairs above 4/5 of the scale.
+
+        `on_chunk` is called after each chunk of sentences, and may raise.
+        """
+        budget = min(ENCODE_BUDGET, default_budget(encoder.device))  # on a CPU a chunk must not take half a minute
+        vectors = encoder.encode_table(self.table, token_budget=budget, on_chunk=lambda texts: on_chunk())  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]  # (P, d)
         positive = torch.from_numpy(self.scores > (4.0 if self.scores.max() > 1 else 0.8))
         return Evaluated(
