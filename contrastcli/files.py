@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -78,6 +79,13 @@ def read_json(path: Path, kind: type[T]) -> T | None:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} is malformed: {error_text(error)}", "restore the file, or remove it") from None
+
+
+def parse_json(data: bytes) -> Any:
+    """A JSON value. Raises ValueError, also for text that no file can hold (half of a surrogate pair)."""
+    value = json.loads(data)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def error_text(error: BaseException) -> str:

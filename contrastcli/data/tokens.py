@@ -44,6 +44,8 @@ _FILES = (
 )
 
 
+_TOKEN_KEYS = {"content", "single_word", "lstrip", "rstrip", "normalized", "special", "__type"}
+"""Of a special token in a file; of others the library prints on stdout."""
 _Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]  # with more tokens the library takes minutes and gigabytes
 
 
@@ -88,6 +90,7 @@ class Tokenizer:
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
         checked = read_json(folder / "tokenizer.json", _TokenizerFile)  # ids that are too large would abort the process
+        names = special_names(folder)
         self._fast = _load(folder)
         self.largest_id = checked.largest_id if checked else max(self._fast.get_vocab().values(), default=0)
         if lowercase:
@@ -99,7 +102,6 @@ class Tokenizer:
         self._fast.no_padding()
         self._fast.no_truncation()
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
-        names = special_names(folder)
         self.pad_id = self._id(names.get("pad_token"), 0)
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
@@ -158,6 +160,9 @@ def special_names(folder: Path) -> dict[str, str]:
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         for role, token in (read_json(folder / file, dict[str, Any]) or {}).items():
+            if role.endswith("_token") and isinstance(token, dict) and not {"content"} <= token.keys() <= _TOKEN_KEYS:
+                what = f"{folder / file} is malformed: {role} is {token!s:.60}"
+                raise DataError(what, "download the model folder again")
             name = token.get("content") if isinstance(token, dict) else token
             if role.endswith("_token") and isinstance(name, str):
                 names[role] = name

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import error_text, read_bytes
+from contrastcli.files import error_text, parse_json, read_bytes
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
 
@@ -128,7 +128,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a model folder. Raises DataError."""
     file = folder / CONFIG
     try:
-        config = json.loads(read_bytes(file))
+        config = parse_json(read_bytes(file))
     except FileNotFoundError:
         raise DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub") from None
     except (ValueError, RecursionError) as error:

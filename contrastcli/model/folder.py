@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
-from contrastcli.files import error_text, read_bytes
+from contrastcli.files import error_text, parse_json, read_bytes
 from contrastcli.model.backbone import load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
@@ -224,7 +224,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(read_bytes(path))
+        return parse_json(read_bytes(path))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:

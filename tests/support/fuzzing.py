@@ -66,7 +66,14 @@ _ARGUMENTS = {
     "compare": "compare simple other --json",
 }
 _LOOK = (
-    *("runs", "runs list --json", "runs show simple", "runs show simple --json", "runs path simple", "stop simple"),
+    *(
+        "runs",
+        "runs list --json",
+        "runs show simple",
+        "runs show simple --json",
+        "runs path simple",
+        "stop simple --wait 3",
+    ),
     *("compare simple other", "compare simple other --json", "runs rm simple --yes", "runs prune"),
     *("watch simple", "watch simple --json"),
 )
