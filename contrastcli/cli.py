@@ -432,6 +432,7 @@ def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
     options.prepare_streams()
     try:
+        options.check_surroundings(sys.argv)
         with cli.make_context("contrast", sys.argv[1:]) as context:
             return cli.invoke(context) or 0
     except click.exceptions.Exit as end:

@@ -205,6 +205,7 @@ _REMEDIES: Mapping[int | None, str] = {
     errno.ENOSPC: _MAKE_ROOM,
     errno.EDQUOT: _MAKE_ROOM,
     errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
+    errno.EAGAIN: "raise the limit on processes (ulimit -u)",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOENT: "make the folder again",
@@ -220,7 +221,8 @@ def writing_to(path: Path) -> Iterator[None]:
     except Exception as error:
         if (cause := system_error(error)) is None:
             raise
-        what = f"cannot write {cause.filename or path}: {error_text(cause)}"
+        named = cause.filename and not Path(cause.filename).name.startswith(".")  # a draft means nothing to a user
+        what = f"cannot write {cause.filename if named else path}: {error_text(cause)}"
         raise RunError(what, f"{_REMEDIES.get(cause.errno, 'fix the permissions')}, or write elsewhere") from error
 
 

@@ -253,6 +253,20 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def check_surroundings(words: Sequence[str]) -> None:
+    """Raises RunError without a working folder, which torch needs; UsageError for words that are not text."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        what = f"the working folder cannot be used: {error_text(error)}"
+        raise RunError(what, "change to another folder: cd DIR") from None
+    for word in (*words, *(value for name, value in os.environ.items() if name.startswith("CONTRAST_"))):
+        if any("\udc80" <= letter <= "\udcff" for letter in word):  # how Python keeps other bytes
+            spelled = os.fsencode(word).decode("ascii", "backslashreplace")
+            what = f"'{spelled}' is not text in {sys.getfilesystemencoding()}"
+            raise UsageError(what, "use a UTF-8 locale, such as LC_ALL=C.UTF-8, or rename the file")
+
+
 def report(error: BaseException, debug: bool) -> int:
     """Print on stderr what is wrong and the remedy, a line each; returns the exit code."""
     if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
@@ -264,20 +278,27 @@ def report(error: BaseException, debug: bool) -> int:
         click.echo(err=True)  # ends the line of the question
     if debug:
         show.console.narrate("".join(traceback.format_exception(error)))
-    if isinstance(error, ContrastError):
-        what, hint, code = error.what, error.hint, error.code
-    elif isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        what, code = error.format_message().rstrip("."), UsageError.code
-        hint = f"see {context.command_path if context else 'contrast'} --help"
-    elif isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
-        what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
-    elif isinstance(error, OSError) and error.strerror:
-        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        hint, code = "check the path, its permissions and the room on its disk", RunError.code
-    elif isinstance(error, MemoryError):
-        what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1
-    else:
-        what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
+    what, hint, code = _explain(error)
     show.console.narrate(f"contrast: error: {printable(what)}\nhint: {printable(hint)}")
     return code
+
+
+def _explain(error: BaseException) -> tuple[str, str, int]:
+    """What is wrong, the remedy, and the exit code."""
+    if isinstance(error, ContrastError):
+        return error.what, error.hint, error.code
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        hint = f"see {context.command_path if context else 'contrast'} --help"
+        return error.format_message().rstrip("."), hint, UsageError.code
+    if isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
+        return "interrupted", "nothing was changed", InterruptedEarly.code
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return what, "check the path, its permissions and the room on its disk", RunError.code
+    if isinstance(error, MemoryError):
+        return "there is not enough memory", "close other programs, or give less data at once", RunError.code
+    if isinstance(error, ImportError):  # such as a library that finds no memory
+        what = f"a library cannot be loaded: {error_text(error)}"
+        return what, "raise the limit on memory (ulimit -v), or install contrast again", RunError.code
+    return f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1

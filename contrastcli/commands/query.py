@@ -25,8 +25,6 @@ def check(texts: Sequence[str], corpus: Path | None) -> None:
         raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
     if not all(text.strip() for text in texts):
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
-    if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):  # how Python keeps such bytes
-        raise UsageError("a sentence is not UTF-8", "set the terminal to UTF-8, or convert the text with iconv")
 
 
 def similarities(texts: Sequence[str], model: ModelRef, to_json: bool) -> Iterator[str]:

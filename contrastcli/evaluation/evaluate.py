@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,8 +23,8 @@ def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Poo
     """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
 
     The scores of each suite are written as soon as it is measured, next to those of other suites: to `options.out`, and
-    to the run's directory if it is a run with its own pooling and the suite is complete. Raises DataError if the model
-    cannot be loaded, RunError if scores cannot be written.
+    to the run's directory if it is a run of this user, with its own pooling, and the suite is complete. Raises
+    DataError if the model cannot be loaded, RunError if scores cannot be written.
     """
     subject = load_subject(model, pooling, options.on_progress)
     results = []
@@ -33,7 +34,7 @@ def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Poo
         results.append(measure(suite, subject, options))
         paths = [options.out / "scores.json"] if options.out else []
         whole = pooling is None and (not options.tasks or not suite.tasks)
-        if whole and (run := resolve(model).run):
+        if whole and (run := resolve(model).run) and os.access(run.path, os.W_OK):  # not of another user's
             paths.append(run.scores_path)
         measured = Scores(model, (results[-1],)).to_json()
         for path in paths if results[-1].tasks else ():

@@ -279,6 +279,8 @@ def prune(runs: Iterable[Run]) -> int:
 
 def discard(run: Run, folder: Path) -> None:
     """Delete a checkpoint or a part of one. A kill leaves it whole, or under a temporary name. Raises OSError."""
-    draft = run.checkpoints_dir / f".{os.urandom(4).hex()}.tmp"
-    os.rename(folder, draft)
+    draft = folder
+    if not folder.name.startswith("."):  # on a full disk even a rename may fail
+        draft = run.checkpoints_dir / f".{os.urandom(4).hex()}.tmp"
+        os.rename(folder, draft)
     shutil.rmtree(draft)

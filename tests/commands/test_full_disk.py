@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Step
+from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Note, Step
 from support.command import LABELLED, MODEL, Contrast, sentences, train
 from support.disks import FULL, Disk, mounted
 from support.resuming import assert_same, story
@@ -112,3 +114,19 @@ def test_results_are_whole_or_not_there(
         assert list(Path("out").iterdir()) == []
     assert number > 1 and (error == FULL or not disk.failed)
     assert len(list(Path("out").iterdir())) == 1
+
+
+def test_a_line_of_events_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write = EventWriter(path)
+    first = write(Note(step=1, text="first"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(first) + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(Note(step=2, text="second"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == first
+    assert first + write(Note(step=3, text="third")) == path.read_bytes()
+    write.close()

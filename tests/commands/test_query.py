@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import contrastcli
-from contrastcli.commands.query import check, read_pairs, read_questions
-from contrastcli.errors import DataError, UsageError
+from contrastcli.commands.query import read_pairs, read_questions
+from contrastcli.errors import DataError
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
 
@@ -134,12 +134,6 @@ def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
     refused(
         contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone"), 3, "there is no file or folder no.txt"
     )
-
-
-def test_words_of_the_command_line_that_are_not_utf_8_are_refused() -> None:
-    with pytest.raises(UsageError, match="not UTF-8"):
-        check([os.fsdecode(b"Z\xfcrich"), "b"], None)
-    check(["Zürich", "b"], None)
 
 
 def test_pairs_of_any_number_come_in_their_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -157,6 +158,18 @@ def test_a_diverging_run_stops_with_its_batch_written_down(tiny: Tiny, place: Pa
     assert len(written["rows"]) == 8
     assert written["anchor"] == [rows[row]["premise"] for row in written["rows"]]
     assert written["positive"] == [rows[row]["hypothesis"] for row in written["rows"]]
+
+
+@pytest.mark.usefixtures("explosive")
+def test_a_run_that_diverges_on_a_full_disk_says_both(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    run = tiny.run(place)
+    monkeypatch.setattr(loop, "atomic_write", full)
+    with pytest.raises(DivergedError, match="its batch could not be written: No space left"):
+        train(run)
+    assert run.status().state == "diverged"
 
 
 def test_a_broken_weight_diverges_at_the_first_step(tiny: Tiny, place: Path, tmp_path: Path) -> None:
