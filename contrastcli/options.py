@@ -286,19 +286,21 @@ def report(error: BaseException, debug: bool) -> int:
 def _explain(error: BaseException) -> tuple[str, str, int]:
     """What is wrong, the remedy, and the exit code."""
     if isinstance(error, ContrastError):
-        return error.what, error.hint, error.code
-    if isinstance(error, click.ClickException):
+        what, hint, code = error.what, error.hint, error.code
+    elif isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
+        what, code = error.format_message().rstrip("."), UsageError.code
         hint = f"see {context.command_path if context else 'contrast'} --help"
-        return error.format_message().rstrip("."), hint, UsageError.code
-    if isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
-        return "interrupted", "nothing was changed", InterruptedEarly.code
-    if isinstance(error, OSError) and error.strerror:
+    elif isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
+        what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
+    elif isinstance(error, OSError) and error.strerror:
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        return what, "check the path, its permissions and the room on its disk", RunError.code
-    if isinstance(error, MemoryError):
-        return "there is not enough memory", "close other programs, or give less data at once", RunError.code
-    if isinstance(error, ImportError):  # such as a library that finds no memory
-        what = f"a library cannot be loaded: {error_text(error)}"
-        return what, "raise the limit on memory (ulimit -v), or install contrast again", RunError.code
-    return f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
+        hint, code = "check the path, its permissions and the room on its disk", RunError.code
+    elif isinstance(error, MemoryError):
+        what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1
+    elif isinstance(error, ImportError):  # such as a library that finds no memory
+        what, code = f"a library cannot be loaded: {error_text(error)}", RunError.code
+        hint = "raise the limit on memory (ulimit -v), or install contrast again"
+    else:
+        what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
+    return what, hint, code
