@@ -250,6 +250,8 @@ def check_runs() -> None:
     assert all(json.loads(path.read_bytes()) for path in Path().glob("*/*.json"))
     for one in runs:
         check_whole(one)
+        checks = json.loads(run(["runs", "verify", one.name, "--json"]).out)
+        assert [check for check in checks if not check["ok"] and "is left of a process" not in check["text"]] == []
         ends = [event.status for event in one.events()[-1:] if isinstance(event, Done)]
         expected = set(ends) or {"killed"} | ({"starting"} if not one.alive_path.exists() else set())
         assert by_name[one.name]["state"] in expected, (by_name[one.name], expected)

@@ -66,6 +66,7 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
     for kind in (nn.Tanh, nn.Identity, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.ELU, nn.LeakyReLU, nn.Softplus)
 }
 """Of a dense layer. No other class is made of a name in a file."""
+_MOST_FEATURES = 1 << 16
 _NO_LIMIT = 1e9  # tokens; transformers writes 1e30 where there is no limit
 
 
@@ -205,7 +206,10 @@ def _dense(settings: dict[str, Any], path: Path) -> Dense:
         raise _unsupported(path, f"a dense layer with {name}")
     if settings.get("use_residual"):
         raise _unsupported(path, "a dense layer with a residual")
-    dense = Dense(settings["in_features"], settings["out_features"], settings.get("bias", True), activation())
+    width, out = settings["in_features"], settings["out_features"]
+    if not (0 < width < _MOST_FEATURES and 0 < out < _MOST_FEATURES):
+        raise ValueError(f"a dense layer of {width} to {out} features")
+    dense = Dense(width, out, settings.get("bias", True), activation())
     dense.load_state_dict(_tensors(path))
     return dense
 

@@ -128,7 +128,7 @@ class Setting:
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
-        with suppress(msgspec.ValidationError):
+        with suppress(msgspec.ValidationError, UnicodeError):  # bytes that are not UTF-8
             checked = cast(Value, msgspec.convert(value, self.type))
             if not self.choices or checked in self.choices:
                 return checked

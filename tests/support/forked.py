@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +61,7 @@ def start(
         return pid
     code = 255
     try:
+        warnings.resetwarnings()  # tests make errors of them
         before()
         _open_streams(stdin)
         sys.argv = ["contrast", *command]

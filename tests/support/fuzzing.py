@@ -75,7 +75,7 @@ _LOOK = (
         "stop simple --wait 3",
     ),
     *("compare simple other", "compare simple other --json", "runs rm simple --yes", "runs prune"),
-    *("watch simple", "watch simple --json"),
+    *("watch simple", "watch simple --json", "runs verify simple", "runs verify simple --json"),
 )
 _RESUME = ("train --resume simple --max-steps 6 --no-ui", "train --resume simple --max-steps 6 --json")
 _USE = ("query --model simple bo ka --json", "export simple out", "eval simple --suite geometry --json")
