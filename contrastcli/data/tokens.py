@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,8 +45,6 @@ _FILES = (
 )
 
 
-_TOKEN_KEYS = {"content", "single_word", "lstrip", "rstrip", "normalized", "special", "__type"}
-"""Of a special token in a file; of others the library prints on stdout."""
 _Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]  # with more tokens the library takes minutes and gigabytes
 
 
@@ -81,6 +80,18 @@ def _explained(what: str) -> Iterator[None]:
         raise DataError(f"{what}: {error_text(error)}", "download the model folder again") from None
 
 
+@contextlib.contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """The library prints on stdout which settings of a token it does not know."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 class Tokenizer:
     """The tokenizer of a model folder, with ids of special tokens: 0 without a pad token, −1 without another.
 
@@ -90,7 +101,6 @@ class Tokenizer:
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
         checked = read_json(folder / "tokenizer.json", _TokenizerFile)  # ids that are too large would abort the process
-        names = special_names(folder)
         self._fast = _load(folder)
         self.largest_id = checked.largest_id if checked else max(self._fast.get_vocab().values(), default=0)
         if lowercase:
@@ -102,6 +112,7 @@ class Tokenizer:
         self._fast.no_padding()
         self._fast.no_truncation()
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
+        names = special_names(folder)
         self.pad_id = self._id(names.get("pad_token"), 0)
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
@@ -148,7 +159,8 @@ def _load(folder: Path) -> FastTokenizer:
     from transformers import AutoTokenizer  # takes seconds; converts folders older than tokenizer.json
 
     try:
-        slow: Any = AutoTokenizer.from_pretrained(str(folder))
+        with _printing_to_stderr():
+            slow: Any = AutoTokenizer.from_pretrained(str(folder))
         return slow.backend_tokenizer  # type: ignore[no-any-return]
     except Exception as error:  # transformers raises OSError, ValueError, ImportError and others
         reason = str(error).splitlines()[0]
@@ -160,9 +172,6 @@ def special_names(folder: Path) -> dict[str, str]:
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         for role, token in (read_json(folder / file, dict[str, Any]) or {}).items():
-            if role.endswith("_token") and isinstance(token, dict) and not {"content"} <= token.keys() <= _TOKEN_KEYS:
-                what = f"{folder / file} is malformed: {role} is {token!s:.60}"
-                raise DataError(what, "download the model folder again")
             name = token.get("content") if isinstance(token, dict) else token
             if role.endswith("_token") and isinstance(name, str):
                 names[role] = name
