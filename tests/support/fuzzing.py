@@ -211,7 +211,9 @@ def fault(case: Case, outcome: Outcome) -> str:
     text = outcome.out + outcome.err.replace("\r", "")
     control = set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text))
     two_lines = re.search(r"^contrast: error: .+\nhint: .+\n\Z", outcome.err, re.MULTILINE) is not None
-    shows_more = verb in ("train", "sweep", "watch", "eval") or "-" in case.words()  # what was done before the error
+    shows_more = verb in ("train", "sweep", "watch", "eval") or {"-", "verify"} & {
+        *case.words()
+    }  # what was done before the error
     faults = {
         "hangs": outcome.code == -signal.SIGALRM,
         f"ends by signal {-outcome.code}": outcome.code < 0,
