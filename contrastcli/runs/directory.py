@@ -270,7 +270,7 @@ def prune(runs: Iterable[Run]) -> int:
     for run in [run for run in runs if run.status().ended]:
         before = run.size_bytes()
         left = run.checkpoints_dir.glob(".*.tmp")  # by a process that was killed
-        for folder in [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]:
+        for folder in filter(Path.is_dir, [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]):
             with writing_to(folder):
                 discard(run, folder)
         freed += before - run.size_bytes()
