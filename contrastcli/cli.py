@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -294,9 +294,7 @@ def query(directory: Path, texts: Sequence[str], model: str | None, corpus: Path
     """
     commands.query.check(texts, corpus)
     ref, ask = resolve(model, directory), commands.query
-    answers = ask.neighbours(texts, ref, corpus, k, json) if corpus else ask.similarities(texts, ref, json)
-    for text in answers:
-        _print(text)
+    _print(ask.neighbours(texts, ref, corpus, k, json) if corpus else ask.similarities(texts, ref, json))
 
 
 @cli.command()
@@ -390,8 +388,7 @@ def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) 
     """
     with show.console.progress() as advance:
         measured = commands.bench.measure_speed(resolve(model, directory), rounds, minutes, advance)
-        for line in show.results.benchmarks(measured, json):
-            _print(line)
+        _print(show.results.benchmarks(measured, json))
 
 
 @cli.command()
@@ -430,9 +427,8 @@ def _screens() -> Sequence[tuple[str, str]]:
 
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
-    options.prepare_streams()
     try:
-        options.check_surroundings(sys.argv)
+        options.prepare_process(sys.argv)
         with cli.make_context("contrast", sys.argv[1:]) as context:
             return cli.invoke(context) or 0
     except click.exceptions.Exit as end:
@@ -448,6 +444,7 @@ def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | N
         show.console.narrate(f"wrote {path}")
 
 
-def _print(text: str) -> None:
-    if text:
-        click.echo(show.console.fitting(text, sys.stdout.encoding or "utf-8"))
+def _print(texts: str | Iterable[str]) -> None:
+    for text in [texts] if isinstance(texts, str) else texts:
+        if text:
+            click.echo(show.console.fitting(text, sys.stdout.encoding or "utf-8"))

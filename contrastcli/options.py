@@ -243,18 +243,17 @@ def check_terminal() -> None:
         raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
 
 
-def prepare_streams() -> None:
-    """Open streams that were closed, on the null device, and print characters that an encoding lacks as escapes."""
+def prepare_process(words: Sequence[str]) -> None:
+    """Open streams that were closed, on the null device, and print characters that an encoding lacks as escapes.
+
+    Raises RunError without a working folder, which torch needs; UsageError for words that are not text.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # a file opened later would get its number, and what libraries print
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - to the end of the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def check_surroundings(words: Sequence[str]) -> None:
-    """Raises RunError without a working folder, which torch needs; UsageError for words that are not text."""
     try:
         os.getcwd()
     except OSError as error:

@@ -13,8 +13,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation.measure import finite
-from contrastcli.model.devices import default_budget
-from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
 from contrastcli.runs.events import Evaluated
 
@@ -41,8 +40,7 @@ class DevSet:
 
         `on_chunk` is called after each chunk of sentences, and may raise.
         """
-        budget = min(ENCODE_BUDGET, default_budget(encoder.device))  # on a CPU a chunk must not take half a minute
-        vectors = encoder.encode_table(self.table, token_budget=budget, on_chunk=lambda texts: on_chunk())  # (S, d)
+        vectors = encoder.encode_table(self.table, on_chunk=lambda texts: on_chunk())  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]  # (P, d)
         positive = torch.from_numpy(self.scores > (4.0 if self.scores.max() > 1 else 0.8))
         return Evaluated(

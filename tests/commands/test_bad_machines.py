@@ -33,7 +33,7 @@ def test_closed_streams_are_no_error() -> None:
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
-    code = "from contrastcli import options; options.prepare_streams(); open(str(open('file', 'w').fileno()), 'w')"
+    code = "from contrastcli import options; options.prepare_process([]); open(str(open('file', 'w').fileno()), 'w')"
     script = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-"
     subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, timeout=60)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "3"}
