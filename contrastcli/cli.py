@@ -381,7 +381,7 @@ def config_path() -> None:
 @options.as_json
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) -> None:
-    """Compare the speed with sentence-transformers and with the machine's limit.
+    """Compare the speed with a peer and with the machine's limit.
 
     contrast bench
     contrast bench --model bert-base-uncased --minutes 5 --json

@@ -47,7 +47,7 @@ class Job:
     @property
     def run_name(self) -> str | None:
         """The name of a new run, if it was given one."""
-        return self.name or self.resume_or_start
+        return self.resume_or_start if self.name is None else self.name
 
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}

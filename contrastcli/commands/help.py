@@ -101,6 +101,8 @@ FACTS: Facts = {
     "formats": lambda: list(formats.FORMATS.items()),
     "forms": lambda: _by_value((" + ".join(needed), shape) for shape, needed in roles.SHAPES),
     "labels": lambda: ", ".join(roles.LABELS),
+    "largest_json": lambda: str(formats.LARGEST_JSON >> 20),
+    "longest": lambda: f"{formats.LONGEST:,}",
     "measured": lambda: catalogue.MEASURED,
     "needs": lambda: "; ".join(FORMS.values()),
     "objectives": settings.objectives,

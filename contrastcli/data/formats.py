@@ -36,7 +36,7 @@ FORMATS: Mapping[str, str] = {
 
 LONGEST = 1_000_000
 """Bytes of a line, and characters of a row of a .csv."""
-_LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
+LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
 _ROW = 64  # bytes of memory that a row takes besides its text
 _BATCH = 1_000  # rows of a .parquet
 _UNPACKED = 1 << 29  # bytes of memory for the rows of any compressed file, however small
@@ -99,7 +99,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         if suffix == ".parquet":
             return _read_parquet(path, name, limit, memory)
         with _open(path) as stream:
-            lines = decode(stream, name, longest=_LARGEST_JSON if suffix == ".json" else LONGEST)
+            lines = decode(stream, name, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
             if path.name.endswith(".gz"):
                 lines = within(lines, memory, name)
             return _read_text(suffix, lines, name, limit)
@@ -251,7 +251,7 @@ def _stsb(lines: Lines, name: str) -> Rows:
 
 
 def _json(lines: Lines, name: str) -> Rows:
-    content = _parse("".join(text for _, text in within(lines, _LARGEST_JSON, name, 0)), name, 1)
+    content = _parse("".join(text for _, text in within(lines, LARGEST_JSON, name, 0)), name, 1)
     items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')
