@@ -7,6 +7,7 @@ on the process, so dropout is the same too.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 from collections.abc import Iterable
@@ -73,4 +74,5 @@ def world() -> World:
     if not dist.is_initialized():
         # gloo carries what stays on the CPU, nccl what lives on a GPU
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        atexit.register(dist.destroy_process_group)  # threads that it leaves running may abort the process at its end
     return World(dist.get_rank(), dist.get_world_size())
