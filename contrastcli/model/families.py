@@ -169,12 +169,12 @@ class Shape:
 
 def fits(config: Mapping[str, Any]) -> bool:
     """Whether `bert` implements the encoder of a config."""
-    family = FAMILIES.get(config.get("model_type", ""))
+    family = FAMILIES.get(str(config.get("model_type")))  # which may be anything
     return (
         family is not None
         and not config.get("is_decoder", False)
         and config.get("position_embedding_type", "absolute") == "absolute"
-        and config.get(family.keys["activation"], "gelu") in ACTIVATIONS
+        and str(config.get(family.keys["activation"], "gelu")) in ACTIVATIONS
     )
 
 

@@ -208,7 +208,8 @@ def _words(path: Path) -> list[str]:
 def fault(case: Case, outcome: Outcome) -> str:
     """What is wrong with how a command ended; nothing for an input rightly accepted and for an error of two lines."""
     verb = (case.words() or [""])[0]
-    text = outcome.out + outcome.err.replace("\r", "")
+    out = "" if verb == "export" else outcome.out  # which is a path, and a pipe gets it as it is
+    text = out + outcome.err.replace("\r", "")
     control = set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text))
     two_lines = re.search(r"^contrast: error: .+\nhint: .+\n\Z", outcome.err, re.MULTILINE) is not None
     shows_more = verb in ("train", "sweep", "watch", "eval") or {"-", "verify"} & {
