@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
-import json
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -71,21 +70,23 @@ def read_bytes(path: Path, most: int = 1 << 28) -> bytes:
     return data
 
 
-def read_json(path: Path, kind: type[T]) -> T | None:
+def read_json(path: Path, kind: type[T], remedy: str = "restore the file, or remove it") -> T | None:
     """The content of a JSON file, None if there is no such file. Raises DataError if it is not of that kind."""
     try:
-        return msgspec.json.decode(read_bytes(path), type=kind)
+        data = read_bytes(path)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{path} is malformed: {error_text(error)}", "restore the file, or remove it") from None
+    with decoding(path, remedy):
+        return msgspec.json.decode(data, type=kind)
 
 
-def parse_json(data: bytes) -> Any:
-    """A JSON value. Raises ValueError, also for text that no file can hold (half of a surrogate pair)."""
-    value = json.loads(data)
-    json.dumps(value, ensure_ascii=False).encode()
-    return value
+@contextlib.contextmanager
+def decoding(path: Path, remedy: str = "restore the file, or remove it") -> Iterator[None]:
+    """Turn the error of a decoder in the body, which decodes the content of `path`, into a DataError."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is malformed: {error_text(error)}", remedy) from None
 
 
 def error_text(error: BaseException) -> str:

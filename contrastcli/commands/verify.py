@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from contrastcli.show import console
 from contrastcli.training.checkpoint import read_position
 from contrastcli.training.replay import replay
 
-Outcome = str | ContrastError
-"""What is in order, in words, or a fault."""
+Fault = Callable[[str, str], None]
+"""Gets what is wrong and the remedy."""
 
 _REPLAY = "replay"
 _RESTORE = "restore the file from a copy"
@@ -34,7 +35,7 @@ def verify(run: Run, steps: int | None) -> list[Check]:
     if not _good(checks) and not run.status().ended:  # training may have replaced a checkpoint while it was read
         checks = [check for check in _checks(run) if check.ok or check in checks]
     if steps and _good(checks):
-        checks += _check(_REPLAY, _replay(run, steps))
+        checks += _check(_REPLAY, partial(_replay, steps=steps), run)
     return checks
 
 
@@ -50,46 +51,50 @@ def _good(checks: Sequence[Check]) -> bool:
 
 
 def _checks(run: Run) -> Iterator[Check]:
-    yield from _check("config.toml", _config(run))
-    yield from _check("checkpoints.json", _names(run))
-    for folder in _folders(run):
-        yield from _check(f"checkpoints/{folder.name}", _checkpoint(run, folder))
-    parts: dict[str, Callable[[Run], Iterator[Outcome]]] = {
+    folders = _folders(run)
+    parts: Mapping[str, Callable[[Run, Fault], str]] = {
+        "config.toml": _config,
+        "checkpoints.json": _names,
+        **{f"checkpoints/{folder.name}": partial(_checkpoint, folder=folder) for folder in folders},
         "events.jsonl": _events,
         "environment.json": _environment,
         "scores.json": _scores,
-        "other files": _others,
+        "other files": partial(_others, folders=folders),
     }
     for what, part in parts.items():
-        yield from _check(what, part(run))
+        yield from _check(what, part, run)
 
 
-def _check(what: str, outcomes: Iterator[Outcome]) -> list[Check]:
+def _check(what: str, part: Callable[[Run, Fault], str], run: Run) -> list[Check]:
     """The faults of one thing, or that it is in order."""
-    made: list[Outcome] = []
+    faults: list[Check] = []
+
+    def fault(text: str, remedy: str) -> None:
+        faults.append(Check(what, text, remedy, ok=False))
+
     try:
-        made.extend(outcomes)
+        text = part(run, fault)
     except ContrastError as error:
-        made.append(error)
-    faults = [Check(what, one.what, one.hint, ok=False) for one in made if isinstance(one, ContrastError)]
-    return faults or [Check(what, one) for one in made if isinstance(one, str)]
+        fault(error.what, error.hint)
+    return faults or [Check(what, text)]
 
 
-def _config(run: Run) -> Iterator[Outcome]:
-    yield f"{len(run.config().flat())} settings"
+def _config(run: Run, fault: Fault) -> str:
+    return f"{len(run.config().flat())} settings"
 
 
-def _names(run: Run) -> Iterator[Outcome]:
+def _names(run: Run, fault: Fault) -> str:
     names = run.checkpoints()
     if "last" not in names and (names or any(isinstance(event, Saved) for event in run.events())):
-        yield DataError(f"{run.checkpoints_path} does not name the last checkpoint", _RESTORE)
+        fault(f"{run.checkpoints_path} does not name the last checkpoint", _RESTORE)
     for name in names.values():
         if not (folder := run.checkpoints_dir / name).is_dir():
-            yield DataError(f"the checkpoint {folder} is missing", f"restore it: {run.checkpoints_path} names it")
-    yield ", ".join(f"{which} {name}" for which, name in names.items()) or "nothing is saved yet"
+            fault(f"the checkpoint {folder} is missing", f"restore it: {run.checkpoints_path} names it")
+    return ", ".join(f"{which} {name}" for which, name in names.items()) or "nothing is saved yet"
 
 
 def _folders(run: Run) -> list[Path]:
+    """The checkpoints that the run names or can continue from."""
     try:
         named = [run.checkpoints_dir / name for name in run.checkpoints().values()]
     except DataError:  # is reported under checkpoints.json
@@ -97,26 +102,24 @@ def _folders(run: Run) -> list[Path]:
     return sorted({folder for folder in (*named, *run.full_checkpoints()) if folder.is_dir()})
 
 
-def _checkpoint(run: Run, folder: Path) -> Iterator[Outcome]:
+def _checkpoint(run: Run, fault: Fault, folder: Path) -> str:
     parts = [part for part in (folder, folder / TRAINING) if part.is_dir()]
     has_checksums = any(run.checkpoints_dir.rglob(checksums.CHECKSUMS))  # an older version writes none
-    faults = [fault for part in parts for fault in checksums.faults(part)]
-    files = [part / checksums.CHECKSUMS for part in parts if has_checksums]
-    faults += [DataError(f"{file} is missing", _RESTORE) for file in files if not file.exists()]
-    yield from faults
-    if faults:
-        return
+    if faults := [fault for part in parts for fault in checksums.faults(part, required=has_checksums)]:
+        for damage in faults:
+            fault(damage.what, damage.hint)
+        return ""
     load_encoder(folder)
     tensors = 0
     for file in sorted(folder.rglob("*.safetensors")):
         for name, finite in _tensors(file):
             tensors += 1
             if not finite:
-                yield DataError(f"{file} has numbers in '{name}' that are not finite", "use another checkpoint")
+                fault(f"{file} has numbers in '{name}' that are not finite", "use another checkpoint")
     if len(parts) > 1:
-        yield from _position(run, folder)
+        _check_position(run, fault, folder)
     words = ["model", *(part.name for part in parts[1:]), f"{tensors} tensors"]
-    yield ", ".join(words if has_checksums else [*words, "no checksums"])
+    return ", ".join(words if has_checksums else [*words, "no checksums"])
 
 
 def _tensors(file: Path) -> Iterator[tuple[str, bool]]:
@@ -129,44 +132,43 @@ def _tensors(file: Path) -> Iterator[tuple[str, bool]]:
         raise DataError(f"{file} cannot be read: {error_text(error)}", _RESTORE) from None
 
 
-def _position(run: Run, folder: Path) -> Iterator[Outcome]:
-    """Faults in the position of a checkpoint: it must agree with the folder's name and with the events."""
+def _check_position(run: Run, fault: Fault, folder: Path) -> None:
+    """The position of a checkpoint must agree with the folder's name, the events and the run's best."""
     position, names = read_position(folder), run.checkpoints()
     file = folder / TRAINING / "position.json"
     if position.step != int(folder.name):
-        yield DataError(f"{file} is of step {position.step:,}, its folder of step {int(folder.name):,}", _RESTORE)
+        fault(f"{file} is of step {position.step:,}, its folder of step {int(folder.name):,}", _RESTORE)
+    evaluated = position.step - position.to_evaluate  # a stop in an evaluation saves, and a resume repeats it
     scores = [event for event in run.events() if isinstance(event, Evaluated) and event.best]
-    best = [(None, None), *((event.spearman, event.step) for event in scores if event.step <= position.step)]
-    recorded, saved = best[-1], (position.best, position.best_step)
-    stopped = recorded[1] == position.step and best[-2] == saved  # in an evaluation, which a resume then repeated
-    if recorded != saved and not stopped:
-        what = f"{file} has the best score {saved[0]} at step {saved[1]}, {run.events_path.name} {recorded[0]} at step"
-        yield DataError(f"{what} {recorded[1]}", _RESTORE)
-    if folder.name == names.get("last") and int(names.get("best", 0)) != (position.best_step or 0):
-        yield DataError(f"{run.checkpoints_path} does not name the best step, {position.best_step}", _RESTORE)
+    best = [(None, None), *((event.spearman, event.step) for event in scores if event.step <= evaluated)][-1]
+    if best != (position.best, position.best_step):
+        what = f"{file} has the best score {position.best} at step {position.best_step}"
+        fault(f"{what}, {run.events_path.name} {best[0]} at step {best[1]}", _RESTORE)
+    named = int(names.get("best", 0))
+    if folder.name == names.get("last") and named <= evaluated and named != (position.best_step or 0):
+        fault(f"{run.checkpoints_path} does not name the best step, {position.best_step}", _RESTORE)
 
 
-def _events(run: Run) -> Iterator[Outcome]:
+def _events(run: Run, fault: Fault) -> str:
     path, step = run.events_path, None
     if not path.exists():
-        yield "none yet"
-        return
+        return "none yet"
     check_regular(path)
     kinds = {kind.kind() for kind in Event.__subclasses__()}
     lines, end = read_lines(path, 0)
     for number, line in enumerate(lines, 1):
         where, event = f"{path}, line {number:,}:", decode(line)
         if event is None and _kind(line) in (None, *kinds):
-            yield DataError(f"{where} this is no event", f"{_RESTORE}, or remove the line")
+            fault(f"{where} this is no event", f"{_RESTORE}, or remove the line")
         elif isinstance(event, Started):
             step = event.resumed_from or 0
         elif isinstance(event, Step | Evaluated | Saved):
             if step is None or event.step < step:
                 after = "no start" if step is None else f"step {step:,}"
-                yield DataError(f"{where} step {event.step:,} after {after}", _RESTORE)
+                fault(f"{where} step {event.step:,} after {after}", _RESTORE)
             step = event.step
     torn = ", and an incomplete line, which a resume removes" if path.stat().st_size > end else ""
-    yield f"{len(lines):,} events{torn}"
+    return f"{len(lines):,} events{torn}"
 
 
 def _kind(line: bytes) -> object:
@@ -177,36 +179,29 @@ def _kind(line: bytes) -> object:
         return None
 
 
-def _environment(run: Run) -> Iterator[Outcome]:
+def _environment(run: Run, fault: Fault) -> str:
     recorded = read_json(run.environment_path, dict[str, Any])
     if recorded is None and run.checkpoints():
-        yield DataError(f"{run.environment_path} is missing", _RESTORE)
-    yield ", ".join(str((recorded or {}).get(key, "")) for key in ("device", "precision")) if recorded else "none yet"
+        fault(f"{run.environment_path} is missing", _RESTORE)
+    return ", ".join(str((recorded or {}).get(key, "")) for key in ("device", "precision")) if recorded else "none yet"
 
 
-class _Scores(msgspec.Struct):
-    model: str
-    suites: dict[str, dict[str, Any]]
+def _scores(run: Run, fault: Fault) -> str:
+    return ", ".join(run.scores().get("suites", {})) or "none yet"
 
 
-def _scores(run: Run) -> Iterator[Outcome]:
-    scores = read_json(run.scores_path, _Scores)
-    yield ", ".join(scores.suites) if scores else "none yet"
-
-
-def _others(run: Run) -> Iterator[Outcome]:
+def _others(run: Run, fault: Fault, folders: Sequence[Path]) -> str:
     """Files that a kill left; of a run in training they may be in use."""
     if run.status().ended:
-        checkpoints = {folder.name for folder in _folders(run)}
-        unnamed = [path for path in run.checkpoints_dir.glob("[0-9]*") if path.name not in checkpoints]
+        unnamed = set(run.checkpoints_dir.glob("[0-9]*")) - set(folders)
         for path in sorted([*run.path.rglob(".*.tmp"), *unnamed]):
-            yield DataError(f"{path} is left of a process that was killed", "remove it")
-    yield "no half-written files"
+            fault(f"{path} is left of a process that was killed", "remove it")
+    return "no half-written files"
 
 
-def _replay(run: Run, steps: int) -> Iterator[Outcome]:
+def _replay(run: Run, fault: Fault, steps: int) -> str:
     shown = console.IgnoreClosedStream(console.console())
     try:
-        yield replay(run, steps, lambda event: shown(event, encode(event)))
+        return replay(run, steps, lambda event: shown(event, encode(event)))
     finally:
         shown.close()

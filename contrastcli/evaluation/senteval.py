@@ -38,6 +38,7 @@ ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
 _HINT = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR"
 _SUBFOLDERS = ("", "downstream", "data/downstream")  # where SentEval's own checkout keeps the sets
+_MOST_PAIRS = 1_000_000
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
@@ -104,7 +105,9 @@ def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
     """The file and line of each row, and its cells in some columns."""
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
-    table = read_file(path, str(path))
+    table = read_file(path, str(path), _MOST_PAIRS)
+    if len(table) == _MOST_PAIRS:
+        raise DataError(f"{path} has {_MOST_PAIRS:,} lines or more, which no set of SentEval has", _HINT)
     if not table.columns.keys() >= set(names):
         raise DataError(f"{path} lacks the columns {', '.join(names)}", _HINT)
     for row, cells in enumerate(zip(*(table.columns[name] for name in names), strict=True)):

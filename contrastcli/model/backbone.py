@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import error_text, parse_json, read_bytes
+from contrastcli.files import read_json
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
 
@@ -21,6 +21,7 @@ __all__ = ["Backbone", "Hidden", "MaskedLMHead", "load_backbone", "load_language
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+DOWNLOAD = "download the model folder again"
 _UNLIMITED = 512  # the limit of published sentence encoders, for a model of relative positions, which has none
 
 
@@ -127,13 +128,10 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
 def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a model folder. Raises DataError."""
     file = folder / CONFIG
-    try:
-        config = parse_json(read_bytes(file))
-    except FileNotFoundError:
-        raise DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is not JSON: {error_text(error)}", "download the model folder again") from None
-    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+    config = read_json(file, dict[str, Any], DOWNLOAD)
+    if config is None:
+        raise DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub")
+    if not isinstance(config.get("model_type"), str):
         raise DataError(f"{file} does not say its model_type", "use a folder that transformers has saved")
     return config
 
@@ -147,7 +145,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         with safe_open(file, framework="pt") as tensors:
             return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  not a mapping
     except (SafetensorError, OSError) as error:
-        raise DataError(f"{file} is truncated or corrupt: {error}", "download the model folder again") from None
+        raise DataError(f"{file} is truncated or corrupt: {error}", DOWNLOAD) from None
 
 
 def _no_weights(folder: Path) -> DataError:
@@ -156,7 +154,7 @@ def _no_weights(folder: Path) -> DataError:
             f"{folder} has pickled weights only, and reading a pickle can run code",
             "convert them: load the model in transformers and call save_pretrained, which writes safetensors",
         )
-    return DataError(f"{folder} has no {WEIGHTS}", "download the model folder again")
+    return DataError(f"{folder} has no {WEIGHTS}", DOWNLOAD)
 
 
 def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
@@ -195,5 +193,5 @@ def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
         raise DataError(f"transformers cannot load {folder} as a text encoder: {reason}", "use another model") from None
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:  # transformers initialises them at random
-        raise DataError(f"the weights in {folder} lack '{missing[0]}'", "download the model folder again")
+        raise DataError(f"the weights in {folder} lack '{missing[0]}'", DOWNLOAD)
     return backbone

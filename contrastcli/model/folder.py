@@ -12,11 +12,12 @@ WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -24,8 +25,8 @@ from torch import Tensor, nn
 
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
-from contrastcli.files import error_text, parse_json, read_bytes
-from contrastcli.model.backbone import load_backbone
+from contrastcli.files import read_json
+from contrastcli.model.backbone import DOWNLOAD, load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
@@ -38,6 +39,17 @@ _PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooli
 """The supported modules, and their places in the chain."""
 _LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
 """The layer that is averaged with the last one."""
+
+
+class _Module(msgspec.Struct):
+    """A line of the chain in modules.json."""
+
+    type: str
+    path: str
+
+    @property
+    def kind(self) -> str:
+        return self.type.rpartition(".")[2]
 
 
 @dataclass
@@ -83,7 +95,7 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
     if tokenizer.largest_id >= backbone.vocab_size:
         what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
-        raise DataError(what, "download the model folder again")
+        raise DataError(what, DOWNLOAD)
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
         raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", "use another pooling, such as mean")
     return SentenceEncoder(
@@ -99,45 +111,40 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
 
 def read_contract(folder: Path) -> Contract:
     """The pooling contract of a folder; mean pooling of a bare backbone, which has no modules.json."""
-    if not (folder / "modules.json").is_file():
+    modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
+    if modules is None:
         return Contract(folder)
     try:
-        return _read_chain(folder)
+        return _read_chain(folder, modules)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:  # other JSON
         reason = str(error).splitlines()[0]
-        raise DataError(f"the modules of {folder} are malformed: {reason}", "download the model folder again") from None
+        raise DataError(f"the modules of {folder} are malformed: {reason}", DOWNLOAD) from None
 
 
-def _read_chain(folder: Path) -> Contract:
-    modules = []
-    for module in _json(folder / "modules.json"):
-        name = str(module["type"])
-        kind = name.rpartition(".")[2]
-        path = Path(module["path"])
-        if not name.startswith(_PACKAGE) or kind not in _PLACES:
-            raise _unsupported(folder / path, f"modules of type {name}")
+def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
+    for module in modules:
+        path = Path(module.path)
+        if not module.type.startswith(_PACKAGE) or module.kind not in _PLACES:
+            raise _unsupported(folder / path, f"modules of type {module.type}")
         if path.is_absolute() or ".." in path.parts:
             raise _unsupported(folder / "modules.json", f"the path {path}, which leaves the folder")
-        modules.append((kind, folder / path))
-    places = [_PLACES[kind] for kind, _ in modules]
+    places = [_PLACES[module.kind] for module in modules]
     if places != sorted(set(places)) or not {0, 2} <= set(places):
-        chain = ", ".join(kind for kind, _ in modules)
+        chain = ", ".join(module.kind for module in modules)
         raise _unsupported(folder / "modules.json", f"a chain of {chain or 'nothing'}")
     settings = _json(folder / "config_sentence_transformers.json")
     prompt = settings.get("default_prompt_name")
-    contract = Contract(modules[0][1], normalize=modules[-1][0] == "Normalize")
+    contract = Contract(folder / modules[0].path, normalize=modules[-1].kind == "Normalize")
     contract.prompt = "" if prompt is None else str(settings["prompts"][prompt])
     contract.max_length, contract.lowercase = _reading(contract.backbone)
-    for kind, path in modules[1:]:
-        _apply(contract, kind, path)
+    for module in modules[1:]:
+        _apply(contract, module.kind, folder / module.path)
     return contract
 
 
 def _apply(contract: Contract, kind: str, path: Path) -> None:
     """Set what one module of the chain defines."""
-    if kind != "Normalize" and not (path / "config.json").is_file():
-        raise DataError(f"{path / 'config.json'} is missing", "download the model folder again")
-    settings = _json(path / "config.json")
+    settings = _json(path / "config.json", required=kind != "Normalize")
     if any(settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")):
         raise _unsupported(path, "a module that does not act on the sentence's embedding")
     if kind == "Pooling":
@@ -219,20 +226,18 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     if not file.is_file():
         pickled = (path / "pytorch_model.bin").is_file()
         what = f"{path} has pickled weights only, which can run code when read" if pickled else f"{file} is missing"
-        raise DataError(what, "save the model again with safetensors" if pickled else "download the model folder again")
+        raise DataError(what, "save the model again with safetensors" if pickled else DOWNLOAD)
     try:
         return load_file(file)
     except SafetensorError as error:
-        raise DataError(f"{file} cannot be read: {error}", "download the model folder again") from None
+        raise DataError(f"{file} cannot be read: {error}", DOWNLOAD) from None
 
 
-def _json(path: Path) -> Any:
-    try:
-        return parse_json(read_bytes(path))
-    except FileNotFoundError:
-        return {}
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error_text(error)}", "download the model folder again") from None
+def _json(path: Path, required: bool = False) -> dict[str, Any]:
+    settings = read_json(path, dict[str, Any], DOWNLOAD)
+    if settings is None and required:
+        raise DataError(f"{path} is missing", DOWNLOAD)
+    return settings or {}
 
 
 def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:

@@ -2,19 +2,19 @@
 
     checksums.json   {"config.json": "5a0c94b1d3e8f207", …}, XXH3-64 in hexadecimal
 
-A checkpoint has one in its folder, for the model, and one in `training/`. Folders without it are not checked: models
-of other tools, and checkpoints of older versions.
+A checkpoint has one in its folder, for the model, and one in `training/`. Folders without it are not checked:
+checkpoints of older versions, and models outside of runs, which may have a file of this name for another purpose.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, check_regular, checksum_of, error_text, read_json, replaced
+from contrastcli.files import atomic_write, check_regular, checksum_of, error_text, read_json
+from contrastcli.runs.directory import TRAINING, Run
 
 CHECKSUMS = "checksums.json"
 
@@ -22,49 +22,21 @@ CHECKSUMS = "checksums.json"
 def write(folder: Path) -> None:
     """Write the checksums of all files below a folder. Raises OSError."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CHECKSUMS]
-    sums = {path.relative_to(folder).as_posix(): checksum_of(path) for path in paths}
-    (folder / CHECKSUMS).write_bytes(_encode(sums))
+    _write(folder, {path.relative_to(folder).as_posix(): checksum_of(path) for path in paths})
 
 
 def replace(folder: Path, name: str, data: bytes) -> None:
-    """Replace a file, whose line names both checksums until that is done: a kill leaves it valid. Raises OSError."""
-    path, sums = folder / name, read_json(folder / CHECKSUMS, dict[str, str])
-    with replaced(path) as draft:
-        with open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        new = checksum_of(draft)
-        if sums and sums[name] != new:
-            atomic_write(folder / CHECKSUMS, _encode(sums | {name: f"{sums[name]} {new}"}))
-    if sums:
-        atomic_write(folder / CHECKSUMS, _encode(sums | {name: new}))
+    """Replace a file, which is not listed until that is done: a kill leaves it valid. Raises OSError and DataError."""
+    sums = read_json(folder / CHECKSUMS, dict[str, str])
+    if sums is not None:
+        _write(folder, {other: checksum for other, checksum in sums.items() if other != name})
+    atomic_write(folder / name, data)
+    if sums is not None:
+        _write(folder, sums | {name: checksum_of(folder / name)})
 
 
-def _encode(sums: Mapping[str, str]) -> bytes:
-    return (json.dumps(sums, indent=2) + "\n").encode()
-
-
-def faults(folder: Path) -> Iterator[DataError]:
-    """What is wrong with the files that a folder's checksums.json names, an error each."""
-    try:
-        sums = read_json(folder / CHECKSUMS, dict[str, str]) or {}
-    except DataError as error:
-        yield DataError(error.what, _remedy(folder))
-        return
-    for name, expected in sums.items():
-        if fault := _fault(folder / name, expected):
-            yield DataError(f"{folder / name} {fault}", _remedy(folder))
-
-
-def _fault(path: Path, expected: str) -> str:
-    try:
-        check_regular(path)
-        return "" if checksum_of(path) in expected.split() else f"is damaged: its checksum is not that in {CHECKSUMS}"
-    except FileNotFoundError:
-        return "is missing"
-    except (OSError, DataError) as error:
-        return f"cannot be read: {error_text(error)}"
+def _write(folder: Path, sums: Mapping[str, str]) -> None:
+    atomic_write(folder / CHECKSUMS, (json.dumps(sums, indent=2) + "\n").encode())
 
 
 def check(folder: Path) -> None:
@@ -73,11 +45,35 @@ def check(folder: Path) -> None:
         raise fault
 
 
-def _remedy(folder: Path) -> str:
-    checkpoint = folder.parent if folder.name == "training" else folder
-    if checkpoint.parent.name == "checkpoints":
-        others = [path for path in sorted(checkpoint.parent.glob("[0-9]*")) if path.name != checkpoint.name]
-        use = f"use the model {others[-1]} (--model, --backbone)" if others else "train again"
-    else:
-        use = f"remove {CHECKSUMS} if you changed it yourself"
-    return f"restore the file from a copy, or {use}"
+def faults(folder: Path, required: bool = False) -> Iterator[DataError]:
+    """What is wrong with the files that the checksums.json of a checkpoint, or of its training/, names, an error each.
+
+    Where it is `required`, its lack is a fault too.
+    """
+    checkpoint = folder.parent if folder.name == TRAINING else folder
+    run = Run(checkpoint.absolute().parent.parent)
+    if checkpoint.absolute().parent != run.checkpoints_dir or not run.exists():
+        return
+    others = [path for path in sorted(checkpoint.parent.glob("[0-9]*")) if path.name != checkpoint.name]
+    use = f"use the model {others[-1]} (--model, --backbone)" if others else "train again"
+    remedy = f"restore the file from a copy, or {use}"
+    try:
+        sums = read_json(folder / CHECKSUMS, dict[str, str])
+    except DataError as error:
+        yield DataError(error.what, remedy)
+        return
+    if sums is None and required:
+        yield DataError(f"{folder / CHECKSUMS} is missing", remedy)
+    for name, expected in (sums or {}).items():
+        if fault := _fault(folder / name, expected):
+            yield DataError(f"{folder / name} {fault}", remedy)
+
+
+def _fault(path: Path, expected: str) -> str:
+    try:
+        check_regular(path)
+        return "" if checksum_of(path) == expected else f"is damaged: its checksum is not that in {CHECKSUMS}"
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, DataError) as error:
+        return f"cannot be read: {error_text(error)}"

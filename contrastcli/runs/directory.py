@@ -30,7 +30,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from contrastcli.errors import DataError, RunError, UsageError, nearest
-from contrastcli.files import atomic_write, draft_of, locked, read_json, writing_to
+from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
 from contrastcli.runs.status import Digest, Status, digest, state_of
@@ -152,13 +152,16 @@ class _Suite(msgspec.Struct):
 class _Scores(msgspec.Struct):
     """What is checked of a scores.json."""
 
+    model: str = ""
     suites: dict[str, _Suite] = {}
 
 
 def read_scores(path: Path) -> dict[str, Any]:
     """The results of evaluation in a file; empty if there is none. Raises DataError."""
-    read_json(path, _Scores)
-    return read_json(path, dict[str, Any]) or {}
+    scores = read_json(path, dict[str, Any]) or {}
+    with decoding(path):
+        msgspec.convert(scores, _Scores)
+    return scores
 
 
 def runs_dir(option: str | None) -> Path:

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
-from contrastcli.errors import DataError, RunError, UsageError
-from contrastcli.files import atomic_write, error_text, read_bytes, writing_to
+from contrastcli.errors import RunError, UsageError
+from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -144,7 +144,5 @@ def find(word: str, directory: Path) -> Sweep:
     names = [path.name.removesuffix(SUFFIX) for path in paths]
     name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset P --grid KEY=VALUE,VALUE")
     path = directory / f"{name}{SUFFIX}"
-    try:
+    with decoding(path):
         return msgspec.convert(msgspec.toml.decode(read_bytes(path, configs.LARGEST)) | {"name": name}, Sweep)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} is malformed: {error_text(error)}", "restore the file, or remove it") from None

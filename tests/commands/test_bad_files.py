@@ -63,7 +63,7 @@ MODELS: dict[str, tuple[Change, str]] = {
     "no heads": (lambda m: put(m / "config.json", num_attention_heads=None), "`$.heads`"),
     "heads that do not divide the width": (lambda m: put(m / "config.json", num_attention_heads=5), "5 heads"),
     "too many parameters": (lambda m: put(m / "config.json", intermediate_size=1 << 24, hidden_size=1 << 20), "param"),
-    "a config that is a list": (lambda m: (m / "config.json").write_text("[" * 100_000), "is not JSON"),
+    "a config that is a list": (lambda m: (m / "config.json").write_text("[" * 100_000), "is malformed"),
     "an id beyond the vocabulary": (lambda m: with_id(m, 5_000), "has the id 5000, the model 65 tokens"),
     "a huge id": (lambda m: with_id(m, 2**40), "tokenizer.json is malformed"),
     "a negative id": (lambda m: with_id(m, -1), "tokenizer.json is malformed"),

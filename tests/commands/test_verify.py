@@ -170,10 +170,11 @@ def test_a_position_that_does_not_fit(contrast: Contrast, run: Run, change: dict
 
 
 def test_a_checkpoint_that_was_saved_before_its_evaluation_is_in_order(contrast: Contrast, run: Run) -> None:
-    """A stop in an evaluation saves; a kill may come between the evaluation that a resume repeats and its record."""
-    training = run.checkpoint() / "training"
-    edit(training / "position.json", lambda text: json.dumps(json.loads(text) | {"best": None, "best_step": None}))
+    """A stop in an evaluation saves; a resume repeats it, and a kill may come before that is in checkpoints.json."""
+    training, before = run.checkpoint() / "training", {"best": None, "best_step": None, "to_evaluate": True}
+    edit(training / "position.json", lambda text: json.dumps(json.loads(text) | before))
     in_order(training)
+    assert contrast(*VERIFY).code == 0
     run.checkpoints_path.write_text('{"last": "000004"}')
     assert contrast(*VERIFY).code == 0
 
