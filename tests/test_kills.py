@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import time
 from collections import Counter
@@ -230,16 +229,8 @@ def results(kind: Kind) -> dict[str, Any]:
         **{f"{one.name}: checkpoints": contents([one.checkpoints_dir, one.checkpoints_path]) for one in runs},
         **{f"{one.name}: events": story(one) for one in runs},
         **{name: contents([Path(name)]) for name in kind.outputs},
-        **{name: without_scores(contents([Path(name)])) for name in kind.folders},
+        **{name: contents([Path(name)]) for name in kind.folders},
         "left": sorted(str(path) for path in drafts()),
-    }
-
-
-def without_scores(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Files without the scores in them: an evaluation that continues encodes other texts together, and rounds so."""
-    return {
-        name: re.sub(rb"null|-?\d+\.\d+(e-\d+)?", b"", content) if name.endswith(".json") else content
-        for name, content in files.items()
     }
 
 

@@ -12,7 +12,7 @@ import hashlib
 import math
 import string
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def load_subject(name: str, pooling: Pooling | None) -> Subject:
     vectors = WordVectors(Path(name))
     with open(vectors.path, "rb") as file:
         fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
-    return Subject(name, vectors.encode, "average of word vectors", fingerprint)
+    return Subject(name, vectors.encode, "average of word vectors", fingerprint, prepare=vectors.add)
 
 
 class WordVectors:
@@ -54,19 +54,22 @@ class WordVectors:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Averages (N, d) of the vectors of the texts' words; zeros for a text without a known word."""
-        rows = [text.lower().split() for text in texts]
-        new = {token for row in rows for token in row} - self._vectors.keys()
+        self.add(texts)
+        means = np.zeros((len(texts), self.width), dtype=np.float32)  # (N, d)
+        for mean, text in zip(means, texts, strict=True):
+            known = [vector for token in _tokens(text) if (vector := self._vectors[token]) is not None]
+            if known:
+                mean[:] = np.mean(known, axis=0)
+        return means
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Read the vectors of the texts' words, in one pass over the file."""
+        new = {token for text in texts for token in _tokens(text)} - self._vectors.keys()
         forms = {token: (token.encode(), token.strip(string.punctuation).encode()) for token in new}
         if new:
             vectors = self._read({form for both in forms.values() for form in both})[1]
             for token, (exact, stripped) in forms.items():
                 self._vectors[token] = vectors.get(exact, vectors.get(stripped))
-        means = np.zeros((len(texts), self.width), dtype=np.float32)  # (N, d)
-        for mean, row in zip(means, rows, strict=True):
-            known = [vector for token in row if (vector := self._vectors[token]) is not None]
-            if known:
-                mean[:] = np.mean(known, axis=0)
-        return means
 
     def _read(self, words: set[bytes]) -> tuple[int, dict[bytes, Floats]]:
         """The width d of the vectors, and those of some words; without any word, only the first line is read."""
@@ -110,6 +113,10 @@ class WordVectors:
             what = f"{self.path} has {number - 1:,} words, its first line says {count:,}"
             raise DataError(what, "copy or download it again")
         return width, vectors
+
+
+def _tokens(text: str) -> list[str]:
+    return text.lower().split()
 
 
 def _width(line: bytes) -> int:

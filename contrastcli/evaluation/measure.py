@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,7 @@ class Vectors:
         return np.stack([self._known[text] for text in texts])
 
     def add(self, texts: Iterable[str]) -> None:
-        """Encode texts in advance in one call, so that those of similar length share a batch. Raises DataError."""
+        """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             vectors = self._encode(new)
@@ -58,7 +58,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Context:
-    """A suite to measure on a subject; `vectors` encodes texts."""
+    """A suite to measure on a subject; `vectors` encodes the texts of a task."""
 
     suite: Suite
     subject: Subject
@@ -81,7 +81,7 @@ class Procedure(Generic[D]):
 
     `find` returns a reader of the data of each task. It raises DataError if the data of all tasks are missing, a reader
     if those of its task are missing or malformed. `score` measures a task, `protocol` describes how in words. `texts`
-    returns the texts of a task, in a suite that encodes the texts of all tasks together.
+    returns the texts of a task, in a suite that knows them in advance; they are encoded together.
     """
 
     find: Callable[[Context], Mapping[str, Callable[[], D]]]
@@ -146,17 +146,25 @@ def _score(
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
-        context.vectors.add(text for task in data if not known[task] for text in procedure.texts(data[task]))
+        context.subject.prepare(text for task in data if not known[task] for text in procedure.texts(data[task]))
     scores: dict[str, TaskScores] = {}
     for done, (task, cache) in enumerate(names.items(), 1):
         try:
-            scores[task] = known[task] or procedure.score(context, task, data[task])
+            scores[task] = known[task] or _measured(procedure, context, task, data[task])
             if cache and not known[task]:
                 store_cached(cache, partial(_write, scores[task]))
         except Unscored as error:
             missing[task] = error
         options.on_progress(name, done, len(data))
     return scores
+
+
+def _measured(procedure: Procedure[D], context: Context, task: str, data: D) -> TaskScores:
+    """The scores of a task, to the same bits whatever was measured before: it shares no chunk with other tasks."""
+    context = replace(context, vectors=Vectors(context.subject.encode))
+    if procedure.texts:
+        context.vectors.add(procedure.texts(data))
+    return procedure.score(context, task, data)
 
 
 def _read(path: Path) -> TaskScores | None:

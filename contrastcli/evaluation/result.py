@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ class Subject:
     """What is measured: a model or word vectors.
 
     `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
-    the model, None for word vectors.
+    the model, None for word vectors. `prepare` is told of texts to come.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Subject:
     pooling: str
     fingerprint: str
     encoder: SentenceEncoder | None = None
+    prepare: Callable[[Iterable[str]], None] = lambda texts: None
 
     @contextmanager
     def truncated(self, tokens: int) -> Iterator[None]:

@@ -62,4 +62,4 @@ def _texts(data: Subsets) -> list[str]:
 
 
 PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_sts), _score, _protocol, _texts)
-"""Each distinct sentence of all sets is encoded once, all together."""
+"""Each distinct sentence of a set is encoded once, all together."""

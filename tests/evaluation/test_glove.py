@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.glove import WordVectors, is_word_vectors, load_subject
+from support.sts_files import measured, write_sick, write_stsb
 
 LINES = ["the 1 0 0", "dog 0 2 0", "don't 0 0 3", "runs 5e-1 -1 0", ". 9 9 9", "1999 0 1 1", "at last 7 7 7"]
 
@@ -117,6 +120,19 @@ def test_word_vectors_are_a_subject_that_another_file_is_not(tmp_path: Path) -> 
     one, other = (load_subject(str(write(tmp_path, LINES[:n], f"{n}.txt")), None) for n in (5, 6))
     assert one.encode(["the dog"]).tolist() == [[0.5, 1, 0]]
     assert one.encoder is None and one.fingerprint != other.fingerprint
+
+
+def test_the_file_is_read_once_for_the_texts_of_a_suite(tmp_path: Path) -> None:
+    write_stsb(tmp_path, [("the dog", "the dog runs", "1"), ("runs", "dog .", "2")])
+    write_sick(tmp_path, [("1999", "don't", "1"), ("dog don't", "runs .", "2")])
+    path = write(tmp_path, LINES)
+    model = load_subject(str(path), None)
+
+    def once(texts: Iterable[str]) -> None:
+        model.prepare(texts)
+        path.unlink()
+
+    assert set(measured(replace(model, prepare=once), tmp_path).tasks) == {"STS-B", "SICK-R"}
 
 
 def test_word_vectors_have_no_pooling_to_choose(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from support.sts_files import (
     measured,
     problem,
     some_rows,
+    subject,
     vector_of,
     write_all,
     write_published_counts,
@@ -81,14 +82,18 @@ def test_a_set_without_subsets_has_one_number_three_times(tmp_path: Path) -> Non
     assert score["all"] == score["mean"] == score["wmean"]
 
 
-def test_each_distinct_sentence_of_all_sets_is_encoded_once_in_one_call(tmp_path: Path) -> None:
+def test_each_distinct_sentence_of_a_set_is_encoded_once_in_one_call_whatever_is_cached(tmp_path: Path) -> None:
     write_all(tmp_path)
     write_stsb(tmp_path, [("sick a 1", "sick b 2", "1"), ("twice", "twice", "5"), ("STS12 MSRpar a 0", "new", "2")])
-    encoder = FakeEncoder()
-    measured(encoder, tmp_path)
-    [texts] = encoder.calls
-    assert len(texts) == len(set(texts))
-    assert {"twice", "new", "sick a 1", "STS16 plagiarism b 5"} <= set(texts)
+    whole, rest = FakeEncoder(), FakeEncoder()
+    measured(whole, tmp_path)
+    model = subject(rest)
+    measured(model, tmp_path, "STS13", "STS14")
+    rest.calls.clear()
+    measured(model, tmp_path)
+    assert [len(texts) - len(set(texts)) for texts in whole.calls] == [0] * 7
+    assert {"twice", "new", "sick a 1"} <= set(whole.calls[5])
+    assert rest.calls == [texts for number, texts in enumerate(whole.calls) if number not in (1, 2)]
 
 
 def test_a_missing_set_is_named_with_how_to_get_it_and_the_others_are_scored(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def subject(encode: Encode) -> Subject:
     return Subject("fake", encode, "cls", fingerprint=str(next(_FINGERPRINTS)))
 
 
-def measured(encode: Encode, folder: Path | None, *tasks: str) -> SuiteResult:
+def measured(encode: Encode | Subject, folder: Path | None, *tasks: str) -> SuiteResult:
     """The STS suite, all of it unless tasks are named."""
-    return measure(STS, subject(encode), Options(data_dir=folder, tasks=tasks))
+    return measure(STS, encode if isinstance(encode, Subject) else subject(encode), Options(folder, tasks))
 
 
 def vector_of(text: str) -> list[float]:
