@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import json
 import os
 import re
 import shutil
@@ -89,9 +90,14 @@ def decoding(path: Path, remedy: str = "restore the file, or remove it") -> Iter
         raise DataError(f"{path} is malformed: {error_text(error)}", remedy) from None
 
 
+def json_bytes(value: object) -> bytes:
+    """A value as the content of a JSON file."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
 def error_text(error: BaseException) -> str:
     """What an exception of a library says, in one line."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
     return (text.splitlines() or [type(error).__name__])[0]
 
 
@@ -149,7 +155,6 @@ def load_cached(name: str, load: Callable[[Path], T]) -> T | None:
     """
     path = cache_dir() / name
     with contextlib.suppress(Exception):
-        check_regular(path)
         if read_bytes(cache_dir() / "checksums" / name) == checksum_of(path).encode():
             return load(path)
     return None
@@ -170,9 +175,10 @@ def store_cached(name: str, write: Callable[[Path], object]) -> bool:
 
 
 def checksum_of(path: Path) -> str:
-    """The XXH3-64 of a file's content in hexadecimal, as `xxhsum -H3` prints it. Raises OSError."""
+    """The XXH3-64 of a regular file in hexadecimal, as `xxhsum -H3` prints it. Raises OSError and DataError."""
     import xxhash  # three times as fast as zlib's CRC-32, and few commands need it
 
+    check_regular(path)
     digest = xxhash.xxh3_64()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):

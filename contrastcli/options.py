@@ -181,9 +181,8 @@ def resolve(job: Job) -> config.Config:
     """The settings of a job. Raises UsageError and DataError."""
     preset = _preset(job)
     if preset.grid or preset.seeds > 1:
-        raise UsageError(
-            f"'{preset.name}' is a grid of runs", "train it with contrast sweep, or choose a preset of a run"
-        )
+        hint = "train it with contrast sweep, or choose a preset of a run"
+        raise UsageError(f"'{preset.name}' is a grid of runs", hint)
     return config.resolve([*presets.stack(preset), job.typed])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 import contrastcli
 from contrastcli.errors import RunError, UsageError
-from contrastcli.files import flush_tree, writing_to
+from contrastcli.files import flush_tree, json_bytes, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import ModelRef
@@ -143,7 +142,7 @@ def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
         raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
     folder.mkdir()
     encoder.tokenizer.save(folder)
-    (folder / "config.json").write_text(json.dumps(encoder.backbone.config, indent=2) + "\n", encoding="utf-8")
+    (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
     # texts, of which some are padded, is valid for all.
     with warnings.catch_warnings():

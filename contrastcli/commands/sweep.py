@@ -152,18 +152,17 @@ def _follow(run: Run, began: float, signals: Signals) -> bool:
 
     The first signal stops it.
     """
-    shown = console.IgnoreClosedStream(console.console())
     reported = stopping = False
-    for event in run.follow():
-        if event is not None and event.time >= began:
-            shown(event, b"")
-            reported = True
-        if signals.count and not stopping:
-            process.request_stop(run)
-            stopping = True
-        if signals.count > 1:
-            break
-    shown.close()
+    with console.showing(console.console()) as shown:
+        for event in run.follow():
+            if event is not None and event.time >= began:
+                shown(event, b"")
+                reported = True
+            if signals.count and not stopping:
+                process.request_stop(run)
+                stopping = True
+            if signals.count > 1:
+                break
     if signals.count < 2:
         process.wait_for_end(run, _RELEASE)
     return reported

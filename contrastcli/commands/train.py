@@ -147,22 +147,19 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
     from contrastcli.training.distributed import world
     from contrastcli.training.process import train
 
-    shown = console.IgnoreClosedStream(console.console(json))
     path_printed = json
+    with console.showing(console.console(json)) as shown:
 
-    def show(event: Event, line: bytes) -> None:
-        nonlocal path_printed
-        if not path_printed and isinstance(event, Step | Evaluated | Saved):  # not before: loading may fail
-            path_printed = True
-            shown.close()  # a progress bar would share its line
-            with contextlib.suppress(OSError):  # training continues without a reader
-                console.print_path(run.path)
-        shown(event, line)
+        def show(event: Event, line: bytes) -> None:
+            nonlocal path_printed
+            if not path_printed and isinstance(event, Step | Evaluated | Saved):  # not before: loading may fail
+                path_printed = True
+                shown.close()  # a progress bar would share its line
+                with contextlib.suppress(OSError):  # training continues without a reader
+                    console.print_path(run.path)
+            shown(event, line)
 
-    try:
         done = train(run, plan, show, world())
-    finally:
-        shown.close()
     if world().is_main:
         _print_result(run)
     return done.code

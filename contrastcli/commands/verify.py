@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from safetensors import SafetensorError, safe_open
 
 from contrastcli.errors import ContrastError, DataError, RunError
-from contrastcli.files import check_regular, error_text, read_json
+from contrastcli.files import check_regular, read_json
+from contrastcli.model.backbone import read_tensors
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run
@@ -112,24 +112,14 @@ def _checkpoint(run: Run, fault: Fault, folder: Path) -> str:
     load_encoder(folder)
     tensors = 0
     for file in sorted(folder.rglob("*.safetensors")):
-        for name, finite in _tensors(file):
+        for name, tensor in read_tensors(file).items():
             tensors += 1
-            if not finite:
+            if not tensor.isfinite().all():
                 fault(f"{file} has numbers in '{name}' that are not finite", "use another checkpoint")
     if len(parts) > 1:
         _check_position(run, fault, folder)
     words = ["model", *(part.name for part in parts[1:]), f"{tensors} tensors"]
     return ", ".join(words if has_checksums else [*words, "no checksums"])
-
-
-def _tensors(file: Path) -> Iterator[tuple[str, bool]]:
-    """Each tensor of a file by its name, and whether its numbers are finite."""
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118  not a mapping
-                yield name, bool(tensors.get_tensor(name).isfinite().all())
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{file} cannot be read: {error_text(error)}", _RESTORE) from None
 
 
 def _check_position(run: Run, fault: Fault, folder: Path) -> None:
@@ -200,8 +190,5 @@ def _others(run: Run, fault: Fault, folders: Sequence[Path]) -> str:
 
 
 def _replay(run: Run, fault: Fault, steps: int) -> str:
-    shown = console.IgnoreClosedStream(console.console())
-    try:
+    with console.showing(console.console()) as shown:
         return replay(run, steps, lambda event: shown(event, encode(event)))
-    finally:
-        shown.close()

@@ -150,7 +150,8 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Table:
     if first is None:
         raise DataError(f"{name} is empty", "give a file with at least two sentences")
     lines = chain([first], lines)
-    unit, notes, rows = "line", list[str](), _tsv(lines)
+    unit, notes = "line", list[str]()
+    rows: Rows = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
     if suffix == ".json":
         unit, rows = "row", _json(lines, name)
     elif suffix == ".jsonl":
@@ -182,10 +183,6 @@ def _collect(rows: Rows, name: str, limit: int, unit: str, notes: Iterable[str])
     if not numbers:
         raise DataError(f"{name} has no rows", "give a file with at least two rows")
     return Table(columns, (Part(name, numbers, unit),), tuple(notes))
-
-
-def _tsv(lines: Lines) -> Rows:
-    return ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
 
 
 def _csv(lines: Lines, name: str) -> Rows:

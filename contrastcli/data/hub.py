@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 from contrastcli.data.formats import Table, from_columns, read_file
 from contrastcli.errors import DataError, UsageError, nearest
+from contrastcli.files import error_text
 
 PREFIX = "hf:"
 
@@ -87,5 +88,4 @@ def download(reference: Reference, name: str) -> Path:
 
 
 def _unavailable(name: str, error: Exception) -> DataError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return DataError(f"{name}: {reason}", "check owner, name, config and split on huggingface.co/datasets")
+    return DataError(f"{name}: {error_text(error)}", "check owner, name, config and split on huggingface.co/datasets")

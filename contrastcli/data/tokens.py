@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
-from contrastcli.files import cache_key, cached, error_text, read_bytes, read_json
+from contrastcli.files import cache_key, cached, decoding, error_text, read_bytes, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -100,9 +100,7 @@ class Tokenizer:
 
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
-        checked = read_json(folder / "tokenizer.json", _TokenizerFile)  # ids that are too large would abort the process
-        self._fast = _load(folder)
-        self.largest_id = checked.largest_id if checked else max(self._fast.get_vocab().values(), default=0)
+        self._fast, self.largest_id = _load(folder, self._files.get("tokenizer.json"))
         if lowercase:
             from tokenizers import normalizers  # loaded with the first tokenizer
 
@@ -149,22 +147,26 @@ class Tokenizer:
             self._fast.save(str(folder / "tokenizer.json"))
 
 
-def _load(folder: Path) -> FastTokenizer:
+def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
+    """The tokenizer of a tokenizer.json, or of a folder without one, and its largest id."""
     from tokenizers import Tokenizer as FastTokenizer  # loaded with the first tokenizer
 
-    path = folder / "tokenizer.json"
-    if path.is_file():
+    if file is not None:
+        path = folder / "tokenizer.json"
+        with decoding(path):  # ids that are too large would abort the process
+            largest = msgspec.json.decode(file, type=_TokenizerFile).largest_id
         with _explained(f"{path} cannot be read"):
-            return FastTokenizer.from_file(str(path))
+            return FastTokenizer.from_buffer(file), largest
     from transformers import AutoTokenizer  # takes seconds; converts folders older than tokenizer.json
 
     try:
         with _printing_to_stderr():
             slow: Any = AutoTokenizer.from_pretrained(str(folder))
-        return slow.backend_tokenizer  # type: ignore[no-any-return]
+        fast: FastTokenizer = slow.backend_tokenizer
+        return fast, max(fast.get_vocab().values(), default=0)
     except Exception as error:  # transformers raises OSError, ValueError, ImportError and others
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{folder} has no readable tokenizer: {reason}", "add its tokenizer.json") from None
+        what = f"{folder} has no readable tokenizer: {error_text(error)}"
+        raise DataError(what, "add its tokenizer.json") from None
 
 
 def special_names(folder: Path) -> dict[str, str]:

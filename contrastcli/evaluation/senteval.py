@@ -23,7 +23,7 @@ from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.formats import decode, read_file
 from contrastcli.errors import DataError
-from contrastcli.files import cache_dir
+from contrastcli.files import cache_dir, read_bytes
 
 SUBSETS: Mapping[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -263,11 +263,9 @@ def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
+    data = read_bytes(path)
     try:
-        data = path.read_bytes()
         data.decode()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
     except UnicodeDecodeError:
         if latin:
             data = data.decode("latin-1").encode()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import read_json
+from contrastcli.files import error_text, json_bytes, read_json
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
 
@@ -69,8 +68,7 @@ class BertBackbone(Backbone):
     def save(self, folder: Path) -> None:
         # transformers 5 loads weights in the config's type, which may be that of weights published in fp16
         dtype = {key: "float32" for key in ("dtype", "torch_dtype") if key in self.config}
-        text = json.dumps(self.config | dtype, indent=2, ensure_ascii=False) + "\n"
-        (folder / CONFIG).write_text(text, encoding="utf-8")
+        (folder / CONFIG).write_bytes(json_bytes(self.config | dtype))
         save_file(self.bert.published_state(), folder / WEIGHTS, metadata={"format": "pt"})
 
 
@@ -138,14 +136,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The tensors of a folder's model.safetensors, memory-mapped. Raises DataError."""
-    file = folder / WEIGHTS
-    if not file.is_file():
+    if not (folder / WEIGHTS).is_file():
         raise _no_weights(folder)
+    return read_tensors(folder / WEIGHTS, DOWNLOAD)
+
+
+def read_tensors(file: Path, remedy: str = "restore the file from a copy") -> dict[str, Tensor]:
+    """The tensors of a file by name, memory-mapped. Raises DataError, with the remedy."""
     try:
-        with safe_open(file, framework="pt") as tensors:
-            return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  not a mapping
+        return load_file(file)
     except (SafetensorError, OSError) as error:
-        raise DataError(f"{file} is truncated or corrupt: {error}", DOWNLOAD) from None
+        raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", remedy) from None
 
 
 def _no_weights(folder: Path) -> DataError:
@@ -189,8 +190,8 @@ def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
         )
         backbone = AutoBackbone(config, model.float())
     except Exception as error:  # transformers and those that it loads raise many kinds
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"transformers cannot load {folder} as a text encoder: {reason}", "use another model") from None
+        what = f"transformers cannot load {folder} as a text encoder: {error_text(error)}"
+        raise DataError(what, "use another model") from None
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:  # transformers initialises them at random
         raise DataError(f"the weights in {folder} lack '{missing[0]}'", DOWNLOAD)

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from contrastcli.errors import UsageError
+from contrastcli.files import error_text
 from contrastcli.model.encoder import Precision
 from contrastcli.settings.memory import CUDA_BUDGET
 
@@ -19,9 +20,8 @@ def choose_device(wanted: str) -> torch.device:
         device = torch.device(wanted)
         torch.empty(1, device=device).cpu()  # fails on a device that does not work
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UsageError(
-            f"train.device is '{wanted}': {str(error).splitlines()[0]}", "use auto, cpu, cuda, cuda:1 or mps"
-        ) from None
+        what = f"train.device is '{wanted}': {error_text(error)}"
+        raise UsageError(what, "use auto, cpu, cuda, cuda:1 or mps") from None
     return device
 
 

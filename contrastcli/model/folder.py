@@ -11,7 +11,6 @@ WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,14 +18,13 @@ from typing import Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
-from contrastcli.files import read_json
-from contrastcli.model.backbone import DOWNLOAD, load_backbone
+from contrastcli.files import error_text, json_bytes, read_json
+from contrastcli.model.backbone import DOWNLOAD, load_backbone, read_weights
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
@@ -65,12 +63,12 @@ class Contract:
     lowercase: bool = False
 
 
-def load_model(model: ModelRef, *, pooling: Pooling | None = None, device: str = "auto") -> SentenceEncoder:
-    """A model ready to encode on a device; `pooling` overrides the model's.
+def load_model(model: ModelRef, *, pooling: Pooling | None = None) -> SentenceEncoder:
+    """A model ready to encode on this machine's device; `pooling` overrides the model's.
 
-    Raises DataError if it does not exist or cannot be read, UsageError for a device that is not there.
+    Raises DataError if it does not exist or cannot be read.
     """
-    return load_encoder(model.folder(), pooling).to(choose_device(device)).eval()
+    return load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
 
 
 _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
@@ -117,8 +115,7 @@ def read_contract(folder: Path) -> Contract:
     try:
         return _read_chain(folder, modules)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:  # other JSON
-        reason = str(error).splitlines()[0]
-        raise DataError(f"the modules of {folder} are malformed: {reason}", DOWNLOAD) from None
+        raise DataError(f"the modules of {folder} are malformed: {error_text(error)}", DOWNLOAD) from None
 
 
 def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
@@ -194,7 +191,7 @@ def _pooling(settings: dict[str, Any], path: Path) -> Pooling:
 
 
 def _layers(settings: dict[str, Any], path: Path) -> Pooling:
-    weights = _tensors(path)["layer_weights"]
+    weights = read_weights(path)["layer_weights"]
     for pooling in _LAYERS:
         if settings["layer_start"] == 0 and torch.equal(weights, _layer_weights(pooling, len(weights) - 1)):
             return pooling
@@ -217,20 +214,8 @@ def _dense(settings: dict[str, Any], path: Path) -> Dense:
     if not (0 < width < _MOST_FEATURES and 0 < out < _MOST_FEATURES):
         raise ValueError(f"a dense layer of {width} to {out} features")
     dense = Dense(width, out, settings.get("bias", True), activation())
-    dense.load_state_dict(_tensors(path))
+    dense.load_state_dict(read_weights(path))
     return dense
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    file = path / "model.safetensors"
-    if not file.is_file():
-        pickled = (path / "pytorch_model.bin").is_file()
-        what = f"{path} has pickled weights only, which can run code when read" if pickled else f"{file} is missing"
-        raise DataError(what, "save the model again with safetensors" if pickled else DOWNLOAD)
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        raise DataError(f"{file} cannot be read: {error}", DOWNLOAD) from None
 
 
 def _json(path: Path, required: bool = False) -> dict[str, Any]:
@@ -249,21 +234,26 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
     for i, (kind, settings, tensors) in enumerate(_modules(encoder), 1):
         path = folder / f"{i}_{kind}"
         path.mkdir()
-        _write(path / "config.json", settings)
+        (path / "config.json").write_bytes(json_bytes(settings))
         if tensors:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path / "model.safetensors")
         modules.append({"idx": i, "name": str(i), "path": path.name, "type": f"{_MODULES}{kind}"})
-    _write(folder / "modules.json", modules)
-    reading = {"max_seq_length": encoder.max_length, "do_lower_case": False}  # the saved tokenizer does it
-    _write(folder / "sentence_bert_config.json", reading)
     prompts = {"default": encoder.prompt} if encoder.prompt else {}
-    _write(
-        folder / "config_sentence_transformers.json",
-        {"prompts": prompts, "default_prompt_name": "default" if prompts else None, "similarity_fn_name": "cosine"},
-    )
+    default = "default" if prompts else None
+    files: dict[str, object] = {
+        "modules.json": modules,
+        # the saved tokenizer lowers the case
+        "sentence_bert_config.json": {"max_seq_length": encoder.max_length, "do_lower_case": False},
+        "config_sentence_transformers.json": {
+            "prompts": prompts,
+            "default_prompt_name": default,
+            "similarity_fn_name": "cosine",
+        },
+    }
     if encoder.pooling in _LAYERS:  # what WeightedLayerPooling reads
-        config = _json(folder / "config.json")
-        _write(folder / "config.json", config | {"output_hidden_states": True})
+        files["config.json"] = _json(folder / "config.json") | {"output_hidden_states": True}
+    for file, content in files.items():
+        (folder / file).write_bytes(json_bytes(content))
 
 
 def _modules(encoder: SentenceEncoder) -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
@@ -293,7 +283,3 @@ def _modules(encoder: SentenceEncoder) -> Iterator[tuple[str, dict[str, Any], di
         yield "Dense", settings, dict(encoder.dense.state_dict())
     if encoder.normalize:
         yield "Normalize", {}, {}
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

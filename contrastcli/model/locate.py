@@ -110,11 +110,10 @@ def _from_hub(name: str) -> Path:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
     from huggingface_hub import constants, errors  # takes a fifth of a second
 
+    neither = f"the model '{name}' is neither a folder nor"
     if constants.HF_HUB_OFFLINE:
-        raise DataError(
-            f"the model '{name}' is neither a folder nor in the hub cache, and HF_HUB_OFFLINE is set",
-            "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network",
-        )
+        remedy = "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network"
+        raise DataError(f"{neither} in the hub cache, and HF_HUB_OFFLINE is set", remedy)
     try:
         folder = _snapshot(name, local_files_only=False)
     except errors.GatedRepoError:
@@ -123,19 +122,13 @@ def _from_hub(name: str) -> Path:
         repo, _, revision = name.partition("@")
         raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
-        raise DataError(
-            f"the model '{name}' is neither a folder nor a model on the hub", "check the spelling: owner/name"
-        ) from None
+        raise DataError(f"{neither} a model on the hub", "check the spelling: owner/name") from None
     except (errors.LocalEntryNotFoundError, OSError):
-        raise DataError(
-            f"the model '{name}' is neither a folder nor in the hub cache, and the hub cannot be reached",
-            "check the network, or use the model 'starter', which needs none",
-        ) from None
+        remedy = "check the network, or use the model 'starter', which needs none"
+        raise DataError(f"{neither} in the hub cache, and the hub cannot be reached", remedy) from None
     if folder is None:  # without a network the hub's client returns the incomplete snapshot that it has
-        raise DataError(
-            f"the model '{name}' has no config.json and safetensors weights, in the hub cache or on the hub",
-            "check the network; a model published without safetensors must be converted first",
-        )
+        what = f"the model '{name}' has no config.json and safetensors weights, in the hub cache or on the hub"
+        raise DataError(what, "check the network; a model published without safetensors must be converted first")
     return folder
 
 

@@ -8,12 +8,11 @@ checkpoints of older versions, and models outside of runs, which may have a file
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, check_regular, checksum_of, error_text, read_json
+from contrastcli.files import atomic_write, checksum_of, error_text, json_bytes, read_json
 from contrastcli.runs.directory import TRAINING, Run
 
 CHECKSUMS = "checksums.json"
@@ -36,7 +35,7 @@ def replace(folder: Path, name: str, data: bytes) -> None:
 
 
 def _write(folder: Path, sums: Mapping[str, str]) -> None:
-    atomic_write(folder / CHECKSUMS, (json.dumps(sums, indent=2) + "\n").encode())
+    atomic_write(folder / CHECKSUMS, json_bytes(sums))
 
 
 def check(folder: Path) -> None:
@@ -71,7 +70,6 @@ def faults(folder: Path, required: bool = False) -> Iterator[DataError]:
 
 def _fault(path: Path, expected: str) -> str:
     try:
-        check_regular(path)
         return "" if checksum_of(path) == expected else f"is damaged: its checksum is not that in {CHECKSUMS}"
     except FileNotFoundError:
         return "is missing"

@@ -136,10 +136,10 @@ class Run:
         taken = RunError(f"a process is training in {self.path} already", f"contrast watch {self.name} shows it")
         return locked(self.lock_path, taken)
 
-    def size_bytes(self, pattern: str = "**/*") -> int:
-        """Bytes of all its files, or of those that match."""
+    def size_bytes(self) -> int:
+        """Bytes of all its files."""
         total = 0
-        for path in self.path.glob(pattern):
+        for path in self.path.rglob("*"):
             with contextlib.suppress(FileNotFoundError):  # training may delete a checkpoint meanwhile
                 total += 0 if path.is_dir() else path.lstat().st_size
         return total

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from contrastcli.errors import DataError
-from contrastcli.files import read_bytes
+from contrastcli.files import read_json
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Started, Step
 
@@ -124,19 +124,10 @@ class Digest:
 
     def add_earlier(self, event: Event) -> None:
         """Add the event before those that were added."""
-        self.last = self.last or event
-        match event:
-            case Started():
-                self.started = self.started or event
-            case Step():
-                self.step = self.step or event
-            case Angles():
-                self.angles = self.angles or event
-            case Evaluated():
-                self.evaluated = self.evaluated or event
-                self.best = self.best or (event if event.best else None)
-            case Done():
-                self.done = self.done or event
+        kinds = ["last", event.kind(), *(["best"] if isinstance(event, Evaluated) and event.best else [])]
+        for kind in kinds:
+            if getattr(self, kind, event) is None:  # not known of a later one
+                setattr(self, kind, event)
 
     def missing(self) -> list[bytes]:
         """Patterns of which the line of each missing event has one."""
@@ -164,10 +155,8 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
     """The state of the run with these events, this heartbeat file and this file of settings."""
     started = events.started
     writer = trained = Writer(started.host, started.pid, started.process_start) if started else None
-    with suppress(
-        OSError, DataError, msgspec.DecodeError
-    ):  # touched by hand or by another version: only its time counts
-        writer = msgspec.json.decode(read_bytes(alive), type=Writer)
+    with suppress(DataError):  # touched by hand or by another version: only its time counts
+        writer = read_json(alive, Writer) or writer
     has_begun = trained is not None and trained.same_as(writer)
     try:
         beat = alive.stat().st_mtime

@@ -52,14 +52,21 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """Show work other than training on stderr; yields a function of its name, the amount done and the total."""
-    shown = IgnoreClosedStream(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console())
+    with showing(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console()) as shown:
 
-    def show(what: str, done: int, total: int) -> None:
-        event = Progress(step=0, what=what, done=done, total=total)
-        shown(event, encode(event))
+        def show(what: str, done: int, total: int) -> None:
+            event = Progress(step=0, what=what, done=done, total=total)
+            shown(event, encode(event))
 
-    try:
         yield show
+
+
+@contextmanager
+def showing(console: Console) -> Iterator[Console]:
+    """A console that shows nothing more once its terminal or pipe is closed, and is closed after the body."""
+    shown = IgnoreClosedStream(console)
+    try:
+        yield shown
     finally:
         shown.close()
 

@@ -10,7 +10,6 @@ checkpoints.json is replaced; then older ones are removed. A kill at any moment 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, flush_tree, fsync_dir, read_json, writing_to
+from contrastcli.files import atomic_write, error_text, flush_tree, fsync_dir, json_bytes, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 from contrastcli.runs import checksums
@@ -65,7 +64,7 @@ def save(
     with writing_to(target):
         try:
             if target.exists():  # saved by a stop in an evaluation, which is now done
-                checksums.replace(target / TRAINING, "position.json", _encode(position))
+                checksums.replace(target / TRAINING, "position.json", json_bytes(asdict(position)))
             else:
                 save_encoder(encoder, draft)
                 checksums.write(draft)
@@ -74,7 +73,7 @@ def save(
                 os.rename(draft, target)
                 fsync_dir(target.parent)
             names = run.checkpoints() | {"last": name} | ({"best": name} if best else {})
-            atomic_write(run.checkpoints_path, (json.dumps(names) + "\n").encode())
+            atomic_write(run.checkpoints_path, json_bytes(names))
         finally:
             prune(run, keep)
     return name
@@ -86,12 +85,8 @@ def _write_training(folder: Path, extras: nn.Module, optimizer: torch.optim.Opti
     folder.mkdir()
     for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
         save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / f"{file}.safetensors")
-    (folder / "position.json").write_bytes(_encode(position))
+    (folder / "position.json").write_bytes(json_bytes(asdict(position)))
     checksums.write(folder)
-
-
-def _encode(position: Position) -> bytes:
-    return (json.dumps(asdict(position)) + "\n").encode()
 
 
 def prune(run: Run, keep: int) -> None:
@@ -126,8 +121,8 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
             state.setdefault(int(number), {})[key] = tensor
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     except Exception as error:  # safetensors, JSON and torch each have their own
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{training} cannot be read: {reason}", "start a new run from this model folder") from None
+        what = f"{training} cannot be read: {error_text(error)}"
+        raise DataError(what, "start a new run from this model folder") from None
     return position
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import socket
@@ -12,11 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 import contrastcli
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, read_json, writing_to
+from contrastcli.files import atomic_write, json_bytes, read_json, writing_to
 from contrastcli.model.encoder import Precision
 from contrastcli.model.locate import resolve, revision
 from contrastcli.training.plan import Plan
@@ -24,10 +24,14 @@ from contrastcli.training.plan import Plan
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
 
 
+class _Recorded(msgspec.Struct):
+    data: dict[str, Any] = {}
+
+
 def check_rows(path: Path, plan: Plan) -> None:
     """Raises DataError if a run, whose environment is recorded there, began with other rows."""
-    recorded = (read_json(path, dict[str, Any]) or {}).get("data", {}).get("fingerprint")
-    if recorded not in (None, plan.examples.fingerprint):
+    recorded = read_json(path, _Recorded) or _Recorded()
+    if recorded.data.get("fingerprint") not in (None, plan.examples.fingerprint):
         raise DataError(
             f"the rows of {plan.examples.source} are not those that the run began with",
             f"restore them, or start a new run: contrast train --config {path.with_name('config.toml')}",
@@ -62,7 +66,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "command": sys.argv,
     }
     with writing_to(path):
-        atomic_write(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+        atomic_write(path, json_bytes(record))
 
 
 def _model(name: str) -> dict[str, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DivergedError, RunError
-from contrastcli.files import atomic_write, error_text
+from contrastcli.files import atomic_write, error_text, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
@@ -166,7 +165,7 @@ class Trainer:
         batch = f"its batch is in {path}"
         try:
             if self.stepper.world.is_main:
-                atomic_write(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
+                atomic_write(path, json_bytes(record))
         except OSError as error:
             batch = f"its batch could not be written: {error_text(error)}"
         kept = "; the last good checkpoint is kept" if self.run.checkpoints() else "; nothing had been saved yet"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError
-from contrastcli.files import writing_to
+from contrastcli.files import error_text, writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
@@ -108,7 +108,7 @@ def _explain(run: Run, error: BaseException) -> ContrastError:
     if isinstance(error, ContrastError):
         return error
     if not isinstance(error, KeyboardInterrupt):
-        what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+        what = f"{type(error).__name__}: {error_text(error)}"
         return ContrastError(what, f"contrast --debug train --resume {run.name}")
     if run.checkpoints():
         return ContrastError("interrupted while a step was under way", f"contrast train --resume {run.name}")

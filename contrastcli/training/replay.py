@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from safetensors.torch import load_file
 
 from contrastcli.errors import RunError
-from contrastcli.files import read_json, writing_to
+from contrastcli.files import json_bytes, read_json, writing_to
+from contrastcli.model.backbone import read_tensors
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated, Event, Saved, Started, Step, decode, encode
@@ -63,43 +63,47 @@ def replay(run: Run, count: int, show: Show) -> str:
         copy.checkpoints_dir.mkdir(parents=True)
         if full:
             shutil.copytree(full[-1], copy.checkpoints_dir / full[-1].name)
-            copy.checkpoints_path.write_text(json.dumps({"last": full[-1].name}), encoding="utf-8")
-        return _Replay(run, copy, plan, first, last, events, show).compare()
-
-
-class _Replay:
-    """The steps after `first`, up to `last`, of the copy of a run; `events` are those of the run."""
-
-    def __init__(
-        self, run: Run, copy: Run, plan: Plan, first: int, last: int, events: Sequence[Event], show: Show
-    ) -> None:
-        self._run, self._copy, self._plan, self._show = run, copy, plan, show
-        self._first, self._last = first, last
+            copy.checkpoints_path.write_bytes(json_bytes({"last": full[-1].name}))
         compared = [event for event in events if type(event) in _COMPARED and first < event.step <= last]
-        self._recorded = {(type(event), event.step): event for event in compared}
-        self._counts = {"logged step": 0, "evaluation": 0, "checkpoint": 0}
+        recorded = {(type(event), event.step): event for event in compared}
+        return _Replay(run, copy, plan, first, last, recorded, show).compare()
+
+
+@dataclass
+class _Replay:
+    """The steps after `first`, up to `last`, of the copy of a run, and what the run recorded of them."""
+
+    run: Run
+    copy: Run
+    plan: Plan
+    first: int
+    last: int
+    recorded: dict[tuple[type[Event], int], Event]
+    show: Show
+    counts: Counter[str] = field(default_factory=Counter)
 
     def compare(self) -> str:
         """Train and compare. Raises RunError for the first difference."""
-        device = choose_device(self._plan.config.train.device)
-        precision = choose_precision(self._plan.config.train.precision, device)
-        write_environment(self._copy.environment_path, self._plan, device, precision, 1)
-        trainer = make_trainer(self._copy, self._plan, device, self._emit, lambda: False, World())
+        device = choose_device(self.plan.config.train.device)
+        precision = choose_precision(self.plan.config.train.precision, device)
+        write_environment(self.copy.environment_path, self.plan, device, precision, 1)
+        trainer = make_trainer(self.copy, self.plan, device, self._emit, lambda: False, World())
         with suppress(_Enough):
             trainer.train()
-        for event in self._recorded.values():
+        for event in self.recorded.values():
             raise self._differs(f"step {event.step:,}: {event.kind()} is recorded, and did not happen again")
-        steps = f"steps {self._first + 1:,} to {self._last:,}"
-        if not any(self._counts.values()):
+        steps = f"steps {self.first + 1:,} to {self.last:,}"
+        if not self.counts:
             raise RunError(f"nothing is recorded of {steps} that could be compared", "train more steps again")
-        counts = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for what, count in self._counts.items())
+        kinds = {what: self.counts[what] for what in ("logged step", "evaluation", "checkpoint")}
+        counts = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for what, count in kinds.items())
         return f"{steps} gave the same bits: {counts}"
 
     def _emit(self, event: Event) -> None:
-        if event.step > self._last:
+        if event.step > self.last:
             raise _Enough
-        self._show(event)
-        if recorded := self._recorded.pop((type(event), event.step), None):
+        self.show(event)
+        if recorded := self.recorded.pop((type(event), event.step), None):
             again = decode(encode(event))  # without numbers that are not finite
             for name in _COMPARED[type(event)]:
                 before, after = getattr(recorded, name), getattr(again, name)
@@ -107,14 +111,14 @@ class _Replay:
                     both = isinstance(before, float) and isinstance(after, float)
                     apart = f", {abs(after - before):.3g} apart" if both else ""
                     raise self._differs(f"step {event.step:,}: the {name} is {after}, and {before} is recorded{apart}")
-            self._counts["logged step" if isinstance(event, Step) else "evaluation"] += 1
-        elif isinstance(event, Saved) and (folder := self._run.checkpoints_dir / event.checkpoint).is_dir():
+            self.counts["logged step" if isinstance(event, Step) else "evaluation"] += 1
+        elif isinstance(event, Saved) and (folder := self.run.checkpoints_dir / event.checkpoint).is_dir():
             for file in sorted(folder.rglob("*.safetensors")):
-                self._compare_tensors(file, self._copy.checkpoints_dir / file.relative_to(self._run.checkpoints_dir))
-            self._counts["checkpoint"] += 1
+                self._compare_tensors(file, self.copy.checkpoints_dir / file.relative_to(self.run.checkpoints_dir))
+            self.counts["checkpoint"] += 1
 
     def _compare_tensors(self, file: Path, again: Path) -> None:
-        before, after = load_file(file), load_file(again)
+        before, after = read_tensors(file), read_tensors(again)
         for name in sorted(before.keys() | after.keys()):
             one, other = before.get(name), after.get(name)
             if one is None or other is None or (one.shape, one.dtype) != (other.shape, other.dtype):
@@ -124,7 +128,7 @@ class _Replay:
                 raise self._differs(f"{file}: '{name}' differs by up to {apart:.3g}")
 
     def _differs(self, where: str) -> RunError:
-        before, after = (_environment(run) for run in (self._run, self._copy))
+        before, after = (_environment(run) for run in (self.run, self.copy))
         changes = [f"{name} {value} → {after.get(name)}" for name, value in before.items() if value != after.get(name)]
         hint = "the environment is the same: the record was changed, or the device does not repeat its results"
         if changes:

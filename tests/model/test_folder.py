@@ -233,7 +233,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "pooling missing": (remove(POOL), "1_Pooling"),
     "pooling truncated": (truncate(POOL), "1_Pooling/config.json"),
     "dense settings missing": (remove(DENSE), "2_Dense"),
-    "dense weights missing": (remove("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
+    "dense weights missing": (remove("2_Dense/model.safetensors"), "2_Dense has no model.safetensors"),
     "dense weights truncated": (truncate("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
     "dense weights pickled": (pickled, "pickled"),
     "dense weights of another size": (narrow_dense, "modules"),
