@@ -231,6 +231,60 @@ class Angles(Event, frozen=True, kw_only=True):
         return "  ".join([f"step {self.step:,}", *angles, f"satisfied {share}"])
 
 
+class System(Event, frozen=True, kw_only=True):
+    """The machine that trains: its GPU, the processors and memory of the process, the disk of the run.
+
+    Shares are in per cent, memory and disk in GB (1e9 bytes), the temperature in °C, power in watts, the clock in MHz.
+    """
+
+    gpu: float | None = None
+    gpu_memory: float | None = None
+    gpu_temperature: float | None = None
+    gpu_power: float | None = None
+    gpu_clock: float | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    disk_free: float | None = None
+
+    routine: ClassVar[bool] = True
+    titles: ClassVar[Mapping[str, str]] = {"gpu": "GPU in use, per cent", "cpu": "CPU in use, per cent of one core"}
+    units: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "gpu": ("GPU", "%"),
+        "gpu_memory": ("GPU memory", "GB"),
+        "gpu_temperature": ("GPU temperature", "°C"),
+        "gpu_power": ("GPU power", "W"),
+        "gpu_clock": ("GPU clock", "MHz"),
+        "cpu": ("CPU", "%"),
+        "memory": ("memory", "GB"),
+        "disk_free": ("disk free", "GB"),
+    }
+    """What each number is in words, and its unit."""
+
+    def numbers(self) -> Mapping[str, float]:
+        return {name: value for name in self.units if (value := getattr(self, name)) is not None}
+
+    def details(self, steps: int) -> str:
+        return "  ".join([f"step {self.step:,}", *(" ".join(words) for words in self.in_words())])
+
+    def in_words(self) -> list[tuple[str, str]]:
+        """What the machine tells: a name, and the value with its unit."""
+        return [
+            (self.units[name][0], f"{fixed(x, 0 if x >= 10 else 1)} {self.units[name][1]}")
+            for name, x in self.numbers().items()
+        ]
+
+
+class Alert(Event, frozen=True, kw_only=True):
+    """Something that needs attention, said once: which rule, what it saw, what to do."""
+
+    rule: str
+    text: str
+    hint: str
+
+    def details(self, steps: int) -> str:
+        return f"step {self.step:,}  {self.text}; {self.hint}"
+
+
 class Saved(Event, frozen=True, kw_only=True):
     """A checkpoint is complete on disk."""
 

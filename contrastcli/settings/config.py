@@ -1,4 +1,4 @@
-"""The settings of a run, typed, in five sections, and where each value came from.
+"""The settings of a run, typed, in six sections, and where each value came from.
 
 Values are stacked in layers, later ones above: defaults, the user's file, `contrast.toml` of the folder, a preset or
 `--config` file, the environment, flags. A flag left alone never beats a file.
@@ -22,6 +22,7 @@ from contrastcli.settings.sections import (
     OBJECTIVE,
     RESETS,
     SECTIONS,
+    Alerts,
     Data,
     Dev,
     Model,
@@ -43,6 +44,7 @@ class Config:
     data: Data
     dev: Dev
     train: Train
+    alerts: Alerts
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 

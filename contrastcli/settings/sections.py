@@ -84,6 +84,22 @@ class Train(Section, frozen=True, kw_only=True):
     device: Annotated[str, about_execution("auto, cpu, cuda, cuda:1 or mps")] = "auto"
 
 
+class Alerts(Section, frozen=True, kw_only=True):
+    """When a run calls for attention."""
+
+    webhook: Annotated[
+        str, about_execution('URL that gets a JSON object {"text": …} at each alert and at the end', flag="")
+    ] = ""
+    evaluations: Annotated[int, about_execution("evaluations without a new best; 0: off", ge=0, flag="")] = 10
+    collapse: Annotated[
+        float, about_execution("fall of the dev score below its best, Spearman × 100; 0: off", ge=0, le=200, flag="")
+    ] = 10.0
+    disk: Annotated[float, about_execution("free space of the disk; 0: off", ge=0, unit="GB", flag="")] = 1.0
+    gpu: Annotated[float, about_execution("use of the GPU over a minute; 0: off", ge=0, le=100, unit="%", flag="")] = (
+        20.0
+    )
+
+
 class _Name(Section, frozen=True, kw_only=True):
     name: Annotated[
         str, about("the loss to train with: see contrast help objectives", flag="--objective", essential=True)
@@ -96,7 +112,7 @@ OBJECTIVE = describe("objective", _Name)["name"]
 SEED = "train.seed"
 """The setting in which runs of one method differ."""
 
-SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train}
+SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train, "alerts": Alerts}
 
 RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin",)}
 """Prefixes of the keys that a choice resets: an objective its settings; a similarity the margin, whose unit it has."""

@@ -31,7 +31,6 @@ from contrastcli.training.plan import Plan
 from contrastcli.training.step import Outcome, Stepper
 
 SMALLEST_BUDGET = 64  # tokens; a step that needs more memory than these take fails
-COLLAPSE = 0.10  # a dev Spearman that falls so far below the best is reported as it happens
 
 
 class _Stop(Exception):
@@ -213,10 +212,6 @@ class Trainer:
         before, score = position.best, event.spearman
         best = score is not None and (before is None or score > before)
         self.emit(replace(event, best=best))
-        if before is not None and (score is None or score < before - COLLAPSE):
-            now = "undefined" if score is None else f"{100 * score:.2f}"
-            fall = f"the dev score fell to {now} from {100 * before:.2f} at step {position.best_step}"
-            self.emit(Note(step=position.step, text=f"{fall}: it may be collapsing"))
         if best:
             position.best, position.best_step = score, position.step
         position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1

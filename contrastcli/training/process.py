@@ -6,19 +6,24 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
+import torch
+
 from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError
 from contrastcli.files import error_text, writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Done, Event, Note, Started
+from contrastcli.runs.events import Done, Event, Note, Started, Step
 from contrastcli.runs.process import handle_signals, hold
 from contrastcli.runs.status import Writer
+from contrastcli.settings.config import Config
+from contrastcli.training.alerts import Rules, post
 from contrastcli.training.auxiliary import Emit
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment
 from contrastcli.training.plan import Plan
 from contrastcli.training.setup import make_trainer
+from contrastcli.training.system import Sampler
 
 Watch = Callable[[Event, bytes], None]  # gets each event and its line as written
 
@@ -42,7 +47,7 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
         stop_asked = True
 
     held: AbstractContextManager[Writer | None] = hold(run) if main else nullcontext()
-    recorded: AbstractContextManager[Emit] = _recorded(run, watch) if main else nullcontext(lambda event: None)
+    recorded: AbstractContextManager[Emit] = _recorded(run, config, watch) if main else nullcontext(lambda event: None)
     with handle_signals(interrupt), held as writer, recorded as emit:
         device = choose_device(config.train.device)
         last = run.checkpoints().get("last")
@@ -69,15 +74,29 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
             write_environment(run.environment_path, plan, device, precision, world.size)
             for text in (*config.notes, *plan.examples.notes):
                 emit(Note(step=started.step, text=text))
-        trainer = make_trainer(run, plan, device, emit, lambda: stop_asked or run.stop_path.exists(), world)
+        attended = _attended(emit, run, config, device) if main else emit
+        trainer = make_trainer(run, plan, device, attended, lambda: stop_asked or run.stop_path.exists(), world)
         in_loop = True
-        done = Done(status=trainer.train(), step=trainer.position.step, code=0)
-        emit(done)
+        emit(done := Done(status=trainer.train(), step=trainer.position.step, code=0))
         return done
 
 
+def _attended(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:
+    """Samples of the machine and alerts, among the events."""
+    sample, rules = Sampler(device, run.path), Rules(config.alerts, run.events())
+
+    def attend(event: Event) -> None:
+        emit(event)
+        for alert in rules(event):
+            emit(alert)
+        if isinstance(event, Step) and (system := sample(event.step)):
+            attend(system)
+
+    return attend
+
+
 @contextmanager
-def _recorded(run: Run, watch: Watch) -> Iterator[Emit]:
+def _recorded(run: Run, config: Config, watch: Watch) -> Iterator[Emit]:
     """A function that writes an event to the run and shows it; an error of the body becomes the last event."""
     with writing_to(run.events_path):
         write = EventWriter(run.events_path)
@@ -85,6 +104,8 @@ def _recorded(run: Run, watch: Watch) -> Iterator[Emit]:
 
     def emit(event: Event) -> None:
         nonlocal step
+        for note in post(config.alerts.webhook, run.name, event):
+            emit(note)
         with writing_to(run.events_path):
             line = write(event)
         step = event.step

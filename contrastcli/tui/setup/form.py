@@ -19,7 +19,7 @@ FIELD_KEYS: tuple[BindingType, ...] = (
     hidden_key("down", "app.focus_next", "next field"),
     hidden_key("up", "app.focus_previous", "previous field"),
 )
-_SECTIONS = ("model", "objective", "data", "dev", "train")
+_SECTIONS = ("model", "objective", "data", "dev", "train", "alerts")
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
 
 

@@ -1,0 +1,86 @@
+"""Alerts: rules over the events of a run, and the webhook that hears of them."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections import deque
+from collections.abc import Iterable, Iterator
+from statistics import fmean
+
+from contrastcli.files import error_text
+from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
+from contrastcli.runs.text import score
+from contrastcli.settings.sections import Alerts
+
+_SAMPLES = 12  # of the GPU, about a minute
+
+
+class Rules:
+    """Raises each alert once in the life of a run, `earlier` events included."""
+
+    def __init__(self, settings: Alerts, earlier: Iterable[Event] = ()) -> None:
+        self._settings = settings
+        self._best: Evaluated | None = None
+        self._without_best = 0
+        self._gpu: deque[float] = deque(maxlen=_SAMPLES)
+        self._raised: set[str] = set()
+        for event in earlier:
+            list(self(event))
+
+    def __call__(self, event: Event) -> Iterator[Alert]:
+        """The alerts that an event raises."""
+        broken: Iterable[Alert] = ()
+        match event:
+            case Alert():
+                self._raised.add(event.rule)
+            case Evaluated() if event.step:
+                broken = self._evaluated(event)
+            case System():
+                broken = self._sampled(event)
+        for alert in broken:
+            if alert.rule not in self._raised:
+                self._raised.add(alert.rule)
+                yield alert
+
+    def _evaluated(self, event: Evaluated) -> Iterator[Alert]:
+        self._without_best = 0 if event.best else self._without_best + 1
+        if event.best:
+            self._best = event
+        best, limits = self._best, self._settings
+        if best is None or best.spearman is None:
+            return
+        known = f"its best is {score(best.spearman)} at step {best.step:,}"
+        if limits.evaluations and self._without_best >= limits.evaluations:
+            text = f"no better dev score in {self._without_best} evaluations: {known}"
+            yield Alert(step=event.step, rule="stalled", text=text, hint="stop it, or go on with a lower --lr")
+        fallen = event.spearman is None or 100 * event.spearman < 100 * best.spearman - limits.collapse
+        if limits.collapse and fallen:
+            text = f"the dev score fell to {score(event.spearman)}: {known}"
+            yield Alert(step=event.step, rule="collapsed", text=text, hint="lower --lr, or raise --tau")
+
+    def _sampled(self, event: System) -> Iterator[Alert]:
+        if event.disk_free is not None and event.disk_free < self._settings.disk:
+            text = f"the disk of the run has {event.disk_free:.1f} GB left"
+            yield Alert(step=event.step, rule="disk", text=text, hint="make room: contrast runs prune")
+        if event.gpu is None:
+            return
+        self._gpu.append(event.gpu)
+        if len(self._gpu) == _SAMPLES and (mean := fmean(self._gpu)) < self._settings.gpu:
+            text = f"the GPU is in use for {mean:.0f} % of the time"
+            yield Alert(step=event.step, rule="gpu", text=text, hint="raise --batch-size, or --token-budget")
+
+
+def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
+    """Tell a webhook, if there is one, of an alert or the end of a run; yields a note if it does not take it."""
+    if not webhook or not isinstance(event, Alert | Done):
+        return
+    words = f"{event.text}; {event.hint}" if isinstance(event, Alert) else f"{event.status} {event.message}".strip()
+    body = json.dumps({"text": f"contrast {run}, step {event.step:,}: {words}", "run": run, "step": event.step})
+    try:
+        if not webhook.startswith(("https://", "http://")):
+            raise ValueError(f"'{webhook}' is no URL of the web")
+        request = urllib.request.Request(webhook, body.encode(), {"Content-Type": "application/json"})
+        urllib.request.urlopen(request, timeout=5).close()
+    except (OSError, ValueError) as error:
+        yield Note(step=event.step, text=f"the webhook did not take this: {error_text(error)}")

@@ -1,0 +1,130 @@
+"""Alerts: which events raise them, that each is raised once, and what a webhook hears."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Alert, Evaluated, Event, Note, System
+from contrastcli.settings.sections import Alerts
+from contrastcli.training import system
+from contrastcli.training.alerts import Rules
+from support.command import Contrast
+
+
+def dev(step: int, spearman: float | None, best: bool = False) -> Evaluated:
+    return Evaluated(step=step, spearman=spearman, alignment=None, uniformity=None, pairs=9, best=best)
+
+
+def raised(rules: Rules, *events: Event) -> list[tuple[str, int]]:
+    return [(alert.rule, alert.step) for event in events for alert in rules(event)]
+
+
+def test_a_dev_score_that_no_longer_improves_is_said_once() -> None:
+    events = [dev(10, 0.5, best=True), *(dev(step, 0.45) for step in range(20, 80, 10))]
+    assert raised(Rules(Alerts(evaluations=3)), *events) == [("stalled", 40)]
+    assert raised(Rules(Alerts(evaluations=0)), *events) == []
+    again = [*events[:4], dev(50, 0.6, best=True), *(dev(step, 0.55) for step in (60, 70, 80))]
+    assert raised(Rules(Alerts(evaluations=4)), *again) == []
+
+
+@pytest.mark.parametrize("score", [0.35, -0.2, None])
+def test_a_collapse_is_said_with_the_best_score(score: float | None) -> None:
+    rules = Rules(Alerts())
+    list(rules(dev(0, 0.9)))  # the untrained model's does not count
+    list(rules(dev(10, 0.5, best=True)))
+    [alert] = rules(dev(20, score))
+    assert alert.rule == "collapsed" and "its best is 50.00 at step 10" in alert.text
+    assert raised(rules, dev(30, score)) == []
+
+
+def test_a_disk_that_fills_and_a_gpu_that_waits_are_said_once() -> None:
+    rules = Rules(Alerts(disk=2, gpu=30))
+    assert raised(rules, System(step=1, disk_free=2.5, gpu=5)) == []
+    assert raised(rules, System(step=2, disk_free=1.5, gpu=5), System(step=3, disk_free=1.5, gpu=5)) == [("disk", 2)]
+    assert raised(rules, *(System(step=step, gpu=5) for step in range(4, 30))) == [("gpu", 12)]
+    assert raised(Rules(Alerts(gpu=30)), *(System(step=step, gpu=step % 2 * 80) for step in range(30))) == []
+
+
+def test_a_resumed_run_does_not_say_it_again() -> None:
+    earlier = [dev(10, 0.5, best=True), dev(20, 0.1), Alert(step=20, rule="collapsed", text="", hint="")]
+    assert raised(Rules(Alerts(), earlier), dev(30, 0.1)) == []
+    assert raised(Rules(Alerts(), earlier[:1]), dev(30, 0.1)) == [("collapsed", 30)]
+
+
+FILES = ["--data", "tiny/sentences.jsonl", "--dev", "tiny/dev.jsonl", "--backbone", "tiny/backbone"]
+TRAIN = ["train", *FILES, "--objective", "simcse", "--batch-size", "4", "--name", "one", "--no-ui"]
+
+
+class Hook(BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    heard: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hook() -> Iterator[str]:
+    Hook.heard = []
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/hook"
+        server.shutdown()
+
+
+def test_a_webhook_hears_of_the_alerts_and_the_end(contrast: Contrast, hook: str) -> None:
+    Path("contrast.toml").write_text(f'[alerts]\nwebhook = "{hook}"\ncollapse = 0.001\ndisk = 0\n')
+    answer = contrast(*TRAIN, "--set", "train.lr=0.5", "--set", "dev.every=1", "--max-steps", "6")
+    assert answer.code == 0, answer.err
+    alerts = [event for event in Run(Path("runs/one")).events() if isinstance(event, Alert)]
+    assert [alert.rule for alert in alerts] == ["collapsed"]
+    assert [(heard["run"], heard["step"]) for heard in Hook.heard] == [("one", alerts[0].step), ("one", 6)]
+    assert alerts[0].text in Hook.heard[0]["text"] and "finished" in Hook.heard[1]["text"]
+    assert alerts[0].text in answer.err
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "file:///etc/passwd", "nonsense"])
+def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast: Contrast, url: str) -> None:
+    answer = contrast(*TRAIN, "--set", f"alerts.webhook={url}", "--max-steps", "2")
+    assert answer.code == 0
+    notes = [event.text for event in Run(Path("runs/one")).events() if isinstance(event, Note)]
+    assert any(note.startswith("the webhook did not take this: ") for note in notes)
+
+
+def test_the_machine_is_sampled_every_few_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sample = system.Sampler(torch.device("cpu"), tmp_path)
+    assert sample(1) is None
+    monkeypatch.setattr(system, "EVERY", 0)
+    seen = sample(2)
+    assert seen and seen.numbers().keys() == {"cpu", "memory", "disk_free"}
+    assert seen.memory and 0.05 < seen.memory < 64 and "disk free" in seen.details(9)
+
+
+def test_a_gpu_is_sampled_as_far_as_its_driver_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def silent(device: torch.device) -> int:
+        raise RuntimeError("not supported")
+
+    monkeypatch.setattr(system, "EVERY", 0)
+    monkeypatch.setattr(torch.cuda, "utilization", lambda device: 87)
+    monkeypatch.setattr(torch.cuda, "device_memory_used", lambda device: 12_300_000_000)
+    monkeypatch.setattr(torch.cuda, "temperature", silent)
+    monkeypatch.setattr(torch.cuda, "power_draw", lambda device: 312_000)
+    monkeypatch.setattr(torch.cuda, "clock_rate", lambda device: 1980)
+    seen = system.Sampler(torch.device("cuda", 1), tmp_path)(3)
+    assert seen and seen.gpu_temperature is None
+    assert seen.line(9).startswith("system    step 3  GPU 87 %  GPU memory 12 GB  GPU power 312 W  GPU clock 1980 MHz")
