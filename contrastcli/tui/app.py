@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -24,6 +25,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.text import escaped
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
+from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.terminal import end_with_terminal
 from contrastcli.tui.widgets import WithoutControls, hidden_key
@@ -84,11 +86,19 @@ class ContrastApp(App[None]):
         super().__init__()
         self.directory = directory
         self.run_shown = run  # the run that Live shows
+        self.keys = KeyQueue(self, gap=0.03)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), _WITHOUT_CONTROLS]
 
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and not event.is_forwarded:
+            self.keys.put(event)
+        else:
+            await super().on_event(event)
+
     async def on_mount(self) -> None:
+        self.run_worker(self.keys.run(super().on_event), group="keys")
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
         await self.switch_mode("live" if self.run_shown else "setup")

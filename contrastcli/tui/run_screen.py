@@ -31,6 +31,11 @@ SHAPES: dict[State, str] = {
 """A shape for each state, so that it is seen at a glance without colour too."""
 
 
+def can_resume(status: Status, is_saved: bool) -> bool:
+    """Whether a run has a checkpoint to continue from, and a reason to end otherwise than it did."""
+    return is_saved and status.ended and status.state not in ("finished", "diverged")
+
+
 class RunScreen(ModeScreen):
     """A screen on which a run is chosen, and the actions on that run."""
 
@@ -39,6 +44,7 @@ class RunScreen(ModeScreen):
         Binding("r", "resume", "resume", tooltip="continue from the last checkpoint"),
         Binding("e", "use_in('evaluate')", "evaluate", tooltip="evaluate the run's model"),
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
+        hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; half the rate if it diverged"),
         hidden_key("x", "export", "export", "write the run's model to a folder"),
         hidden_key("D,delete,backspace", "delete", "delete", "delete the run; asks first", display="D"),
     ]
@@ -55,6 +61,11 @@ class RunScreen(ModeScreen):
         """Its status as last seen; None where there is no run, or its status cannot be read."""
         raise NotImplementedError
 
+    @property
+    def chosen_is_saved(self) -> bool:
+        """Whether it had a checkpoint then."""
+        raise NotImplementedError
+
     def run_deleted(self) -> None:
         """The chosen run was deleted."""
 
@@ -64,10 +75,10 @@ class RunScreen(ModeScreen):
             case "stop":
                 return status is not None and not status.ended
             case "resume":
-                return status is not None and status.ended and status.state != "finished"
-            case "use_in" | "export":
-                return status is not None and status.state != "starting"
-            case "delete":
+                return status is not None and can_resume(status, self.chosen_is_saved)
+            case "use_in" | "export" if parameters != ("setup",):
+                return self.chosen_is_saved
+            case "use_in" | "delete":
                 return self.chosen_run is not None
         return super().check_action(action, parameters)
 

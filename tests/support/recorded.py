@@ -61,7 +61,7 @@ def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) ->
         os.utime(run.alive_path, (time.time() - age, time.time() - age))
     if kind in ("killed", "failed"):
         run.log_path.write_text("tokenising  4,096/4,096\nTraceback (most recent call last):\nMemoryError\n")
-    if kind in ("finished", "resumed", "stopped", "killed"):
+    if kind not in ("starting", "empty", "diverged", "failed"):
         _save(run, best=300, last=_ENDS.get(kind, 300))
     return run
 

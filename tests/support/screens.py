@@ -11,6 +11,8 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
+from contrastcli.tui.app import ContrastApp
+
 NARROW, WIDE = (80, 24), (140, 45)
 """Columns and rows: panels are stacked in the first and side by side in the second."""
 SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
@@ -20,7 +22,9 @@ _RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture c
 
 
 def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
-    """Run the app without a terminal, and the body of a test in it."""
+    """Run the app without a terminal, and the body of a test in it. Keys that a test presses together are commands."""
+    if isinstance(app, ContrastApp):
+        app.keys.gap = 0.0
 
     async def shown() -> None:
         async with app.run_test(size=size, notifications=True) as pilot:

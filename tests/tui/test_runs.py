@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from contrastcli.runs import directory as runs
+from contrastcli.runs.events import Done
 from contrastcli.runs.status import Status
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
@@ -216,6 +217,38 @@ def test_a_run_is_evaluated_and_queried(place: Path, monkeypatch: pytest.MonkeyP
         await pilot.press(key)
         await until(pilot, lambda: pilot.app.current_mode == mode)
         await until(pilot, lambda: "Model     starter-finished ▾" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
+
+
+def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    answer_commands(monkeypatch, Finished(3, "", "no dry run"))
+    recorded(tmp_path, "diverged", train__lr=2e-2, train__batch_size=17)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        footer = screen_text(pilot.app).splitlines()[-1]
+        assert "resume" not in footer and "evaluate" not in footer, "it would diverge again, and has no model"
+        await pilot.press("t")
+        await until(pilot, lambda: "train --preset starter" in screen_text(pilot.app))
+        assert "--lr 0.01" in screen_text(pilot.app) and "--batch-size 17" in screen_text(pilot.app)
+
+    opened(ContrastApp(tmp_path), body)
+
+
+def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "READ_EVERY", 0.05)
+    run = runs.Run(place / "starter-running")
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, run.name)
+        text = pilot.app.screen.query_one("#details-text", PlainText)
+        await until(pilot, lambda: "350 of 600" in str(text.content))
+        append(run, stepped(600), Done(step=600, status="finished", code=0))
+        run.alive_path.unlink()
+        await until(pilot, lambda: "600 of 600" in str(text.content) and "finished" in str(text.content))
 
     opened(ContrastApp(place), body)
 

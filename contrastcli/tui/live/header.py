@@ -12,7 +12,7 @@ from contrastcli.runs.status import Digest, Status
 from contrastcli.runs.text import duration, printable
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import View
-from contrastcli.tui.run_screen import SHAPES
+from contrastcli.tui.run_screen import SHAPES, can_resume
 from contrastcli.tui.widgets import PlainText, progress_bar
 
 _COLOURS = {"running": "good", "finished": "good", "starting": "waiting", "silent": "waiting", "stopped": "waiting"}
@@ -25,6 +25,7 @@ class Snapshot:
 
     status: Status
     stopping: bool  # whether it was asked to stop
+    is_saved: bool  # whether it has a checkpoint
     log: tuple[str, ...]  # the end of train.log, where the process died or hangs
     resume_failed: bool = False  # a process was to resume the run, and ended before its first event
 
@@ -43,7 +44,8 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
             and (before.resume_failed or before.status.state == "starting")
         )
         shows_log = resume_failed or status.state in ("killed", "failed", "silent")
-        return Snapshot(status, run.stop_path.exists(), _end_of_log(run) if shows_log else (), resume_failed)
+        log = _end_of_log(run) if shows_log else ()
+        return Snapshot(status, run.stop_path.exists(), run.checkpoints_path.exists(), log, resume_failed)
     except OSError:
         return None
 
@@ -116,15 +118,19 @@ def progress_text(
 
 def advice(snapshot: Snapshot) -> str:
     """What to know of a state and what to do next; empty for a run that simply runs."""
-    status = snapshot.status
+    status, again = snapshot.status, "t takes its settings to Setup"
     log = "\n".join(["\ntrain.log ends with:", *(f"  {line}" for line in snapshot.log)]) if snapshot.log else ""
+    nothing = f"Nothing was saved; {again}."
+    resume = "r resumes from the last checkpoint." if can_resume(status, snapshot.is_saved) else nothing
     if snapshot.resume_failed:
         return f"The run could not be resumed: its process ended before the first step. r tries again.{log}"
     match status.state:
         case "killed":
-            return f"The training process was killed. r resumes from the last checkpoint.{log}"
-        case "failed" | "diverged":
-            return f"{status.message}\n{status.hint}\nr resumes from the last checkpoint.{log}"
+            return f"The training process was killed. {resume}{log}"
+        case "failed":
+            return f"{status.message}\n{status.hint}\n{resume}{log}"
+        case "diverged":
+            return f"{status.message}\nA lower learning rate or a higher τ helps; {again}, with half the rate.{log}"
         case "silent":
             return f"The training process shows no sign of life: {status.hint}.{log}"
         case "stopped":

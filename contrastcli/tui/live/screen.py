@@ -90,6 +90,10 @@ class LiveScreen(RunScreen):
     def chosen_status(self) -> Status | None:
         return self._snapshot.status if self._snapshot else None
 
+    @property
+    def chosen_is_saved(self) -> bool:
+        return self._snapshot is not None and self._snapshot.is_saved
+
     def body(self) -> ComposeResult:
         yield PlainText(NO_RUN, id="nothing")
         yield self._header
@@ -139,7 +143,7 @@ class LiveScreen(RunScreen):
                 self._show_no_run()
                 return
             self.contrast.watched = summary(run, snapshot)
-            if before is None or snapshot.status.state != before.status.state:
+            if before is None or (snapshot.status.state, snapshot.is_saved) != (before.status.state, before.is_saved):
                 self.refresh_bindings()
             self._news.set()
             await asyncio.sleep(POLL_EVERY)

@@ -32,6 +32,7 @@ class Entry:
     objective: str = ""
     backbone: str = ""
     size: int = 0
+    is_saved: bool = False
     problem: str = ""
 
     @property
@@ -151,9 +152,9 @@ def _stamp(run: Run) -> object:
 
 
 def _read(run: Run) -> Entry:
-    status, size = run.status(), run.size_bytes()
+    status, size, is_saved = run.status(), run.size_bytes(), run.checkpoints_path.exists()
     try:
         config = run.config()
     except ContrastError as error:
-        return Entry(run, status, size=size, problem=f"{error.what} · {error.hint}")
-    return Entry(run, status, config.spec.name, config.model.backbone, size)
+        return Entry(run, status, size=size, is_saved=is_saved, problem=f"{error.what} · {error.hint}")
+    return Entry(run, status, config.spec.name, config.model.backbone, size, is_saved)

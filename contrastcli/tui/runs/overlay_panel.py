@@ -19,7 +19,7 @@ from contrastcli.show.runs import run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.history import metrics
-from contrastcli.tui.runs.listing import shortened
+from contrastcli.tui.runs.listing import Entry, shortened
 from contrastcli.tui.widgets import PlainText
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the selected runs, in the order in which they were selected
@@ -40,17 +40,21 @@ class OverlayPanel(Container):
         super().__init__(self._chart, self._details, id="overlay")
         self._metric = next(iter(metrics().values()))
         self._chosen: tuple[Run, ...] = ()
+        self._described: tuple[Entry, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._news = asyncio.Event()
 
     def on_mount(self) -> None:
         self.set_interval(DRAW_EVERY, self._draw)
 
-    def show(self, chosen: Sequence[Run]) -> None:
-        """Show these runs, the first six of them as curves."""
-        if tuple(chosen) != self._chosen:
-            self._chosen = tuple(chosen)
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Show these runs, the first six of them as curves; described again as soon as one has changed."""
+        chosen = tuple(entry.run for entry in entries)
+        if chosen != self._chosen:
+            self._chosen = chosen
             self.follow()
+        if tuple(entries) != self._described:
+            self._described = tuple(entries)
             self._describe()
 
     def show_metric(self, metric: str) -> None:
@@ -71,10 +75,6 @@ class OverlayPanel(Container):
     @work(group="feeds")
     async def _follow(self, feed: Feed) -> None:
         await feed.follow()
-
-    def refresh_details(self) -> None:
-        if not any(worker.group == "details" and worker.is_running for worker in self.workers):
-            self._describe()
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:

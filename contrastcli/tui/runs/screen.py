@@ -89,8 +89,6 @@ class RunsScreen(RunScreen):
             return
         self._show_message("" if self._entries else _NO_RUNS.format(directory=self.contrast.directory))
         self._fill()
-        if any(entry.status and not entry.status.ended for entry in self._chosen()):
-            self._overlay.refresh_details()
 
     def _show_message(self, text: str) -> None:
         """Show this in place of the table; nothing where it is empty."""
@@ -123,7 +121,7 @@ class RunsScreen(RunScreen):
             f"{here.name}: {here.remark}" if here else f"no run has all of these words: {self._filter.value.strip()}"
         )
         self.query_one("#remark", PlainText).update(remark)
-        self._overlay.show([entry.run for entry in self._chosen()])
+        self._overlay.show(self._chosen())
         self.refresh_bindings()
 
     @property
@@ -134,12 +132,16 @@ class RunsScreen(RunScreen):
     def chosen_status(self) -> Status | None:
         return self._table.entry.status if self._table.entry else None
 
+    @property
+    def chosen_is_saved(self) -> bool:
+        return self._table.entry is not None and self._table.entry.is_saved
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "leave_field":
                 return isinstance(self.focused, Input)
             case "filter":
-                return bool(self._entries) and not isinstance(self.focused, Input)  # in a field / is a letter
+                return not (self.query_one("#empty").display or isinstance(self.focused, Input))  # where / is a letter
             case "select" | "metric" | "order":
                 return self.chosen_run is not None
         return super().check_action(action, parameters)

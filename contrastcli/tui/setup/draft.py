@@ -10,6 +10,7 @@ from pathlib import Path
 
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.runs import directory as runs
+from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, config, presets, sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Preset
@@ -90,6 +91,14 @@ class Draft:
         field = self.fields.get(key)
         if key in self.typed and field and not field.off and not field.differs:
             del self.typed[key]
+            self._update()
+
+    def take(self, values: Mapping[str, Value]) -> None:
+        """Type all of these values that are not inherited; the first one typed may reset others."""
+        while differing := [key for key, value in values.items() if self.config.flat().get(key) != value]:
+            if all(key in self.typed for key in differing):
+                return
+            self.typed |= {key: spell(values[key]) for key in differing}
             self._update()
 
     def reset(self) -> None:
@@ -220,6 +229,23 @@ class Draft:
         value, source = below.flat()[key], below.sources[key]
         place = "preset" if source.startswith("preset ") else source
         return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
+
+
+def draft_of(run: Run) -> Draft:
+    """The settings of a run to train again, as changes of the preset that is closest; half the learning rate if it has
+    diverged. Raises ContrastError where they cannot be read."""
+    config = run.config()
+    typed = dict(config.flat())
+    if run.status().state == "diverged":
+        typed["train.lr"] = config.train.lr / 2
+
+    def distance(name: str) -> int:
+        values = presets.find(name).config.flat()
+        return sum(values.get(key) != value for key, value in typed.items())
+
+    draft = Draft(min(presets.names(), key=distance), {})
+    draft.take(typed)
+    return draft
 
 
 def paper_values(preset: str, config: Config) -> Mapping[str, Value]:

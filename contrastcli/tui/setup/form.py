@@ -84,10 +84,12 @@ class Form(VerticalScroll, can_focus=False):
         self._more = False
 
     def fill(self, draft: Draft, more: bool) -> None:
+        """Show a draft in place of the one before."""
         self._draft, self._more = draft, more
-        essential = [field for field in draft.fields.values() if field.setting.essential]
-        essential.sort(key=lambda field: _SECTIONS.index(field.setting.section))
-        self.mount(*map(self._row, essential))
+        if not self._rows:
+            essential = [field for field in draft.fields.values() if field.setting.essential]
+            essential.sort(key=lambda field: _SECTIONS.index(field.setting.section))
+            self.mount(*map(self._row, essential))
         self.show()
 
     def show(self, typing: str = "") -> None:

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.events import DescendantBlur, DescendantFocus
 from textual.widgets import Button, Input
 
+from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview
@@ -22,7 +23,7 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.setup.draft import Draft, draft_of
 from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
 from contrastcli.tui.setup.side_panels import VIEWS, View, first_rows, similarity_picture, summary
 from contrastcli.tui.widgets import PlainText, hidden_key
@@ -94,11 +95,20 @@ class SetupScreen(ModeScreen):
         waits = action in ("start", "open_list", "more", "find", "gradient", "reset")
         return None if waits and not self._is_open else super().check_action(action, parameters)
 
-    @work
-    async def _open(self) -> None:
-        """Read presets and settings, not on the UI's thread."""
+    def choose(self, run: Run) -> None:
+        """Take the settings of a run."""
+        self._open(run)
+
+    @work(group="open", exclusive=True)
+    async def _open(self, run: Run | None = None) -> None:
+        """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
         last = self.contrast.remembered
-        self.draft = await asyncio.to_thread(Draft, last.preset, last.typed)
+        try:
+            given = (draft_of, run) if run else (Draft, last.preset, last.typed)
+            self.draft = await asyncio.to_thread(*given)
+        except ContrastError as error:
+            self.contrast.fail(error)
+            return
         self._is_open = True
         self._form.fill(self.draft, last.more)
         self.refresh_bindings()
