@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
 
 from contrastcli.commands.verify import verify
+from contrastcli.files import atomic_write
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event, Saved, Step
@@ -176,6 +178,30 @@ def test_a_checkpoint_that_was_saved_before_its_evaluation_is_in_order(contrast:
     in_order(training)
     assert contrast(*VERIFY).code == 0
     run.checkpoints_path.write_text('{"last": "000004"}')
+    assert contrast(*VERIFY).code == 0
+
+
+class Killed(BaseException):
+    """In place of a SIGKILL."""
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_kill_while_the_position_is_replaced_leaves_a_checkpoint_in_order(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    left = iter(range(writes))
+
+    def write(path: Path, data: bytes) -> None:
+        if next(left, None) is None:
+            raise Killed
+        atomic_write(path, data)
+
+    training = run.checkpoint() / "training"
+    replaced = (training / "position.json").read_bytes() + b"\n"
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(checksums, "atomic_write", write)
+        checksums.replace(training, "position.json", replaced)
+    assert ((training / "position.json").read_bytes() == replaced) == (writes > 1)
     assert contrast(*VERIFY).code == 0
 
 
