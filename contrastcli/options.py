@@ -187,15 +187,17 @@ def resolve(job: Job) -> config.Config:
 
 
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
-    """The run to resume, if any, and the settings to train with. Raises UsageError and DataError."""
+    """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
     if job.resume is not None:
         run = runs.find(job.resume, directory)
         return run, commands.train.changed(run, job.typed)
     settings = commands.train.with_model_paths(resolve(job), directory)
-    if job.resume_or_start and (run := Run(directory / job.resume_or_start)).exists():
-        stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
-        return run, commands.train.changed(run, config.Layer(stated, settings.sources))
-    return None, settings
+    if not job.resume_or_start:
+        return None, settings
+    if not (run := Run(directory / job.resume_or_start)).exists():
+        return run, settings
+    stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
+    return run, commands.train.changed(run, config.Layer(stated, settings.sources))
 
 
 def _preset(job: Job) -> Preset:

@@ -95,7 +95,8 @@ def start(
 ) -> int:
     """Train a new run or resume one; returns the exit code. Raises ContrastError.
 
-    It trains in this process; with `detach` or `show` in its own process, and `show` is called when that has started.
+    A `run` that does not exist is made, perhaps by another process first. It trains in this process; with `detach` or
+    `show` in its own process, and `show` is called when that has started.
     """
     from contrastcli.model.devices import choose_device
     from contrastcli.training.distributed import world
@@ -103,7 +104,7 @@ def start(
 
     processes = world()
     plan = make_plan(config)
-    status = run.status() if run else None
+    status = run.status() if run and run.exists() else None
     if run and status and status.state == "finished" and plan.steps <= status.steps:
         console.narrate(
             f"{run.name} has finished its {status.steps:,} steps; to extend it: --max-steps N or --epochs N"
@@ -113,8 +114,8 @@ def start(
     if processes.is_main:
         for model in plan.models:
             resolve(model).folder()  # raises an error before a run is created
-        if run is None:
-            run = create(config, runs_dir, name)
+        if run is None or not run.exists():
+            run = create(config, runs_dir, name, shared=run is not None)
         else:
             with run.locked(), writing_to(run.path):  # locked first: a run in progress must not be changed
                 atomic_write(run.config_path, config.to_toml().encode())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
+import math
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,6 +50,9 @@ _FILES = (
 _Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]  # with more tokens the library takes minutes and gigabytes
 
 
+_MOST_GROWTH = 16  # as far as a text of the greatest length fits into memory
+
+
 class _AddedToken(msgspec.Struct):
     id: _Id
 
@@ -56,11 +61,28 @@ class _Model(msgspec.Struct):
     vocab: dict[str, _Id] | list[Any] = msgspec.field(default_factory=dict)
 
 
+class _Normalizer(msgspec.Struct):
+    """A step, which may put other text in place of a character, or a sequence of steps."""
+
+    content: str = ""
+    normalizers: list[_Normalizer] = []
+
+    @property
+    def growth(self) -> int:
+        """How many times longer it may make a text."""
+        return math.prod([len(self.content) or 1, *(step.growth for step in self.normalizers)])
+
+
 class _TokenizerFile(msgspec.Struct):
     """What is checked of a tokenizer.json."""
 
     model: _Model
     added_tokens: list[_AddedToken] = msgspec.field(default_factory=list)
+    normalizer: _Normalizer | None = None
+
+    def __post_init__(self) -> None:
+        if self.normalizer and self.normalizer.growth > _MOST_GROWTH:
+            raise ValueError(f"its normalizer makes texts {self.normalizer.growth:,} times longer")
 
     @property
     def largest_id(self) -> int:
@@ -100,7 +122,7 @@ class Tokenizer:
 
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
-        self._fast, self.largest_id = _load(folder, self._files.get("tokenizer.json"))
+        self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         if lowercase:
             from tokenizers import normalizers  # loaded with the first tokenizer
 
@@ -109,6 +131,9 @@ class Tokenizer:
             self._files.pop("tokenizer.json", None)  # `save` writes one that lowers the case too
         self._fast.no_padding()
         self._fast.no_truncation()
+        with _explained("the tokenizer fails"):
+            self.added: list[int] = self._fast.encode("").ids  # to every text, also by the template of a hostile file
+        self.largest_id = max(largest, *self.added, 0)
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
         names = special_names(folder)
         self.pad_id = self._id(names.get("pad_token"), 0)
@@ -157,16 +182,23 @@ def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
             largest = msgspec.json.decode(file, type=_TokenizerFile).largest_id
         with _explained(f"{path} cannot be read"):
             return FastTokenizer.from_buffer(file), largest
-    from transformers import AutoTokenizer  # takes seconds; converts folders older than tokenizer.json
-
     try:
-        with _printing_to_stderr():
-            slow: Any = AutoTokenizer.from_pretrained(str(folder))
+        with _printing_to_stderr():  # it converts folders older than tokenizer.json
+            slow: Any = transformers().AutoTokenizer.from_pretrained(str(folder))
         fast: FastTokenizer = slow.backend_tokenizer
         return fast, max(fast.get_vocab().values(), default=0)
     except Exception as error:  # transformers raises OSError, ValueError, ImportError and others
         what = f"{folder} has no readable tokenizer: {error_text(error)}"
         raise DataError(what, "add its tokenizer.json") from None
+
+
+def transformers() -> Any:
+    """The library, without its log, which holds escape codes, and its progress bars."""
+    import transformers  # takes seconds
+
+    transformers.logging.set_verbosity(logging.CRITICAL)
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    return transformers
 
 
 def special_names(folder: Path) -> dict[str, str]:

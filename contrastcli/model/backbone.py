@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from contrastcli.data.tokens import transformers
 from contrastcli.errors import DataError
 from contrastcli.files import error_text, json_bytes, read_json
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
@@ -21,6 +23,7 @@ __all__ = ["Backbone", "Hidden", "MaskedLMHead", "load_backbone", "load_language
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 DOWNLOAD = "download the model folder again"
+_MOST_LAYERS = 1_000
 _UNLIMITED = 512  # the limit of published sentence encoders, for a model of relative positions, which has none
 
 
@@ -179,20 +182,39 @@ def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
         raise DataError(f"{folder} holds an encoder-decoder, not an encoder", "use an encoder: BERT, RoBERTa, MPNet …")
     if not any(folder.glob("model*.safetensors")):
         raise _no_weights(folder)
-    from transformers import CONFIG_MAPPING, AutoModel  # takes seconds
-
-    if config["model_type"] not in CONFIG_MAPPING:
+    library = transformers()
+    if config["model_type"] not in library.CONFIG_MAPPING:
         reason = "needs its own code" if "auto_map" in config else f"is of an unknown type, '{config['model_type']}'"
         raise DataError(f"the model in {folder} {reason}", "use a model that transformers itself implements")
     try:
-        model, report = AutoModel.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, output_loading_info=True
+        _check_size(folder, config)
+        model, report = library.AutoModel.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are in the report
         )
         backbone = AutoBackbone(config, model.float())
     except Exception as error:  # transformers and those that it loads raise many kinds
         what = f"transformers cannot load {folder} as a text encoder: {error_text(error)}"
         raise DataError(what, "use another model") from None
-    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
-    if missing:  # transformers initialises them at random
-        raise DataError(f"the weights in {folder} lack '{missing[0]}'", DOWNLOAD)
+    names = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
+    wrong = sorted(name for name in names if not name.startswith("pooler."))
+    if wrong:  # transformers initialises them at random
+        what = f"the weights in {folder} lack '{wrong[0]}', or have another shape of it"
+        raise DataError(what, DOWNLOAD)
     return backbone
+
+
+def _check_size(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raises ValueError for a config of far more than the files hold, which transformers would make and fill."""
+    library, size = transformers(), sum(file.stat().st_size for file in folder.glob("model*.safetensors"))
+    if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
+        raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
+    with torch.device("meta"):  # takes no memory
+        empty = library.AutoModel.from_config(library.AutoConfig.from_pretrained(folder, local_files_only=True))
+    count = sum(parameter.numel() for parameter in empty.parameters())
+    if count > 8 * size:  # a parameter may be packed into less than a byte
+        raise ValueError(f"its weights are far fewer than the {count:,} of its {CONFIG}")

@@ -94,6 +94,10 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     if tokenizer.largest_id >= backbone.vocab_size:
         what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
         raise DataError(what, DOWNLOAD)
+    limit = min(backbone.max_length, contract.max_length or backbone.max_length)
+    if len(tokenizer.added) >= limit:
+        what = f"texts of {folder} have at most {limit} tokens, of which its tokenizer adds {len(tokenizer.added)}"
+        raise DataError(what, DOWNLOAD)
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
         raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", "use another pooling, such as mean")
     return SentenceEncoder(

@@ -50,7 +50,7 @@ class _File:
 
 TRAINING = "training"
 """The folder of a checkpoint in which it has what only a resume needs."""
-_Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^\d{6,}$")]  # never a path that leads out of the run
+_Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6,18}\Z")]  # never a path that leads out of the run
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,11 @@ def runs_dir(option: str | None) -> Path:
     return Path(option or os.environ.get("CONTRAST_RUNS") or "runs")
 
 
-def create(config: Config, directory: Path, name: str | None) -> Run:
-    """A new run directory with its settings. Raises UsageError for a bad name, RunError if it cannot be written."""
+def create(config: Config, directory: Path, name: str | None, *, shared: bool = False) -> Run:
+    """A new run directory with its settings; if `shared`, also one that another process made with the same settings.
+
+    Raises UsageError for a bad name, RunError if it cannot be written or exists.
+    """
     run = Run(directory / run_name(name, config, directory))
     with writing_to(directory):
         make_runs_dir(directory)
@@ -181,6 +184,8 @@ def create(config: Config, directory: Path, name: str | None) -> Run:
             os.rename(draft.path, run.path)  # also onto an empty folder
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                if shared and run.exists() and run.config() == config:
+                    return run
                 raise RunError(f"{run.path} exists", "choose another --name, or remove it: contrast runs rm") from None
             raise
         finally:

@@ -32,6 +32,11 @@ STARTING_GRACE = 60.0
 _ENDS: tuple[State, ...] = ("stopped", "finished", "failed", "diverged")
 _WORDS: dict[State, tuple[str, str, int]] = {
     "killed": ("the training process was killed", "`contrast train --resume` continues; see also its train.log", 1),
+    "failed": (
+        "the training process ended and could not say why",
+        "was its disk full? See train.log, make room, and `contrast train --resume` continues",
+        1,
+    ),
     "silent": (
         "the training process does not respond",
         "the process hangs, or its disk or host is unreachable",
@@ -169,7 +174,7 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
     if events.done and not is_resuming:
         return next((state for state in _ENDS if state == events.done.status), "failed")
     if is_gone:
-        return "killed"
+        return "killed" if alive.exists() else "failed"  # one that is not killed removes it
     if not is_fresh:
         return "silent"
     return "running" if has_begun else "starting"

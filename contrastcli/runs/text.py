@@ -8,7 +8,7 @@ import re
 MISSING = "–"
 """Shown for a missing value."""
 
-CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn the direction of writing."""
 
 

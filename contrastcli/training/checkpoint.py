@@ -132,6 +132,8 @@ def read_position(folder: Path) -> Position:
     position = read_json(path, Position)
     if position is None:
         raise DataError(f"{path} is missing", _NO_STATE)
+    if position.step != int(folder.name):
+        raise DataError(f"{path} is of step {position.step}", _NO_STATE)
     return position
 
 

@@ -17,6 +17,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from contrastcli.errors import UsageError
+from contrastcli.files import error_text
+
 
 @dataclass(frozen=True)
 class World:
@@ -65,10 +68,17 @@ class World:
 
 
 def world() -> World:
-    """The processes that torchrun started, or just this one."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    """The processes that torchrun started, or just this one. Raises UsageError for variables that are not its own."""
+    if os.environ.get("WORLD_SIZE", "1") == "1":
         return World()
+    try:
+        return _join()
+    except (ValueError, RuntimeError) as error:
+        what = f"this process cannot join the others of WORLD_SIZE: {error_text(error)}"
+        raise UsageError(what, "start all with torchrun, or unset WORLD_SIZE to train with one") from None
+
+
+def _join() -> World:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" then means this process's own
     if not dist.is_initialized():

@@ -16,7 +16,7 @@ from contrastcli.errors import RunError
 from contrastcli.files import flush_tree, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.tui import state
-from support.command import COMMAND, Answer, Contrast, refused
+from support.command import COMMAND, SENTENCES, Answer, Contrast, refused, train
 
 
 def in_shell(script: str) -> Answer:
@@ -52,6 +52,12 @@ def test_words_that_are_not_text_are_spelled(contrast: Contrast, monkeypatch: py
     refused(contrast("query", "a", "caf\udce9"), 2, r"'caf\xe9' is not text", "LC_ALL")
     monkeypatch.setenv("CONTRAST_MODEL", "caf\udce9")
     refused(contrast("query", "a", "b"), 2, r"'caf\xe9' is not text")
+
+
+@pytest.mark.parametrize("size", ["abc", "2", "0"])
+def test_processes_that_cannot_join_are_said(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    monkeypatch.setenv("WORLD_SIZE", size)
+    refused(contrast(*train(*SENTENCES, "--dev", "none")), 2, "cannot join the others", "torchrun")
 
 
 def test_a_library_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:

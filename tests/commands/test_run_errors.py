@@ -68,7 +68,9 @@ def test_a_pruned_run_cannot_be_resumed_and_says_so(contrast: Contrast, run: Run
     failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "is missing")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', "{}"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}', "{}"]
+)
 @pytest.mark.parametrize(
     "words",
     [
@@ -87,10 +89,23 @@ def test_malformed_pointers_to_checkpoints_are_named(
     answer = contrast(*words)
     if text == "{}" and "--resume" in words:
         assert answer.code == 0  # it starts again, as a run that has saved nothing
-    elif "show" in words and text.endswith("}") and "3" not in text:
+    elif "show" in words and text in ("{}", '{"last": "000099"}'):
         assert answer.code == 0  # the file itself is well-formed
     else:
         failed(answer, 3, "checkpoint")
+
+
+@pytest.mark.parametrize("environment", ["[]", '{"data": [1]}'])
+def test_a_malformed_environment_is_named(contrast: Contrast, run: Run, environment: str) -> None:
+    run.environment_path.write_text(environment)
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "environment.json is malformed")
+
+
+def test_a_position_of_another_step_is_not_resumed(contrast: Contrast, run: Run) -> None:
+    training = run.checkpoint("last") / "training"
+    (training / "checksums.json").unlink()
+    (training / "position.json").write_text('{"step": 1000000}')
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "position.json is of step 1000000")
 
 
 def test_a_resume_that_misses_its_checkpoint_deletes_no_other(contrast: Contrast, run: Run) -> None:

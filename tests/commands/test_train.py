@@ -8,14 +8,18 @@ import os
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from contrastcli import options
 from contrastcli.commands import train as start
 from contrastcli.runs import process
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, create
+from contrastcli.settings.config import Config
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
 
@@ -215,6 +219,26 @@ def test_one_command_starts_a_run_resumes_it_and_ends_once_it_has_finished(contr
     resumed = contrast(*words)
     assert (resumed.code, resumed.out) == (0, "runs/job\n") and "from step 2" in resumed.err
     assert weights("runs/job") == whole
+
+
+def test_of_two_first_starts_at_once_the_second_says_that_the_first_trains(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process makes the run a moment before this one does, and trains it."""
+    seed = 0
+
+    def second(config: Config, directory: Path, name: str | None, *, shared: bool) -> Run:
+        first = replace(config, train=msgspec.structs.replace(config.train, seed=config.train.seed + seed))
+        held.enter_context(create(first, directory, name).locked())
+        return create(config, directory, name, shared=shared)
+
+    monkeypatch.setattr(start, "create", second)
+    with ExitStack() as held:
+        refused(contrast(*train(*LABELLED, *REQUEUED)), 1, "a process is training in runs/job already", "watch job")
+    shutil.rmtree("runs/job")
+    seed = 1
+    with ExitStack() as held:
+        refused(contrast(*train(*LABELLED, *REQUEUED)), 1, "runs/job exists")
 
 
 @pytest.mark.parametrize("state", ["created", "killed before it saved", "killed before it had settings"])

@@ -204,6 +204,26 @@ def test_other_encoders_go_through_transformers(name: str, tmp_path: Path) -> No
         load_language_model_head(folder, backbone)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_hidden_layers": 10**9}, "more than 1,000 layers"),
+        ({"vocab_size": 10**9}, "far fewer"),
+        ({"intermediate_size": 40}, "another shape"),
+    ],
+)
+def test_a_model_that_its_weights_do_not_fit_is_refused_before_it_takes_memory(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: dict[str, object], words: str
+) -> None:
+    folder = write_model(tmp_path / "model", OTHERS["electra"]())
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    capfd.readouterr()
+    with pytest.raises(DataError, match=words):
+        load_backbone(folder)
+    assert capfd.readouterr() == ("", ""), "transformers printed its report"
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     return write_model(tmp_path / "small", CONFIGS["bert"]())

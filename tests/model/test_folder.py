@@ -218,6 +218,15 @@ def narrow_dense(folder: Path) -> None:
     save_file({"linear.weight": torch.ones(2, 2), "linear.bias": torch.ones(2)}, folder / "2_Dense/model.safetensors")
 
 
+def template(**values: object) -> Change:
+    """The first token that the tokenizer adds to each text, with other values."""
+    return edit("tokenizer.json", lambda content: content["post_processor"]["special_tokens"]["[CLS]"].update(values))
+
+
+BOMB = {
+    "type": "Sequence",
+    "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20} for _ in range(8)],
+}
 BROKEN: dict[str, tuple[Change, str]] = {
     "config missing": (remove("config.json"), "config.json"),
     "config truncated": (truncate("config.json"), "config.json"),
@@ -237,6 +246,10 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "dense weights truncated": (truncate("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
     "dense weights pickled": (pickled, "pickled"),
     "dense weights of another size": (narrow_dense, "modules"),
+    "template with an id beyond the vocabulary": (template(ids=[99_999]), "99999"),
+    "template longer than any text": (template(ids=[2] * 100, tokens=["a"] * 100), "at most 12 tokens"),
+    "texts of special tokens alone": (settings("sentence_bert_config.json", max_seq_length=2), "at most 2 tokens"),
+    "normalizer that fills the memory": (settings("tokenizer.json", normalizer=BOMB), "times longer"),
     "prompt missing": (settings("config_sentence_transformers.json", prompts={}), "modules"),
 }
 

@@ -232,8 +232,10 @@ def fault(case: Case, outcome: Outcome) -> str:
 
 def _wrong(words: Sequence[str], verb: str, outcome: Outcome) -> str:
     """What is wrong with the result of a command that was accepted."""
+    if {"-h", "--help"} & {*words}:
+        return ""
     try:
-        values = _json(outcome.out) if "--json" in words and "-h" not in words else []
+        values = _json(outcome.out) if "--json" in words else []
         if verb == "query":
             answers = [answer for value in values for answer in value.get("neighbours", [value])]
             assert all(abs(answer["cosine"]) < 1.00001 for answer in answers), "a cosine beyond 1"
