@@ -153,13 +153,14 @@ class Bert(PublishedModule):
         if attention_mask is not None and attention_mask.device.type == "cpu" and bool(attention_mask.all()):
             attention_mask = None  # faster; on other devices the test would wait for the device
         mask = None if attention_mask is None else attention_mask[:, None, None, :]  # (B, 1, 1, T)
-        first = x = self._embed(input_ids)  # (B, T, d)
+        first = x = self.embed(input_ids)  # (B, T, d)
         penultimate = first
         for layer in self.layers:
             penultimate, x = x, layer(x, mask)
         return Hidden(first, penultimate, x)
 
-    def _embed(self, input_ids: Tensor) -> Tensor:
+    def embed(self, input_ids: Tensor) -> Tensor:
+        """The embedding layer's output (B, T, d) of token ids (B, T)."""
         if self.family.count_from_padding:
             real = input_ids.ne(self.shape.first_position - 1).long()  # (B, T) 0 on padding
             positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)  # (B, T, d)

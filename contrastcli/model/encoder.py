@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from contrastcli.data.batching import Indices, chunks
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
-from contrastcli.model.backbone import Backbone
+from contrastcli.model.backbone import Backbone, BertBackbone
+from contrastcli.model.packed import PackedBert, supported
 from contrastcli.model.pooling import pool
 from contrastcli.objectives.functional import fresh_linear
 from contrastcli.settings.sections import Pooling
@@ -60,6 +61,7 @@ class SentenceEncoder(nn.Module):
         self.normalize = normalize
         self.prompt = prompt
         self.max_length = min(max_length or backbone.max_length, backbone.max_length)
+        self._packed: tuple[object, PackedBert] | None = None  # with what it was made from
 
     @property
     def device(self) -> torch.device:
@@ -94,13 +96,41 @@ class SentenceEncoder(nn.Module):
         """Embeddings (N, width) of a whole table, in its order, on the CPU."""
         was_training = self.training
         self.eval()
+        packed = self._pack(precision) if table.lengths.all() else None
         vectors = torch.empty(len(table), self.width)
         for chunk in chunks(table.lengths, encode_budget(self.device)):
-            vectors[torch.from_numpy(chunk)] = self.finish(self.pooled(table, chunk, precision)).cpu()
+            pooled = self._pooled_packed(packed, table, chunk) if packed else self.pooled(table, chunk, precision)
+            vectors[torch.from_numpy(chunk)] = self.finish(pooled).cpu()
             if on_chunk:
                 on_chunk(len(chunk))
         self.train(was_training)
         return vectors
+
+    def train(self, mode: bool = True) -> SentenceEncoder:
+        """As nn.Module; training needs no copy of the weights for encoding."""
+        if mode:
+            self._packed = None
+        return super().train(mode)
+
+    def _pack(self, precision: Precision) -> PackedBert | None:
+        """The encoder for texts without padding, where there is one for its architecture, device and precision."""
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        if not isinstance(self.backbone, BertBackbone) or self.device.type != "cpu" or not supported(dtype):
+            return None
+        weights = [(weight.data_ptr(), weight._version) for weight in self.backbone.parameters()]
+        if self._packed is None or self._packed[0] != (dtype, weights):
+            self._packed = None  # frees its memory first
+            self._packed = (dtype, weights), PackedBert(self.backbone.bert, dtype)
+        return self._packed[1]
+
+    def _pooled_packed(self, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
+        lengths = table.lengths[chunk]
+        alike = np.split(chunk, np.flatnonzero(np.diff(lengths)) + 1)  # each of one length
+        ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
+        hidden = packed(ids)
+        return torch.cat(
+            [pool(h, torch.ones_like(i, dtype=torch.bool), self.pooling) for h, i in zip(hidden, ids, strict=True)]
+        )
 
     def encode(
         self, texts: Sequence[str], *, precision: Precision = "fp32", on_progress: OnProgress | None = None

@@ -17,8 +17,10 @@ from torch import Tensor
 from contrastcli.errors import DataError
 from contrastcli.model import bert
 from contrastcli.model.backbone import Backbone, BertBackbone, load_backbone, load_language_model_head
+from contrastcli.model.packed import PackedBert, supported
 
 transformers = pytest.importorskip("transformers")
+needs_packing = pytest.mark.skipif(not supported(torch.float32), reason="this torch has no oneDNN")
 
 BERT_SIZES = {
     "vocab_size": 60,
@@ -122,6 +124,20 @@ def test_padding_does_not_change_a_text(published: Path) -> None:
     with torch.no_grad():
         padded, alone = backbone(ids, mask).last, backbone(ids[1:2, :6], None).last
     assert (padded[1, :6] - alone[0]).abs().max() < 1e-5
+
+
+@needs_packing
+def test_texts_packed_without_padding_equal_transformers(published: Path) -> None:
+    backbone, model = load_backbone(published), reference(published)
+    assert isinstance(backbone, BertBackbone)
+    texts = [torch.randint(1, 60, shape) for shape in ((2, 9), (1, 6), (4, 2), (1, 1))]  # padding inside a text too
+    with torch.no_grad():
+        for ids, ours in zip(texts, PackedBert(backbone.bert, torch.float32)(texts), strict=True):
+            everything = torch.ones_like(ids, dtype=torch.bool)
+            theirs = model(input_ids=ids, attention_mask=everything.long(), output_hidden_states=True)
+            assert_equal_on_tokens(ours.first, theirs.hidden_states[0], everything)
+            assert_equal_on_tokens(ours.penultimate, theirs.hidden_states[-2], everything)
+            assert_equal_on_tokens(ours.last, theirs.last_hidden_state, everything)
 
 
 def test_gradients_equal_transformers(published: Path) -> None:
