@@ -126,8 +126,6 @@ def _check_position(run: Run, fault: Fault, folder: Path) -> None:
     """The position of a checkpoint must agree with the folder's name, the events and the run's best."""
     position, names = read_position(folder), run.checkpoints()
     file = folder / TRAINING / "position.json"
-    if position.step != int(folder.name):
-        fault(f"{file} is of step {position.step:,}, its folder of step {int(folder.name):,}", _RESTORE)
     evaluated = position.step - position.to_evaluate  # a stop in an evaluation saves, and a resume repeats it
     scores = [event for event in run.events() if isinstance(event, Evaluated) and event.best]
     best = [(None, None), *((event.spearman, event.step) for event in scores if event.step <= evaluated)][-1]

@@ -133,7 +133,7 @@ def read_position(folder: Path) -> Position:
     if position is None:
         raise DataError(f"{path} is missing", _NO_STATE)
     if position.step != int(folder.name):
-        raise DataError(f"{path} is of step {position.step}", _NO_STATE)
+        raise DataError(f"{path} is of step {position.step:,}, its folder of step {int(folder.name):,}", _NO_STATE)
     return position
 
 

@@ -105,7 +105,7 @@ def test_a_position_of_another_step_is_not_resumed(contrast: Contrast, run: Run)
     training = run.checkpoint("last") / "training"
     (training / "checksums.json").unlink()
     (training / "position.json").write_text('{"step": 1000000}')
-    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "position.json is of step 1000000")
+    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "position.json is of step 1,000,000")
 
 
 def test_a_resume_that_misses_its_checkpoint_deletes_no_other(contrast: Contrast, run: Run) -> None:
