@@ -12,6 +12,7 @@ from torch.func import functional_call
 from contrastcli.objectives.functional import (
     Result,
     Views,
+    discrimination,
     fresh_linear,
     full_precision,
     isin,
@@ -68,8 +69,11 @@ def supcon(
                 logits = torch.where(positive[i], with_margin, from_cosine(cosine, similarity)) / tau
             else:
                 logits = u[anchors[i]] @ v.T / tau
-            numerator = torch.where(positive[i], logits, 0).sum(dim=1) / positive[i].sum(dim=1)  # (n,)
-            return mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1) - numerator
+            count = positive[i].sum(dim=1)  # (n,)
+            mean = torch.where(positive[i], logits, 0).sum(dim=1) / count
+            against = mask_logits(logits, negative[i]).logsumexp(dim=1)
+            among = mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1)
+            return torch.where(count == 1, discrimination(mean, against), among - mean)  # of one, no digits cancel
 
         contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
     loss = (1 - lambda_) * cross_entropy + lambda_ * contrast

@@ -104,8 +104,20 @@ def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind: str, dtype: t
     assert gradient[0].tolist() == [0.0, 0.0] and gradient[1].norm() > 0
 
 
-def test_a_nan_is_not_hidden() -> None:
-    assert paired(torch.tensor([[math.nan, 1.0]]), torch.ones(1, 2), "angle").isnan().all()
+def test_a_nan_or_an_infinity_is_not_hidden() -> None:
+    for bad in (math.nan, math.inf):
+        assert paired(torch.tensor([[bad, 1.0]]), torch.ones(1, 2), "angle").isnan().all()
+
+
+@pytest.mark.parametrize("length", [1e-11, 1e19, 1e25, 3e38])
+def test_the_length_of_a_vector_does_not_matter(length: float) -> None:
+    a, b = torch.tensor([[3.0, 4.0]]), torch.tensor([[4.0, 3.0]])
+    long = (a / 5 * length).requires_grad_()
+    cosine = paired(long, b, "cosine")
+    (gradient,) = torch.autograd.grad(cosine.sum(), long)
+    assert cosine.item() == pytest.approx(0.96, rel=1e-6)
+    slope = (b / 5 - 0.96 * a / 5) / length
+    assert gradient.flatten().tolist() == pytest.approx(slope.flatten().tolist(), rel=1e-4, abs=0)
 
 
 def test_an_unknown_similarity_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import pytest
@@ -42,6 +43,19 @@ def test_supcon_is_its_formula_in_value_and_gradient(kind: str | None, margin: f
     check(loss, lambda: 0.7 * classification() + 0.3 * contrast(), [*views.values(), *layers.parameters()])
     assert parts["classification"].item() == pytest.approx(classification())
     assert parts["contrast"].item() == pytest.approx(contrast())
+
+
+@pytest.mark.parametrize("gap", [5.0, 10.0, 20.0, 40.0])
+def test_a_small_contrast_keeps_its_digits_in_float32(gap: float) -> None:
+    """One premise and its hypothesis, at a logit above that of the only other one: −log σ(gap) = log(1 + e^−gap)."""
+    premises = torch.tensor([[1.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    hypotheses = torch.tensor([[60.0, 0.0], [60.0 - gap, 0.0]])
+    rows = Rows({"anchor": torch.tensor([0, 1]), "positive": torch.tensor([2, 3])}, torch.tensor([0, 2]))
+    loss, _ = WHOLE({"anchor": premises, "positive": hypotheses}, rows, heads(2), lambda_=1.0, tau=1.0)
+    assert loss.item() == pytest.approx(math.log1p(math.exp(-gap)), rel=1e-5, abs=0)
+    loss.backward()
+    assert premises.grad is not None
+    assert premises.grad[0, 0].item() == pytest.approx(-gap / (1 + math.exp(gap)), rel=1e-4, abs=0)
 
 
 def test_lambda_zero_is_the_classification_baseline_and_one_the_contrast_alone() -> None:
