@@ -57,4 +57,4 @@ def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -
         return glove.load_subject(model, pooling)
     encoder = load_model(resolve(model), pooling=pooling)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
-    return Subject(model, encode, encoder.pooling, fingerprint(encoder), encoder)
+    return Subject(model, encode, pooling or encoder.pooling, fingerprint(encoder), encoder)

@@ -81,7 +81,7 @@ _NO_LIMIT = 1e9  # tokens; transformers writes 1e30 where there is no limit
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
-    """The model in a folder; another `pooling` overrides the folder's and drops its dense layer.
+    """The model in a folder; another `pooling` overrides the folder's and drops its dense layer, but for a pooler.
 
     Raises DataError for missing, damaged or broken files and for unsupported modules.
     """
@@ -89,6 +89,8 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     contract = read_contract(folder)
     if pooling is not None and pooling != contract.pooling:
         contract = replace(contract, pooling=pooling, dense=None)
+    if contract.pooling == "pooler":  # CLS and a dense layer, in memory and in a folder
+        contract = replace(contract, pooling="cls", dense=_pooler(contract.backbone))
     backbone = load_backbone(contract.backbone)
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
     if tokenizer.largest_id >= backbone.vocab_size:
@@ -109,6 +111,17 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
         prompt=contract.prompt,
         max_length=contract.max_length,
     )
+
+
+def _pooler(folder: Path) -> Dense:
+    """BERT's own layer on CLS, which comes with some weights."""
+    names = {name[name.find("pooler.dense.") :]: tensor for name, tensor in read_weights(folder).items()}
+    weight, bias = names.get("pooler.dense.weight"), names.get("pooler.dense.bias")
+    if weight is None or bias is None or weight.shape != (len(bias), len(bias)):
+        raise DataError(f"{folder} has no weights of a pooler", "use another pooling, such as cls")
+    dense = Dense(len(bias), len(bias))
+    dense.linear.load_state_dict({"weight": weight, "bias": bias})
+    return dense
 
 
 def read_contract(folder: Path) -> Contract:

@@ -9,7 +9,7 @@ from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import catalogue
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
-Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean"]
+Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
 
 POOLINGS: Mapping[Pooling, str] = {
     "cls": "the last layer's vector of the first token, CLS (SimCSE, SimACE)",
@@ -17,6 +17,7 @@ POOLINGS: Mapping[Pooling, str] = {
     "mean-no-cls": "the mean of the last layer over all tokens but CLS (Liao)",
     "first-last": "the mean over all tokens of the embedding layer and the last layer (untrained baseline of SimACE)",
     "last-mean": "the mean over all tokens of the last two layers",
+    "pooler": "CLS through the backbone's own pooler, Linear+Tanh (the released supervised SimCSE models)",
 }
 """How each pooling makes a vector of a text; padding is never included."""
 

@@ -90,7 +90,8 @@ def _continue_under(position: Position, budget: int, processes: int, emit: Emit)
 def _untrained(model: Model) -> SentenceEncoder:
     """The backbone with the pooling and head that the settings ask for."""
     encoder = load_encoder(resolve(model.backbone).folder(), model.pooling)
-    encoder.dense, encoder.normalize, encoder.prompt = None, False, ""
+    encoder.dense = encoder.dense if model.pooling == "pooler" else None
+    encoder.normalize, encoder.prompt = False, ""
     encoder.max_length = encoder.backbone.max_length
     if model.head == "keep":
         encoder.dense = Dense(encoder.backbone.width, encoder.backbone.width)

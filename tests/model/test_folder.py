@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+import transformers
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -23,7 +24,7 @@ from contrastcli.settings.sections import Pooling
 from support.tiny import Tiny
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, ""]
-POOLINGS = get_args(Pooling)
+POOLINGS = [pooling for pooling in get_args(Pooling) if pooling != "pooler"]  # which is CLS and a dense layer
 Change = Callable[[Path], object]
 
 
@@ -105,6 +106,23 @@ def test_a_bare_backbone_is_pooled_by_the_mean(tiny: Tiny) -> None:
 def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_models_own(folder: Path) -> None:
     assert load_encoder(folder, "cls").dense is None
     assert load_encoder(folder, "mean").dense is not None  # the model's own
+
+
+def test_the_pooler_is_that_of_transformers_and_is_kept_in_the_folder(tiny: Tiny, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    theirs: Any = transformers.BertModel(transformers.BertConfig.from_pretrained(tiny.backbone))
+    theirs.eval()
+    folder = Path(shutil.copytree(tiny.backbone, tmp_path / "published"))
+    theirs.save_pretrained(folder)
+    encoder = load_encoder(folder, "pooler")
+    ids = [torch.tensor([encoder.tokenizer.encode([text], encoder.max_length)[0]]) for text in TEXTS]
+    with torch.no_grad():
+        expected = torch.cat([theirs(input_ids=one).pooler_output for one in ids])
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-6)
+    save_encoder(encoder, tmp_path / "saved")
+    assert np.array_equal(load_encoder(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS))
+    with pytest.raises(DataError, match="no weights of a pooler"):
+        load_encoder(tmp_path / "saved", "pooler")
 
 
 def test_a_half_precision_backbone_is_saved_in_single_precision_with_a_note(tmp_path: Path) -> None:
