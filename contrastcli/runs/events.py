@@ -205,7 +205,8 @@ class Step(Event, frozen=True, kw_only=True):
 class Angles(Event, frozen=True, kw_only=True):
     """Angles of the batch in degrees; histograms count pairs in bins of 5° from 0° to 180°.
 
-    `satisfied` is the fraction of positives whose angle is smaller than that of every negative by the margin or more.
+    `satisfied` is the fraction of positives whose angle is smaller than that of every negative by the margin or more,
+    the accuracy in the batch.
     """
 
     positive: float | None
@@ -228,7 +229,7 @@ class Angles(Event, frozen=True, kw_only=True):
     def details(self, steps: int) -> str:
         angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]
         share = "–" if self.satisfied is None else f"{100 * self.satisfied:.0f} %"
-        return "  ".join([f"step {self.step:,}", *angles, f"satisfied {share}"])
+        return "  ".join([f"step {self.step:,}", *angles, f"batch accuracy {share}"])
 
 
 class System(Event, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ class Chart:
     """Series and marks to draw. A range that is None is taken from the series, or without any from the marks.
 
     Values that are not finite leave a gap in a line. `joined`: whether lines connect the points of a series.
-    `x_margin` is the free part of the x range at either end; `log` is for the y axis.
+    `x_margin` is the free part of the x range at either end; `log` is for the y axis; `cursor` is an x to mark.
     """
 
     lines: tuple[Series, ...] = ()
@@ -48,6 +48,7 @@ class Chart:
     x_margin: float = 0.0
     joined: bool = True
     log: bool = False
+    cursor: float | None = None
 
     @property
     def empty(self) -> bool:
@@ -64,16 +65,18 @@ def draw(chart: Chart, width: int, height: int) -> list[Cells]:
         [v for x, _ in lines for v in x] or [mark.x for mark, _ in marks], chart.x_range, chart.x_margin
     )
     y_low, y_high = _range([v for _, y in lines for v in y] or [y for _, y in marks], y_range, _MARGIN)
-    legend = _legend(chart, width)[: max(1, height // 5)]
+    legend = _legend(chart, width, max(1, height // 4))
     rows = max(1, height - 1 - len(legend))
     labels = {
         round((rows * 4 - 1) * (y_high - tick) / (y_high - y_low)) // 4: number(10**tick if chart.log else tick)
-        for tick in ticks(y_low, y_high, max(2, rows // _TICK_ROWS))
+        for tick in (_log_ticks if chart.log else ticks)(y_low, y_high, max(2, rows // _TICK_ROWS))
     }
     gutter = max(map(len, labels.values()), default=0)
     canvas = Canvas(max(1, width - gutter - 1), rows, (x_low, x_high), (y_low, y_high))
-    for n, (x, y) in enumerate(lines):
-        canvas.line(x, y, chart.lines[n].ink or n + 1, _DASHES[n % len(_DASHES)], chart.joined)
+    for n in sorted(range(len(lines)), key=lambda n: chart.lines[n].ink >= 0):  # grey ones below the others
+        canvas.line(*lines[n], chart.lines[n].ink or n + 1, _DASHES[n % len(_DASHES)], chart.joined)
+    if chart.cursor is not None:
+        canvas.rule(chart.cursor)
     for mark, height_of_mark in marks:
         canvas.mark(mark.x, height_of_mark, mark.glyph, mark.ink)
     picture = [[(labels.get(n, "").rjust(gutter) + "│", 0), *cells] for n, cells in enumerate(canvas.rows())]
@@ -110,6 +113,13 @@ class Canvas:
     def mark(self, x: float, y: float, glyph: str, ink: int) -> None:
         """Put a character at a point."""
         self._set(*self._dot_at(x, y), ink, glyph)
+
+    def rule(self, x: float) -> None:
+        """Draw a line from top to bottom where nothing else is."""
+        column, _ = self._dot_at(x, self._y[0])
+        for cell in range(column // 2, len(self._dots), self._width) if 0 <= column < 2 * self._width else ():
+            if not self._dots[cell]:
+                self._glyphs[cell] = "┊"
 
     def rows(self) -> Iterator[Cells]:
         """The characters, neighbours of one ink together."""
@@ -151,12 +161,24 @@ def number(value: float) -> str:
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers within a range, about `count` of them, at least two apart by 1, 2 or 5 times a power of ten."""
+    """Round numbers within a range, at least two and about `count`, apart by 1, 2 or 5 times a power of ten."""
     rough = (high - low) / max(count, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    steps = [power * factor for factor in (0.1, 0.2, 0.5, 1, 2, 5, 10)]
+    widest = next(n for n, step in enumerate(steps) if step >= rough * 0.999)
+    ranges = [(step, math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)) for step in steps[widest::-1]]
+    step, first, last = next((one for one in ranges if one[2] > one[1]), ranges[-1])
     return [n * step for n in range(first, last + 1)]
+
+
+def _log_ticks(low: float, high: float, count: int) -> list[float]:
+    """Logarithms of 1, 2 and 5 times powers of ten within a range of logarithms; of other numbers in a short one."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    for factors in ((1,), (1, 2, 5)):
+        places = [n + math.log10(factor) for n in powers for factor in factors]
+        if len(inside := [place for place in places if low <= place <= high]) >= 2:
+            return inside
+    return [math.log10(tick) for tick in ticks(10**low, 10**high, count)]
 
 
 def _log10(value: float) -> float:
@@ -174,18 +196,24 @@ def _range(values: Sequence[float], limits: Range | None, margin: float) -> Rang
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _legend(chart: Chart, width: int) -> list[Cells]:
-    """The names of the lines in as many rows as they need."""
+def _legend(chart: Chart, width: int, most: int) -> list[Cells]:
+    """The names of the lines, what one wants to know of each where there is room, in at most so many rows."""
+    lines = [(line, n) for n, line in enumerate(chart.lines) if line.name]
+    longest = max((len(line.name) for line, _ in lines), default=0)
+    least = max((len(line.readings) for line, _ in lines), default=0)
+    shapes = [*((longest, n) for n in range(least)), *((n, least - 1) for n in range(longest, 2, -1) if least)]
     rows: list[Cells] = []
-    for n, line in enumerate(chart.lines):
-        if line.name:
-            entry = f"{_SAMPLES[n % len(_SAMPLES)] if chart.joined else '∙'} {line.name}  "
-            if (
-                not rows or sum(len(text) for text, _ in rows[-1]) + len(entry) > width + 2
-            ):  # the last spaces may be cut
+    for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
+        rows = []
+        for line, n in lines:
+            sample = _SAMPLES[n % len(_SAMPLES)] if chart.joined else "∙"
+            entry = " ".join([sample, line.name[:letters], *line.readings[which : which + 1]])
+            if not rows or sum(len(text) for text, _ in rows[-1]) + len(entry) > width:
                 rows.append([])
-            rows[-1].append((entry, line.ink or n + 1))
-    return rows
+            rows[-1].append((entry + (" " if which else "  "), line.ink or n + 1))
+        if len(rows) <= most:
+            break
+    return rows[:most]
 
 
 def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Cells:

@@ -15,8 +15,8 @@ from msgspec.structs import asdict
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
 
-POSITIVE, NEGATIVE, HARDEST = 2, 3, 4
-"""Inks of the three angles, the same in every picture."""
+GREY, POSITIVE, NEGATIVE, HARDEST = -1, 2, 3, 4
+"""Inks of what is compared with, and of the three angles, the same in every picture."""
 
 Form = Literal["lines", "path", "points", "histogram", "bars"]
 """Curves over x; paths through a plane; points in it; heights between edges; one value each."""
@@ -38,7 +38,8 @@ _LAST = 10
 class Series:
     """One run, model or class. A histogram has its edges in x, one more than heights in y; a bar has one y.
 
-    `value` colours its points where the picture says what that is. `ink` is a colour by number, 0 the next one.
+    `value` colours its points where the picture says what that is. `ink` is a colour by number, 0 the next one, and
+    GREY that of axes. `readings` say what one wants to know of it, the longest first: a legend takes one that fits.
     """
 
     name: str
@@ -46,13 +47,14 @@ class Series:
     y: Sequence[float]
     value: float | None = None
     ink: int = 0
+    readings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Picture:
     """Series to draw. `name` is that of its files; `colours` says what the series' values are, if anything.
 
-    Ranges that are None are those of the data. `log` is for the y axis; `best` is a point to mark.
+    Ranges that are None are those of the data. `log` is for the y axis; `best` is a point to mark, `cursor` an x.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Picture:
     y_range: Range | None = None
     log: bool = False
     best: tuple[float, float] | None = None
+    cursor: float | None = None
 
     def occupied(self) -> Range:
         """From the first to the last edge of a histogram's bins that are not empty; 0 to 1 if all are."""

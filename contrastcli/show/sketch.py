@@ -35,7 +35,8 @@ def chart(picture: Picture) -> Chart:
     if not picture.series:
         return Chart()
     marks = (Mark(*picture.best, "◆", POSITIVE),) if picture.best else ()
-    drawn = Chart(picture.series, marks, picture.x_label, picture.x_range, picture.y_range, log=picture.log)
+    drawn = Chart(picture.series, marks, picture.x_label, picture.x_range, picture.y_range)
+    drawn = replace(drawn, log=picture.log, cursor=picture.cursor)
     if picture.form == "histogram":
         outlines = tuple(
             replace(s, x=[edge for edge in s.x for _ in range(2)], y=[0.0, *(y for y in s.y for _ in range(2)), 0.0])

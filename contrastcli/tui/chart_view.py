@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import ClassVar
 
 from rich.segment import Segment
 from textual.content import Content
+from textual.events import Click
 from textual.geometry import Size
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -20,6 +23,12 @@ INKS = 6  # lines that have a colour of their own; they also differ in their das
 
 class ChartView(Widget):
     """Draws the last picture it was given; `waiting` is shown while there is nothing in it."""
+
+    @dataclass
+    class Pointed(Message):
+        """A place of the x axis was clicked."""
+
+        x: float
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", *(f"chart--ink-{n + 1}" for n in range(INKS))}
 
@@ -52,12 +61,18 @@ class ChartView(Widget):
         assert self._rows is not None
         return self._rows[y] if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
 
+    def on_click(self, event: Click) -> None:
+        if self.chart.x_range and self._rows and "│" in (last := self._rows[-2].text):
+            gutter, (low, high) = last.index("│") + 1, self.chart.x_range
+            share = (event.x - self.gutter.left - gutter + 0.5) / max(1, self.size.width - gutter)
+            self.post_message(self.Pointed(low + min(max(share, 0.0), 1.0) * (high - low)))
+
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._rows = None
 
     def _strip(self, cells: Cells) -> Strip:
-        names = (f"chart--ink-{(ink - 1) % INKS + 1}" if ink else "chart--axis" for _, ink in cells)
+        names = (f"chart--ink-{(ink - 1) % INKS + 1}" if ink > 0 else "chart--axis" for _, ink in cells)
         styles = map(self.get_component_rich_style, names)
         segments = [Segment(text, style) for (text, _), style in zip(cells, styles, strict=True)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)

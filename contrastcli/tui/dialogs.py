@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Key
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, OptionList
 
 from contrastcli.tui.widgets import PlainText
 
@@ -55,6 +55,54 @@ class Prompt(ModalScreen[str]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
+
+
+class Chooser(ModalScreen[tuple[str, ...]]):
+    """What is shown of several things, and in which order; returns their names."""
+
+    AUTO_FOCUS = "OptionList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter", "done", "done", priority=True),
+        Binding("space", "show_or_hide", "show or hide"),
+        Binding("u", "move(-1)", "up"),
+        Binding("d", "move(1)", "down"),
+    ]
+
+    def __init__(self, title: str, names: Sequence[str], shown: Sequence[str]) -> None:
+        super().__init__()
+        self._title, self._shown = title, {name for name in shown if name in names}
+        self._names = [*(name for name in shown if name in names), *(name for name in names if name not in shown)]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog choices"):
+            yield PlainText(self._title, classes="title")
+            yield OptionList(markup=False, compact=True)
+            yield PlainText("↑ ↓  go     space  show or hide     u d  move up or down     Esc  done", classes="muted")
+
+    def on_mount(self) -> None:
+        self._list(0)
+
+    def action_show_or_hide(self) -> None:
+        self._shown ^= {self._names[self._here]}
+        self._list(self._here)
+
+    def action_move(self, by: int) -> None:
+        here, there = self._here, min(max(self._here + by, 0), len(self._names) - 1)
+        self._names.insert(there, self._names.pop(here))
+        self._list(there)
+
+    def action_done(self) -> None:
+        self.dismiss(tuple(name for name in self._names if name in self._shown))
+
+    @property
+    def _here(self) -> int:
+        return self.query_one(OptionList).highlighted or 0
+
+    def _list(self, here: int) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options([f"{'●' if name in self._shown else '○'} {name}" for name in self._names])
+        options.highlighted = here
 
 
 class Help(ModalScreen[None]):

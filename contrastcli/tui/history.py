@@ -1,131 +1,23 @@
-"""A run's events so far, as the app draws them: columns of numbers that keep their extremes however long they are.
-
-Plain arrays are quick enough for four redraws a second, and importing numpy would delay the app's first frame.
-"""
+"""A run's events so far, as the app draws them."""
 
 from __future__ import annotations
 
 import math
-from array import array
-from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step
 from contrastcli.runs.status import Digest
-from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Series
+from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
+from contrastcli.tui.columns import Axis, Table
 
 LOG_LINES = 300  # lines of the log that are kept
 HISTOGRAMS = 800
 """Histograms that are kept: of more, every second one is dropped, so that they still cover the whole run."""
 
-Points = tuple[list[float], list[float]]
-"""Steps, and the values there; NaN where there is none."""
-
-_BLOCK = 16  # values that one of the next level stands for
+_ALL = (0.0, math.inf)
 _INKS = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST}
-
-
-class Column:
-    """Numbers in their order, with the extremes of every 16, 256, 4096 … of them. NaN stands for a missing one."""
-
-    def __init__(self, missing: int = 0) -> None:
-        self.values = array("f")
-        self._levels = [(self.values, self.values)]  # lowest and highest, of one value, of a block, of a block of those
-        for _ in range(missing):
-            self.append(None)
-
-    def append(self, value: float | None) -> None:
-        """Add a number, and the extremes of the blocks that it completes."""
-        self.values.append(math.nan if value is None else value)
-        count, level = len(self.values), 0
-        while not count % _BLOCK:
-            low, high = extremes(*(values[-_BLOCK:] for values in self._levels[level]))
-            count, level = count // _BLOCK, level + 1
-            if level == len(self._levels):
-                self._levels.append((array("f"), array("f")))
-            self._levels[level][0].append(low)
-            self._levels[level][1].append(high)
-
-    def cut(self, length: int) -> None:
-        for level, (lows, highs) in enumerate(self._levels):
-            del lows[length // _BLOCK**level :], highs[length // _BLOCK**level :]
-
-    def outline(self, steps: array[int], first: int, last: int, columns: int) -> Points:
-        """The values in first..last-1 as a line so many columns wide: all of them, or each column's extremes."""
-        count, columns = last - first, max(1, columns)  # a tiny terminal has no room
-        if count <= 4 * columns:
-            return [float(step) for step in steps[first:last]], list(self.values[first:last])
-        level = max(n for n in range(len(self._levels)) if n == 0 or count // _BLOCK**n >= columns)
-        lows, highs = self._levels[level]
-        size = _BLOCK**level
-        begin, end = first // size, last // size  # blocks
-        edges = [begin + (end - begin) * n // columns for n in range(columns + 1)]
-        spans = [(steps[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
-        if end * size < last:  # the block that is not full yet
-            rest = self.values[end * size : last]
-            spans.append((steps[last - 1], *extremes(rest, rest)))
-        x = [float(step) for step, _, _ in spans for _ in range(2)]
-        return x, [value for n, (_, low, high) in enumerate(spans) for value in ((low, high) if n % 2 else (high, low))]
-
-
-def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
-    """The lowest and the highest number; NaN where there is none."""
-    if math.isnan(sum(lows)):
-        numbers = [(low, high) for low, high in zip(lows, highs, strict=True) if low == low]
-        return (min(low for low, _ in numbers), max(high for _, high in numbers)) if numbers else (math.nan, math.nan)
-    return min(lows), max(highs)
-
-
-class Table:
-    """Columns by their names, over the steps at which they were measured."""
-
-    def __init__(self) -> None:
-        self.steps = array("q")
-        self.columns: dict[str, Column] = {}
-        self.changes = 0  # grows with every change: a chart is drawn again only if it has
-
-    def add(self, step: int, values: Mapping[str, float | None]) -> None:
-        """Add a row; a new name gets a column, and a column that is not named a gap."""
-        for name in values:
-            if name not in self.columns:
-                self.columns[name] = Column(missing=len(self.steps))
-        self.steps.append(step)
-        for name, column in self.columns.items():
-            column.append(values.get(name))
-        self.changes += 1
-
-    def cut(self, step: float) -> None:
-        """Drop the rows beyond a step."""
-        length = bisect_right(self.steps, step)
-        del self.steps[length:]
-        for column in self.columns.values():
-            column.cut(length)
-        self.changes += 1
-
-    def line(self, name: str, x_range: tuple[float, float], columns: int) -> Points:
-        """A column over a range of steps, as a line that is so many columns of a picture wide."""
-        if name not in self.columns:
-            return [], []
-        first, last = max(0, bisect_right(self.steps, x_range[0]) - 1), bisect_right(self.steps, x_range[1])
-        return self.columns[name].outline(self.steps, first, last, columns)
-
-    def sampled(self, name: str, x_range: tuple[float, float], count: int) -> list[float]:
-        """Some values of a column, evenly spread over a range of steps."""
-        first, last = bisect_right(self.steps, x_range[0]), bisect_right(self.steps, x_range[1]) - 1
-        if name not in self.columns or last < first:
-            return []
-        return [self.columns[name].values[first + (last - first) * n // max(1, count - 1)] for n in range(count)]
-
-    def at(self, name: str, step: float) -> float | None:
-        """A number as it was at a step, or last before it; None where there is none."""
-        row = bisect_right(self.steps, step) - 1
-        if row < 0 or name not in self.columns:
-            return None
-        value = self.columns[name].values[row]
-        return None if math.isnan(value) else value
 
 
 class History(Digest):
@@ -144,15 +36,42 @@ class History(Digest):
         self.progress: Progress | None = None  # work under way other than training
         self._every = 1  # which angles' histograms are kept: each, every second, every fourth …
         self._seen = 0
+        self.untrained: Evaluated | None = None  # before the first step
+        self.minutes = 0.0  # from the start to the last event, without those between an end and a resume
+        self._zero = 0.0  # the time at which these would have begun
 
     @property
     def last_step(self) -> int:
         return self.last.step if self.last else 0
 
+    def axis(self, name: str) -> Axis:
+        """One of AXES, as long as the steps of this run make it."""
+        started = self.started
+        units = (
+            {"sentences": started.sentences_per_step, "epoch": 1 / max(1, started.steps_per_epoch)} if started else {}
+        )
+        return Axis(name, units.get(name, 1.0), name == "minutes")
+
+    def end(self, axis: Axis) -> float:
+        """The place of the last event on an axis."""
+        return self.minutes if axis.timed else axis.unit * self.last_step
+
+    def seconds_left(self) -> float | None:
+        """The time to the last step at the mean speed of this start so far, evaluating and saving included."""
+        steps, started = self.tables["step"], self.started
+        first = steps.rows(started.resumed_from or 0) if started else 0
+        done = steps.steps[-1] - steps.steps[first] if len(steps.steps) > first else 0
+        if not started or not done:
+            return None
+        return 60 * (steps.minutes[-1] - steps.minutes[first]) / done * (started.steps - steps.steps[-1])
+
     def take(self, event: Event) -> None:
         self.last = event
+        if isinstance(event, Started):
+            self._start(event)
+        self.minutes = (event.time - self._zero) / 60
         if numbers := event.numbers():
-            self.tables[event.kind()].add(event.step, numbers)
+            self.tables[event.kind()].add(event.step, numbers, self.minutes)
         match event:
             case Step():
                 self.step, self.progress = event, None
@@ -160,17 +79,15 @@ class History(Digest):
                 self._keep_histogram(event)
             case Evaluated():
                 self.progress = None
+                self.untrained = event if event.step == 0 else self.untrained
                 if event.best:
                     self.bests.append(event)
                     self.best = event
             case Progress():
                 self.progress = event
-            case Started():
-                self._start(event)
             case Done():
                 self.done, self.progress = event, None
-        is_logged = event.best or event.step == 0 if isinstance(event, Evaluated) else not event.routine
-        if is_logged and (line := event.line()):
+        if not event.routine and (line := event.line()):
             self.log.append(line)
             self.logged += 1
 
@@ -188,6 +105,8 @@ class History(Digest):
         self.started = started
         for table in self.tables.values():
             table.cut(started.valid_until)
+        self.minutes = max((table.minutes[-1] for table in self.tables.values() if table.minutes), default=0.0)
+        self._zero = started.time - 60 * self.minutes
         self.histograms = [angles for angles in self.histograms if not started.voids(angles)]
         self.newest = self.histograms[-1] if self.histograms else None
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
@@ -204,10 +123,10 @@ class Metric:
     kind: str
     names: tuple[str, ...]
 
-    def series(self, history: History, width: int, steps: tuple[float, float] = (0.0, math.inf)) -> list[Series]:
-        """The numbers over a range of steps, as lines of a picture that is so many dots wide."""
+    def series(self, history: History, width: int, x_range: Range = _ALL, **axis: Any) -> list[Series]:
+        """The numbers over a range of steps or another axis, as lines of a picture that is so many dots wide."""
         table = history.tables[self.kind]
-        return [Series(name, *table.line(name, steps, width), ink=_INKS.get(name, 0)) for name in self.names]
+        return [Series(name, *table.line(name, x_range, width, **axis), ink=_INKS.get(name, 0)) for name in self.names]
 
 
 def metrics() -> dict[str, Metric]:

@@ -12,7 +12,7 @@ from textual.app import App
 from textual.events import Key
 from textual.widgets import Input
 
-_OPENS_FIELD = {"mode", "filter", "find", "edit", "open_list", "note"}
+_OPENS_FIELD = {"mode", "filter", "find", "edit", "open_list", "note", "baseline"}
 """Actions of keys that act inside a text too: what follows them may be meant for the field that they open."""
 _LONGEST = 1.0  # seconds that a key may take before the next one follows
 

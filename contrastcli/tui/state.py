@@ -21,6 +21,11 @@ class State(msgspec.Struct):
     more: bool = False  # Setup: whether every setting is shown
     log_scale: bool = False
     zoomed: str = ""  # Live: the panel that fills the screen, none where empty
+    panels: tuple[str, ...] = ()  # Live: those that are shown, in their order; all where empty
+    axis: str = "step"  # Live: what is along x
+    smoothing: str = "not smoothed"
+    baseline: str = ""  # Live: the path of the run to compare with
+    columns: tuple[str, ...] = ()  # Runs: those of the table, the usual ones where empty
     sort: str = "newest"  # Runs: order of the table
     metric: str = "spearman"  # Runs: the curve that is drawn
     data_dir: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.segment import Segment
 from textual.binding import Binding
 from textual.color import Color
@@ -61,3 +63,9 @@ def progress_bar(share: float) -> str:
 def has_words(text: str, typed: str) -> bool:
     """Whether a text has each of the typed words, in any order and case."""
     return all(word in text.lower() for word in typed.lower().split())
+
+
+def after(name: str, names: Iterable[str]) -> str:
+    """The next one of some names, the first after the last."""
+    ring = list(names)
+    return ring[(ring.index(name) + 1) % len(ring)]

@@ -15,7 +15,7 @@ from contrastcli.runs.events import Event, decode, encode
 from contrastcli.show.pictures import Picture
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history import History, metrics
-from contrastcli.tui.live import screen as live
+from contrastcli.tui.live import area
 from contrastcli.tui.live.panels import Panel, View, all_panels
 from support.command import Contrast
 from support.recorded import append, recorded
@@ -73,12 +73,12 @@ def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: pytest.
     run = recorded(tmp_path, "finished")
     append(run, *RECALLS)
     panel = Panel("recall", "recall", curve, "at each evaluation")
-    monkeypatch.setattr(live, "all_panels", lambda: [panel, *all_panels()])
+    monkeypatch.setattr(area, "all_panels", lambda: [panel, *all_panels()])
     app = ContrastApp(tmp_path, list_runs(tmp_path)[0])
 
     async def body(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: not panel.chart.empty and "recall    step 600" in screen_text(app))
-        assert "─ recall at 1, % ─" in screen_text(app) and "━━ at 1" in screen_text(app)
+        assert "─ recall at 1, %  60 (+40.00) ─" in screen_text(app)
         assert [round(y) for y in panel.chart.lines[0].y] == [20, 40, 60]
 
     show(app, body)

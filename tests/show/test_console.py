@@ -106,7 +106,7 @@ def test_plain_lines_of_a_run() -> None:
         "dev       step 0  Spearman 50.00  alignment 0.30  uniformity –",
         "step        120/5,698  loss 1.234 (contrast 1.100, classification 0.134)  lr 3.0e-05"
         "  1,520 sentences/s  2m 10s left",
-        "angles    step 120  positive 31.2°  negative 71.0°  hardest 52.3°  satisfied 81 %",
+        "angles    step 120  positive 31.2°  negative 71.0°  hardest 52.3°  batch accuracy 81 %",
         "dev       step 125  Spearman 71.39 (best)  alignment 0.21  uniformity -2.31",
         "saved     step 125  checkpoint 000125 (best)",
         "note      out of memory: the token budget is now 8,192",
@@ -117,7 +117,7 @@ def test_plain_lines_of_a_run() -> None:
 def test_numbers_that_are_missing_read_as_a_dash() -> None:
     assert narrated([Step(step=1, loss=None, lr=1e-5, epoch=0.0)]) == ["step      1/0  loss –  lr 1.0e-05"]
     empty = Angles(step=1, positive=None, negative=None, hardest=None, satisfied=None)
-    assert narrated([empty]) == ["angles    step 1  positive –°  negative –°  hardest –°  satisfied –"]
+    assert narrated([empty]) == ["angles    step 1  positive –°  negative –°  hardest –°  batch accuracy –"]
 
 
 def test_a_resumed_run_names_the_step_it_resumes_from() -> None:
@@ -149,7 +149,7 @@ def test_steps_are_shown_once_in_a_while_and_the_last_one_always(clock: Clock) -
 def test_a_stream_of_ascii_gets_ascii() -> None:
     assert narrated([STARTED, ANGLES, Note(step=1, text="τ ≤ 0 – 日")], encoding="ascii") == [
         "started   pairsupcon on starter - cpu bf16 - 5,698 steps - batch 64 - 126 negatives per anchor",
-        "angles    step 120  positive 31.2 deg  negative 71.0 deg  hardest 52.3 deg  satisfied 81 %",
+        "angles    step 120  positive 31.2 deg  negative 71.0 deg  hardest 52.3 deg  batch accuracy 81 %",
         "note      tau <= 0 - \\u65e5",
     ]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -19,14 +21,15 @@ from textual.widgets._footer import FooterKey
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress
 from contrastcli.runs.status import Writer, this_process
-from contrastcli.tui import feed
+from contrastcli.tui import feed, state
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.live import header
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
 from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
-from support.recorded import Kind, append, recorded, started, stepped, training
+from support.recorded import Kind, angles, append, recorded, started, stepped, training
 from support.screens import NARROW, SIZES, check_golden, screen_text, settled, show, until
 
 Page = Pilot[None]
@@ -51,6 +54,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "DRAW_EVERY", 0.02)
     monkeypatch.setattr(live, "POLL_EVERY", 0.1)
     monkeypatch.setattr(feed, "POLL", 0.05)
+    monkeypatch.setattr(header, "_QUIET", math.inf)
 
 
 def opened(run: Run) -> ContrastApp:
@@ -67,7 +71,7 @@ def drawn(page: Page) -> bool:
     """Whether every visible panel shows all that there is."""
     screen = page.app.screen
     assert isinstance(screen, live.LiveScreen) and screen.feed
-    return not any([panel.show_history(screen.feed.history, screen.view) for panel in screen.visible_panels()])
+    return not any([panel.show_history(screen.feed.history, screen.view) for panel in screen._area.visible_panels()])
 
 
 def footer(page: Page) -> str:
@@ -140,11 +144,11 @@ def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, 
             assert page.app.focused
             met.append(page.app.focused.id)
             await until(page, lambda: seen(page.app.focused))
-        assert met == ["loss", "angles", "histogram", "dev", "plane", "numbers", "log"]
+        assert met == ["loss", "angles", "dev", "numbers", "histogram", "plane", "log"]
         await until(page, lambda: charts(page) == {"loss", "angles", "histogram", "dev", "plane"})
         assert says(page, "finished step 600")
         await page.press("shift+tab", "up")
-        above = "plane" if size == NARROW else "histogram"
+        above = "numbers" if size == NARROW else "dev"
         await until(page, lambda: page.app.focused and page.app.focused.id == above)
 
     show(opened(recorded(tmp_path, "finished")), body, size)
@@ -162,8 +166,8 @@ def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple[int, 
 
     async def find_it_again(page: Page) -> None:
         await until(page, lambda: charts(page) == {"angles"})
-        await page.press("tab", "tab")
-        await until(page, lambda: says(page, "Dev score", "◆") and not says(page, "Angles, degrees"))
+        await page.press("tab")
+        await until(page, lambda: says(page, "Dev Spearman", "◆") and not says(page, "Angles, degrees"))
         await page.press("escape")
         await until(page, lambda: says(page, "─ Loss"))
         assert page.app.focused is None
@@ -210,18 +214,74 @@ def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -
     show(opened(recorded(tmp_path, "finished")), body)
 
 
-def test_brackets_show_everything_as_of_an_earlier_step(tmp_path: Path) -> None:
+def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
-        await until(page, lambda: says(page, "% of pairs, step 600", "satisfied 97 %"))
-        await page.press(*["left_square_bracket"] * 5)
-        await until(page, lambda: says(page, "% of pairs, step 560", "as of step 560"))
-        await until(page, lambda: says(page, "satisfied 97 %", "epoch 5.60"))
+        await until(page, lambda: says(page, "% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
+        await page.press(*["left_square_bracket"] * 3)
+        await until(page, lambda: says(page, "values at step 555", "% of pairs, step 550", "epoch 5.50"))
+        assert says(page, f"loss {stepped(550).loss:.4g} (", f"positive {angles(550).positive:.4g} (")
         await page.press("right_square_bracket")
-        await until(page, lambda: says(page, "% of pairs, step 570"))
-        await page.press(*["right_square_bracket"] * 4)
-        await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "as of step"))
+        await until(page, lambda: says(page, "values at step 570", "% of pairs, step 570"))
+        await page.press("escape")
+        await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "values at"))
+        await page.click("#dev", offset=(20, 5))
+        await until(page, lambda: says(page, "values at step 2"))
 
     show(opened(recorded(tmp_path, "finished")), body)
+
+
+def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_path: Path) -> None:
+    async def body(page: Page) -> None:
+        chart = page.app.screen.query_one("#loss", Panel)
+        await until(page, lambda: chart.chart.x_range == (0, 600))
+        raw = chart.chart.lines[0].y
+        for label, last in (("minutes", 150 / 60), ("sentences", 600 * 128), ("epoch", 6), ("step", 600)):
+            await page.press("h")
+            await until(page, lambda: chart.chart.x_label == label)  # noqa: B023
+            assert chart.chart.x_range and chart.chart.x_range[1] == pytest.approx(last)
+        await page.press("a")
+        await until(page, lambda: says(page, "smoothed over 5 %"))
+        smooth = chart.chart.lines[0].y
+        assert sum(abs(b - a) for a, b in pairwise(smooth)) < sum(abs(b - a) for a, b in pairwise(raw))
+
+    show(opened(recorded(tmp_path, "finished")), body)
+    assert state.load().smoothing == "smoothed over 5 %" and state.load().axis == "step"
+
+
+def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "resumed")
+
+    async def body(page: Page) -> None:
+        chart = page.app.screen.query_one("#angles", Panel)
+        await until(page, lambda: len(chart.chart.lines) == 3)
+        await page.press("b")
+        await until(page, lambda: says(page, "Compare every chart with", "none", "starter-resumed"))
+        await page.press(*"resumed", "enter")
+        await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.chart.lines) == 6)
+
+    show(opened(run), body)
+    show(opened(run), lambda page: until(page, lambda: says(page, f"Δ to {other.name}")))
+
+
+def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+
+    def shown(page: Page) -> list[str]:
+        panels = page.app.screen.query("#panels > *")
+        return [panel.id or "" for panel in panels if panel.display]
+
+    async def choose(page: Page) -> None:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("c")
+        await until(page, lambda: says(page, "Panels", "● loss"))
+        await page.press("space", "down", "d", "escape")
+        await until(page, lambda: shown(page) == ["dev", "angles", "numbers", "histogram", "plane", "log"])
+
+    async def find_it_again(page: Page) -> None:
+        await until(page, lambda: shown(page) == ["dev", "angles", "numbers", "histogram", "plane", "log"])
+
+    show(opened(run), choose)
+    show(opened(run), find_it_again)
 
 
 @SIZES
@@ -450,7 +510,7 @@ def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: P
             assert len(app.screen.query(FooterKey)) <= 8
         await page.press("tab", "question_mark")
         await until(
-            page, lambda: says(page, "logarithmic", "the last third", "as of an earlier step", "to the next panel")
+            page, lambda: says(page, "logarithmic", "the last third", "at an earlier place", "to the next panel")
         )
         assert len(app.screen_stack[-2].query(FooterKey)) <= 8
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from textual.containers import Horizontal, Vertical
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated
 from contrastcli.runs.status import Digest, Status
-from contrastcli.runs.text import duration, printable
+from contrastcli.runs.text import duration, printable, score
+from contrastcli.show.chart import number
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import View
 from contrastcli.tui.run_screen import SHAPES, can_resume
 from contrastcli.tui.widgets import PlainText, progress_bar
 
 _COLOURS = {"running": "good", "finished": "good", "starting": "waiting", "silent": "waiting", "stopped": "waiting"}
+_QUIET = 8.0  # seconds without an event, after which it is said that the process lives
 _LOG_LINES = 3  # of the end of train.log
 
 
@@ -75,13 +77,13 @@ class RunHeader(Vertical):
         state, name, best, progress, advice = self._texts.values()
         super().__init__(Vertical(Horizontal(state, name, best), progress, id="header"), advice)
 
-    def show(self, run: Run, snapshot: Snapshot, best: Evaluated | None, progress: str) -> None:
+    def show(self, run: Run, snapshot: Snapshot, history: History, progress: str) -> None:
         state = snapshot.status.state
-        colour, score = _COLOURS.get(state, "bad"), best.spearman if best else None
+        colour = _COLOURS.get(state, "bad")
         texts = {
             "state": f"{SHAPES[state]} {state}{', stopping' if snapshot.stopping else ''}",
             "name": run.name,
-            "best": f"◆ best dev {100 * score:.2f} at step {best.step:,}" if best and score is not None else "",
+            "best": best_text(history),
             "advice": advice(snapshot),
         }
         for name, text in texts.items():
@@ -92,8 +94,17 @@ class RunHeader(Vertical):
         self._texts["advice"].set_class(is_bad, "bad").display = bool(texts["advice"])
 
 
+def best_text(history: History) -> str:
+    """The best dev score, and that of the model before training, which may be better."""
+    best, before = history.best, history.untrained
+    if best is None or best.spearman is None:
+        return ""
+    untrained = f", untrained {score(before.spearman)}" if before else ""
+    return f"◆ best dev {score(best.spearman)} at step {best.step:,}{untrained}"
+
+
 def progress_text(
-    snapshot: Snapshot, history: History, view: View, *, paused: bool = False, earlier: float | None = None
+    snapshot: Snapshot, history: History, view: View, *, paused: bool, earlier: float | None, baseline: str
 ) -> str:
     """Progress, then how the view differs from the usual one; `earlier` is the share of older events read so far."""
     status, progress = snapshot.status, history.progress
@@ -105,12 +116,17 @@ def progress_text(
         parts = [f"step {status.step:,} of {status.steps:,}", f"{progress_bar(share)} {100 * share:.0f} %"]
     else:
         parts = ["ended before its first event" if status.ended else "loading the model and the data"]
-    if status.state == "running" and history.step and history.step.seconds_left is not None:
-        parts.append(f"{duration(history.step.seconds_left)} left")
+    if status.state == "running" and (left := history.seconds_left()) is not None:
+        parts.append(f"{duration(left)} left")
+    silence = time.time() - status.updated
+    cursor = view.cursor or 0.0
     notes = {
+        f"logged {duration(silence)} ago": status.state == "running" and silence > _QUIET,
         "view paused, p continues": paused,
         view.share: view.share != "all steps",
-        f"as of step {view.end or 0:,}, ] goes forward": view.end is not None,
+        view.smoothing: view.smoothing != "not smoothed",
+        f"Δ to {baseline}": bool(baseline),
+        f"values at {view.axis} {number(int(cursor) if cursor >= 100 else cursor)}": view.cursor is not None,
         f"reading earlier events, {100 * (earlier or 0.0):.0f} %": earlier is not None,
     }
     return "  ".join(parts) + "".join(f" · {note}" for note, shown in notes.items() if shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from textwrap import wrap
 
 from rich.segment import Segment
@@ -16,9 +16,10 @@ from textual.strip import Strip
 
 from contrastcli.runs.events import Step
 from contrastcli.show.chart import number
-from contrastcli.show.pictures import Picture, Series, angle_histogram
+from contrastcli.show.pictures import GREY, Picture, Range, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.history import History, Metric, Table
+from contrastcli.tui.columns import STEPS, Table
+from contrastcli.tui.history import History, Metric
 from contrastcli.tui.widgets import PlainText, styled
 
 SHARES = {"all steps": 1.0, "the last third": 1 / 3, "the last tenth": 0.1}
@@ -28,24 +29,66 @@ _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 8  # characters
 
 
+SMOOTHING = {"not smoothed": 0.0, "smoothed over 5 %": 0.05, "smoothed over 20 %": 0.2}
+"""Over how much of what is shown charts smooth, by what the header says of it."""
+
+
 @dataclass(frozen=True)
 class View:
-    """How panels look at a history: `share` is a name in SHARES, `end` the last step shown, None the newest."""
+    """How panels look at a history: names in SHARES, SMOOTHING and AXES, a place of the x axis at which values are
+    read, None the newest; and the history of another run to compare with."""
 
     log: bool = False
     share: str = "all steps"
-    end: int | None = None
+    smoothing: str = "not smoothed"
+    axis: str = STEPS.name
+    cursor: float | None = None
+    baseline: History | None = field(default=None, compare=False)
 
-    def steps(self, history: History) -> tuple[float, float]:
-        """The first and the last step that are shown."""
-        end = float(history.last_step if self.end is None else self.end)
-        return max(end * (1 - SHARES[self.share]), min(history.begin, end - 1)), max(end, 1.0)
+    def x_range(self, history: History) -> Range:
+        """The first and the last place that are shown."""
+        axis = history.axis(self.axis)
+        end = history.end(axis)
+        begin = 0.0 if axis.timed else min(history.begin * axis.unit, end - axis.unit)
+        return max(end * (1 - SHARES[self.share]), begin), max(end, axis.unit)
 
     def over_steps(self, metric: Metric, history: History, width: int) -> Picture:
-        """A metric over these steps."""
-        steps = self.steps(history)
-        series = tuple(metric.series(history, width, steps))
-        return Picture(metric.kind, metric.title, "lines", "step", "", series, x_range=steps)
+        """A metric over what is shown of the x axis, with its values, below it those of the baseline."""
+        x_range, axis, smooth = self.x_range(history), history.axis(self.axis), SMOOTHING[self.smoothing]
+        series = [
+            replace(one, readings=self.readings(metric, history, one.name))
+            for one in metric.series(history, width, x_range, axis=axis, smooth=smooth)
+        ]
+        other = self.baseline
+        below = other and metric.series(other, width, x_range, axis=other.axis(self.axis), smooth=smooth)
+        below = [replace(one, name="", ink=GREY) for one in below or () if one.x]
+        title = metric.title
+        if len(series) == 1:
+            title = "  ".join([title, *series[0].readings[:1]])
+            series = [replace(series[0], name="")]
+        shown = (*series, *below)
+        return Picture(metric.kind, title, "lines", axis.name, "", shown, x_range=x_range, cursor=self.cursor)
+
+    def readings(self, metric: Metric, history: History, name: str) -> tuple[str, ...]:
+        """A value at the cursor or the newest, and in brackets how it has changed; with a baseline, Δ to that there."""
+        first, last = self.x_range(history)
+        last = last if self.cursor is None else self.cursor
+
+        def at(history: History, x: float) -> float | None:
+            return history.tables[metric.kind].at(name, x, history.axis(self.axis))
+
+        value, before = at(history, last), at(self.baseline or history, last if self.baseline else first)
+        if value is None:
+            return ()
+        if before is None:
+            before = next(iter(history.tables[metric.kind].columns[name].values), value)
+        sign = "Δ" if self.baseline else ""
+        return f"{number(value)} ({sign}{difference(value - before)})", number(value), f"{value:#.3g}"
+
+
+def difference(value: float) -> str:
+    """A difference in few characters, with its sign."""
+    return f"{value:+.2f}" if 0.1 <= abs(value) < 1000 else f"{value:+.2g}"
 
 
 def loss(history: History, view: View, width: int) -> Picture:
@@ -63,8 +106,10 @@ def angles(history: History, view: View, width: int) -> Picture:
 def histogram(history: History, view: View, width: int) -> Picture:
     """The angles of one batch, the newest or the last of the view: the share of its pairs in each 5°, in per cent."""
     batch = history.newest
-    if view.end is not None:
-        row = bisect_right(history.histograms, view.end, key=lambda event: event.step) - 1
+    if view.cursor is not None:
+        axis = history.axis(view.axis)
+        steps = [history.tables["angles"].place(event.step, axis) for event in history.histograms]
+        row = bisect_right(steps, view.cursor) - 1
         batch = history.histograms[row] if row >= 0 else None
     if batch is None or not batch.positive_histogram:
         return Picture("angles", "% of pairs by angle", "histogram", "", "", ())
@@ -73,16 +118,18 @@ def histogram(history: History, view: View, width: int) -> Picture:
 
 def dev(history: History, view: View, width: int) -> Picture:
     """The dev score × 100 with the best marked."""
-    picture = view.over_steps(Metric("Dev score, Spearman × 100", "evaluated", ("spearman",)), history, width)
-    best = max((e for e in history.bests if e.step <= view.steps(history)[1]), key=lambda e: e.step, default=None)
-    marked = (best.step, 100 * best.spearman) if best and best.spearman is not None else None
-    return replace(picture, series=tuple(replace(one, name="") for one in picture.series), best=marked)
+    picture = view.over_steps(Metric("Dev Spearman", "evaluated", ("spearman",)), history, width)
+    if (best := history.best) is None or best.spearman is None:
+        return picture
+    place = history.tables["evaluated"].place(best.step, history.axis(view.axis))
+    return replace(picture, best=(place, 100 * best.spearman))
 
 
 def plane(history: History, view: View, width: int) -> Picture:
     """Alignment against uniformity, as the path from the start to now."""
-    steps = (0.0, view.steps(history)[1])
-    (_, x), (_, y) = (history.tables["evaluated"].line(name, steps, width) for name in ("uniformity", "alignment"))
+    until, axis = (0.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
+    table = history.tables["evaluated"]
+    (_, x), (_, y) = (table.line(name, until, width, axis) for name in ("uniformity", "alignment"))
     return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", (Series("", x, y),))
 
 
@@ -96,7 +143,10 @@ class Panel(ChartView, can_focus=True):
 
     def show_history(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
-        new = (id(history), history.tables[self._kind].changes, history.last_step, view, self.size.width)
+        histories = [
+            (id(one), one.tables[self._kind].changes, one.last_step) for one in (history, view.baseline) if one
+        ]
+        new = (histories, view, self.size.width)
         if new == self._shown:
             return False
         self._shown = new
@@ -110,19 +160,22 @@ def run_numbers(history: History, view: View) -> list[tuple[str, str, str]]:
     started, step = history.started, history.step
     if started is None:
         return []
-    first, end = view.steps(history)
+    axis, (first, end) = history.axis(view.axis), view.x_range(history)
+    end = end if view.cursor is None else view.cursor
+    steps = history.tables["step"]
+    until = steps.steps[max(0, steps.rows(end, axis) - 1)] if steps.steps else 0
 
     def row(name: str, table: Table, column: str, form: Callable[[float], str]) -> tuple[str, str, str]:
-        value = table.at(column, end)
-        return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS))
+        value = table.at(column, end, axis)
+        return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS, axis))
 
     memory = step.memory_mb if step else None
     return [
         row("learning rate", history.tables["step"], "lr", number),
         row("gradient norm", history.tables["step"], "grad_norm", number),
-        row("satisfied", history.tables["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
+        row("batch accuracy", history.tables["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
         row("sentences/s", history.tables["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
-        ("epoch", f"{end / max(1, started.steps_per_epoch):.2f}", ""),
+        ("epoch", f"{until / max(1, started.steps_per_epoch):.2f}", ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
         ("batch", f"{started.batch_size:,} rows", ""),
@@ -158,7 +211,7 @@ class NumbersPanel(PlainText, can_focus=True):
         self.remove_class("-waiting")
         self.update(
             Content("\n").join(
-                styled((f" {name:<14}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
+                styled((f" {name:<15}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
                 for name, value, drawn in numbers
             ),
             layout=False,
@@ -210,14 +263,13 @@ class LogPanel(ScrollView, can_focus=True):
 def all_panels() -> list[Panel | NumbersPanel | LogPanel]:
     """The panels in their order, each with what it shows while there is nothing to draw."""
     logged = "from the first logged step on"
+    path = "the path from start ○ to now ●, a point each evaluation; lower left is better"
     return [
         Panel("loss", "step", loss, f"the loss and its parts, {logged}"),
         Panel("angles", "angles", angles, f"positive, negative and hardest negative angle, {logged}"),
-        Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
         Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on"),
-        Panel(
-            "plane", "evaluated", plane, "the path from start ○ to now ●, a point each evaluation; lower left is better"
-        ),
         NumbersPanel(f"rates, memory and device, {logged}"),
+        Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
+        Panel("plane", "evaluated", plane, path),
         LogPanel(),
     ]

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.events import Resize
 
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.status import Status
+from contrastcli.tui.chart_view import ChartView
+from contrastcli.tui.choice_field import ChoiceField, ChoiceList
+from contrastcli.tui.columns import AXES, STEPS
+from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.feed import Feed
+from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
-from contrastcli.tui.live.panels import SHARES, LogPanel, NumbersPanel, Panel, View, all_panels, run_numbers
+from contrastcli.tui.live.panels import SHARES, SMOOTHING, View, run_numbers
 from contrastcli.tui.run_screen import RunScreen
-from contrastcli.tui.widgets import PlainText, hidden_key
+from contrastcli.tui.widgets import PlainText, after, hidden_key
 
 DRAW_EVERY = 0.25  # seconds between two drawings of what has changed
 POLL_EVERY = 1.0  # seconds between two looks at the run's status
 
 _FRAME = 0.02  # seconds from one panel to the next, so that no frame has to draw two
-_SHORT = 34  # rows below which the panels scroll
-_STRIDES = 40  # presses of [ from the end of a run to its beginning
+_STRIDES = 40  # presses of [ from the end of what is shown to its beginning
 
 NO_RUN = "No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose one."
-
-
-class Panels(VerticalScroll, can_focus=False, inherit_bindings=False):
-    """All panels. Arrow keys go from one to the next, so it has no keys of its own."""
-
-    def on_resize(self) -> None:
-        """Keep the focused panel in sight when the header grows."""
-        if (focused := self.screen.focused) and focused.parent is self:
-            focused.scroll_visible(animate=False)
 
 
 class LiveScreen(RunScreen):
@@ -48,8 +41,9 @@ class LiveScreen(RunScreen):
     mode = "live"
     help_text = (
         "A run as it trains, or as it was. The angles are those between the sentences of a batch: positives should "
-        "come closer than every negative. ◆ marks the best dev score; the model of that step is kept. Alignment and "
-        "uniformity are both better when lower; their path goes from ○ to ●.\n\n"
+        "come closer than every negative, which batch accuracy counts. After each name are the newest value and, in "
+        "brackets, its change over what is shown. ◆ marks the best dev score; the model of that step is kept. "
+        "Alignment and uniformity are both better when lower; their path goes from ○ to ●.\n\n"
         "Training is a process of its own: it continues when you leave the app, and can be watched again later."
     )
 
@@ -62,11 +56,15 @@ class LiveScreen(RunScreen):
             "plus,equals_sign", "share(1)", "fewer steps", "show the last third or the last tenth of the steps", "+"
         ),
         hidden_key("minus", "share(-1)", "more steps", "show more of the steps", "-"),
-        hidden_key("left_square_bracket", "go(-1)", "earlier", "show everything as of an earlier step", "["),
-        hidden_key("right_square_bracket", "go(1)", "later", "and forward again", "]"),
+        hidden_key("left_square_bracket", "go(-1)", "cursor back", "read values at an earlier place; or click", "["),
+        hidden_key("right_square_bracket", "go(1)", "cursor forward", "and forward again", "]"),
+        hidden_key("a", "smooth", "smooth", "average the curves over a part of what is shown"),
+        hidden_key("h", "axis", "x axis", "have steps, minutes, sentences or epochs along x"),
+        hidden_key("b", "baseline", "baseline", "compare every chart with another run"),
+        hidden_key("c", "choose", "choose panels", "choose the panels and their order"),
         hidden_key("tab,right", "panel(1)", "next panel", "to the next panel", "Tab →"),
         hidden_key("shift+tab,left", "panel(-1)", "previous panel", "to the previous panel", "⇧Tab ←"),
-        hidden_key("escape", "leave_field", "all panels", "all panels again, none focused"),
+        hidden_key("escape", "leave_field", "all panels", "all panels again, none focused, newest values"),
         hidden_key("down", "panel(1, True)", "panel below", "to the panel below"),
         hidden_key("up", "panel(-1, True)", "panel above", "to the panel above"),
     ]
@@ -79,8 +77,8 @@ class LiveScreen(RunScreen):
         self.view = View()
         self._paused = False
         self._news = asyncio.Event()
-        self._header, self._area = RunHeader(), Panels(id="panels")
-        self._panels = {panel.id or "": panel for panel in all_panels()}
+        self._baseline: tuple[str, Feed] | None = None
+        self._header, self._area = RunHeader(), PanelArea()
 
     @property
     def chosen_run(self) -> Run | None:
@@ -97,19 +95,25 @@ class LiveScreen(RunScreen):
     def body(self) -> ComposeResult:
         yield PlainText(NO_RUN, id="nothing")
         yield self._header
-        with self._area:
-            yield from self._panels.values()
+        yield self._area
 
     def on_mount(self) -> None:
-        self.view = View(log=self.contrast.remembered.log_scale)
-        self._zoom(zoomed if (zoomed := self.contrast.remembered.zoomed) in self._panels else "")
+        last = self.contrast.remembered
+        smoothing, axis = (last.smoothing if last.smoothing in SMOOTHING else "not smoothed"), last.axis
+        self.view = View(last.log_scale, smoothing=smoothing, axis=axis if axis in AXES else STEPS.name)
+        self._arrange()
+        self._compare_with(last.baseline)
+        self._zoom(zoomed if (zoomed := last.zoomed) in self._area.shown else "")
         self.add_class("-empty")
         if self.contrast.run_shown:
             self.choose(self.contrast.run_shown)
         self._draw()
 
-    def on_resize(self, event: Resize) -> None:
-        self._area.set_class(event.size.height < _SHORT, "-short")
+    def on_resize(self) -> None:
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self._area.lay_out(self.contrast.remembered.panels, *self.app.size)
         self._news.set()
 
     def on_screen_resume(self) -> None:
@@ -121,7 +125,7 @@ class LiveScreen(RunScreen):
             return
         self.contrast.run_shown = self._run = run
         self._snapshot, self._paused = None, False
-        self.view = replace(self.view, end=None)
+        self.view = replace(self.view, cursor=None)
         self.feed = Feed(run.events_path, self._news.set)
         self.remove_class("-empty")
         self.refresh_bindings()
@@ -156,26 +160,25 @@ class LiveScreen(RunScreen):
             self._news.clear()
             run, feed, snapshot = self._run, self.feed, self._snapshot
             if run and feed and snapshot and self.is_current:
-                progress = progress_text(snapshot, feed.history, self.view, paused=self._paused, earlier=feed.earlier)
-                self._header.show(run, snapshot, feed.history.best, progress)
-                for panel in self.visible_panels():
+                name, other = self._baseline or ("", None)
+                self.view = replace(self.view, baseline=other.history if other and name != run.name else None)
+                name = name if self.view.baseline else ""
+                progress = progress_text(
+                    snapshot, feed.history, self.view, paused=self._paused, earlier=feed.earlier, baseline=name
+                )
+                self._header.show(run, snapshot, feed.history, progress)
+                for panel in self._area.visible_panels():
                     if self._paused or feed is not self.feed:
                         break
                     if panel.show_history(feed.history, self.view):
                         await asyncio.sleep(_FRAME)
             await asyncio.sleep(DRAW_EVERY)
 
-    def visible_panels(self) -> Iterator[Panel | NumbersPanel | LogPanel]:
-        """The panels of which some row is on the screen."""
-        for panel in self._panels.values():
-            if panel.display and panel.region.overlaps(self._area.region):
-                yield panel
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "pause" | "detach":
                 return self.chosen_status is not None and not self.chosen_status.ended
-            case "zoom" | "log" | "share" | "go" | "panel" | "leave_field":
+            case "zoom" | "log" | "share" | "go" | "panel" | "leave_field" | "smooth" | "axis" | "baseline" | "choose":
                 return self._run is not None
         return super().check_action(action, parameters)
 
@@ -197,32 +200,76 @@ class LiveScreen(RunScreen):
         number = shares.index(self.view.share) + by
         self._change_view(replace(self.view, share=shares[min(max(number, 0), len(shares) - 1)]))
 
+    def action_smooth(self) -> None:
+        self._change_view(replace(self.view, smoothing=after(self.view.smoothing, SMOOTHING)))
+        self.contrast.remembered.smoothing = self.view.smoothing
+
+    def action_axis(self) -> None:
+        self._change_view(replace(self.view, axis=after(self.view.axis, AXES), cursor=None))
+        self.contrast.remembered.axis = self.view.axis
+
     def action_go(self, by: int) -> None:
-        """All panels as of an earlier or a later step, up to the newest."""
-        if self.feed is None:
-            return
-        steps = [angles.step for angles in self.feed.history.histograms]
-        here = len(steps) if self.view.end is None else steps.index(max(s for s in steps if s <= self.view.end))
-        there = max(0, here + by * max(1, len(steps) // _STRIDES))
-        self._change_view(replace(self.view, end=steps[there] if there < len(steps) else None))
+        """Move the cursor at which values are read."""
+        if self.feed:
+            first, last = self.view.x_range(self.feed.history)
+            there = (last if self.view.cursor is None else self.view.cursor) + by * (last - first) / _STRIDES
+            self._point(max(first, there))
+
+    @on(ChartView.Pointed)
+    def _point_at(self, event: ChartView.Pointed) -> None:
+        self._point(event.x)
+
+    def _point(self, x: float) -> None:
+        """Read values at a place of the x axis, or the newest ones at its end."""
+        if self.feed:
+            _, last = self.view.x_range(self.feed.history)
+            self._change_view(replace(self.view, cursor=x if x < last * (1 - 1e-9) else None))
+
+    @work
+    async def action_choose(self) -> None:
+        chosen = await self.app.push_screen_wait(Chooser("Panels", list(self._area.panels), self._area.shown))
+        self.contrast.remembered.panels = chosen
+        self._zoom("")
+        self._arrange()
+
+    @work
+    async def action_baseline(self) -> None:
+        runs = await asyncio.to_thread(list_runs, self.contrast.directory)
+        choices = [("", "no comparison"), *((str(run.path.resolve()), "") for run in runs if run != self._run)]
+        field = ChoiceField("Compare every chart with", list, self.contrast.remembered.baseline, blank="none")
+        chosen = await self.app.push_screen_wait(ChoiceList(field, choices))
+        if chosen is not None:
+            self._compare_with(chosen)
+
+    def _compare_with(self, path: str) -> None:
+        """Draw the curves of a run, by its path, below those of every run that is shown; none where empty."""
+        self.workers.cancel_group(self, "baseline")
+        self.contrast.remembered.baseline, self._baseline = path, None
+        if path and Run(Path(path)).exists():
+            run = Run(Path(path))
+            self._baseline = run.name, Feed(run.events_path, self._news.set)
+            self._follow_baseline(self._baseline[1])
+        self._news.set()
+
+    @work(group="baseline")
+    async def _follow_baseline(self, feed: Feed) -> None:
+        await feed.follow()
 
     def action_zoom(self) -> None:
-        focused = next((name for name, panel in self._panels.items() if panel is self.focused), "loss")
-        self._zoom("" if self.contrast.remembered.zoomed else focused)
+        self._zoom("" if self.contrast.remembered.zoomed else self._area.focused_name or self._area.shown[0])
 
     def action_panel(self, by: int, rows: bool = False) -> None:
-        """Go to the next panel or the previous one; with `rows`, to another row where panels are side by side."""
-        names, zoomed = list(self._panels), self.contrast.remembered.zoomed
-        current = zoomed or (self.focused.id if self.focused else None)
-        stride = 3 if rows and not zoomed and self.has_class("-wide") else 1
-        there = (names.index(current) + by * stride) % len(names) if current in names else min(by, 0)
+        """Go to the next panel or the previous one; with `rows`, to the one below or above."""
+        zoomed = self.contrast.remembered.zoomed
+        there = self._area.neighbour(zoomed or self._area.focused_name, by, rows and not zoomed)
         if zoomed:
-            self._zoom(names[there])
+            self._zoom(there)
         else:
-            self._panels[names[there]].focus()
+            self._area.panels[there].focus()
 
     def action_leave_field(self) -> None:
         self._zoom("")
+        self._change_view(replace(self.view, cursor=None))
         super().action_leave_field()
 
     def run_deleted(self) -> None:
@@ -242,11 +289,7 @@ class LiveScreen(RunScreen):
     def _zoom(self, name: str) -> None:
         """Let one panel fill the screen; all of them where there is no name."""
         self.contrast.remembered.zoomed = name
-        self._area.set_class(bool(name), "-zooming")
-        for panel in self._panels.values():
-            panel.set_class(panel.id == name, "-zoomed")
-        if name:
-            self._panels[name].focus()
+        self._area.zoom(name)
         self._news.set()
 
     def _show_no_run(self) -> None:

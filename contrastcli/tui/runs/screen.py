@@ -19,7 +19,7 @@ from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.listing import NEWEST, ORDERS, Entry, Listing, matching, ordered
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
-from contrastcli.tui.widgets import PlainText, hidden_key
+from contrastcli.tui.widgets import PlainText, after, hidden_key
 
 READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
 
@@ -166,11 +166,11 @@ class RunsScreen(RunScreen):
         self._fill()
 
     def action_order(self) -> None:
-        self._sort(ORDERS[(ORDERS.index(self.contrast.remembered.sort) + 1) % len(ORDERS)])
+        self._sort(after(self.contrast.remembered.sort, ORDERS))
 
     def action_metric(self) -> None:
-        names, remembered = list(metrics()), self.contrast.remembered
-        remembered.metric = names[(names.index(remembered.metric) + 1) % len(names)]
+        remembered = self.contrast.remembered
+        remembered.metric = after(remembered.metric, metrics())
         self._overlay.show_metric(remembered.metric)
 
     def action_select(self) -> None:

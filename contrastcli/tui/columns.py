@@ -1,0 +1,171 @@
+"""Columns of numbers over steps or time, which keep their extremes and means however long they are.
+
+Plain arrays are quick enough for four redraws a second, and importing numpy would delay the app's first frame.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from contrastcli.show.pictures import Range
+
+Points = tuple[list[float], list[float]]
+"""Places on an axis, and the values there; NaN where there is none."""
+
+_BLOCK = 16  # values that one of the next level stands for
+
+
+class Column:
+    """Numbers in their order, with the extremes and means of every 16, 256, 4096 … of them. NaN is a missing one."""
+
+    def __init__(self, missing: int = 0) -> None:
+        self.values = array("f")
+        self._levels = [(self.values, self.values, self.values)]  # lowest, highest, mean: of a value, a block, …
+        for _ in range(missing):
+            self.append(None)
+
+    def append(self, value: float | None) -> None:
+        """Add a number, and the extremes of the blocks that it completes."""
+        self.values.append(math.nan if value is None else value)
+        count, level = len(self.values), 0
+        while not count % _BLOCK:
+            lows, highs, means = (values[-_BLOCK:] for values in self._levels[level])
+            count, level = count // _BLOCK, level + 1
+            if level == len(self._levels):
+                self._levels.append((array("f"), array("f"), array("f")))
+            for values, of_block in zip(self._levels[level], (*extremes(lows, highs), mean(means)), strict=True):
+                values.append(of_block)
+
+    def cut(self, length: int) -> None:
+        for level, arrays in enumerate(self._levels):
+            for values in arrays:
+                del values[length // _BLOCK**level :]
+
+    def outline(self, places: Sequence[float], first: int, last: int, columns: int, smooth: float = 0.0) -> Points:
+        """The values in first..last-1 as a line so many columns wide: all of them, or each column's extremes.
+
+        With `smooth`, their running mean over about that share of the line.
+        """
+        count, columns = last - first, max(1, columns)  # a tiny terminal has no room
+        if count <= 4 * columns:
+            values = list(self.values[first:last])
+            return [float(place) for place in places[first:last]], running_mean(values, smooth) if smooth else values
+        level = max(n for n in range(len(self._levels)) if n == 0 or count // _BLOCK**n >= columns)
+        lows, highs, means = self._levels[level]
+        size = _BLOCK**level
+        begin, end = first // size, last // size  # blocks
+        edges = [begin + (end - begin) * n // columns for n in range(columns + 1)]
+        if smooth:
+            x = [float(places[a * size]) for a in edges[:-1]]
+            return x, running_mean([mean(means[a:b]) for a, b in pairwise(edges)], smooth)
+        spans = [(places[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
+        if end * size < last:  # the block that is not full yet
+            rest = self.values[end * size : last]
+            spans.append((places[last - 1], *extremes(rest, rest)))
+        x = [float(place) for place, _, _ in spans for _ in range(2)]
+        return x, [value for n, (_, low, high) in enumerate(spans) for value in ((low, high) if n % 2 else (high, low))]
+
+
+def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
+    """The lowest and the highest number; NaN where there is none."""
+    if math.isnan(sum(lows)):
+        numbers = [(low, high) for low, high in zip(lows, highs, strict=True) if low == low]
+        return (min(low for low, _ in numbers), max(high for _, high in numbers)) if numbers else (math.nan, math.nan)
+    return min(lows), max(highs)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of the numbers; NaN where there is none."""
+    numbers = [value for value in values if value == value]
+    return sum(numbers) / len(numbers) if numbers else math.nan
+
+
+def running_mean(values: Sequence[float], share: float) -> list[float]:
+    """Means of the values so far, in which each counts the less the longer ago it is; gaps stay."""
+    weight = max(0.0, 1 - 1 / max(1.0, share * len(values)))
+    total = count = 0.0
+    means = []
+    for value in values:
+        if value == value:
+            total, count = weight * total + value, weight * count + 1
+        means.append(total / count if value == value else math.nan)
+    return means
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What charts have along x: its name, and how many of it a step is; `timed` if it is minutes of training."""
+
+    name: str = "step"
+    unit: float = 1.0
+    timed: bool = False
+
+
+STEPS = Axis()
+AXES = (STEPS.name, "minutes", "sentences", "epoch")
+
+
+class Table:
+    """Columns by their names, over the steps and the minutes at which they were measured."""
+
+    def __init__(self) -> None:
+        self.steps = array("q")
+        self.minutes = array("d")
+        self.columns: dict[str, Column] = {}
+        self.changes = 0  # grows with every change: a chart is drawn again only if it has
+
+    def add(self, step: int, values: Mapping[str, float | None], minutes: float = 0.0) -> None:
+        """Add a row; a new name gets a column, and a column that is not named a gap."""
+        for name in values:
+            if name not in self.columns:
+                self.columns[name] = Column(missing=len(self.steps))
+        self.steps.append(step)
+        self.minutes.append(minutes)
+        for name, column in self.columns.items():
+            column.append(values.get(name))
+        self.changes += 1
+
+    def cut(self, step: float) -> None:
+        """Drop the rows beyond a step."""
+        length = bisect_right(self.steps, step)
+        del self.steps[length:], self.minutes[length:]
+        for column in self.columns.values():
+            column.cut(length)
+        self.changes += 1
+
+    def rows(self, x: float, axis: Axis = STEPS) -> int:
+        """How many rows there are up to a place of an axis."""
+        return bisect_right(self.minutes if axis.timed else self.steps, x / axis.unit * (1 + 1e-12))
+
+    def line(self, name: str, x_range: Range, columns: int, axis: Axis = STEPS, smooth: float = 0.0) -> Points:
+        """A column over a range of an axis, as a line that is so many columns of a picture wide."""
+        if name not in self.columns:
+            return [], []
+        first, last = max(0, self.rows(x_range[0], axis) - 1), self.rows(x_range[1], axis)
+        places = self.minutes if axis.timed else self.steps
+        x, y = self.columns[name].outline(places, first, last, columns, smooth)
+        return [axis.unit * place for place in x], y
+
+    def sampled(self, name: str, x_range: Range, count: int, axis: Axis = STEPS) -> list[float]:
+        """Some values of a column, evenly spread over a range of an axis."""
+        first, last = self.rows(x_range[0], axis), self.rows(x_range[1], axis) - 1
+        if name not in self.columns or last < first:
+            return []
+        return [self.columns[name].values[first + (last - first) * n // max(1, count - 1)] for n in range(count)]
+
+    def at(self, name: str, x: float, axis: Axis = STEPS) -> float | None:
+        """A number as it was at a place of an axis, or last before it; None where there is none."""
+        row = self.rows(x, axis) - 1
+        if row < 0 or name not in self.columns:
+            return None
+        value = self.columns[name].values[row]
+        return None if math.isnan(value) else value
+
+    def place(self, step: int, axis: Axis) -> float:
+        """The place of an axis at which the last row up to a step was measured."""
+        return axis.unit * (self.minutes[max(0, self.rows(step) - 1)] if axis.timed else step)
