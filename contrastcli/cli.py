@@ -20,7 +20,6 @@ from contrastcli.settings import presets
 
 if TYPE_CHECKING:
     from contrastcli.commands.export import Format
-    from contrastcli.model.encoder import Precision
     from contrastcli.show.pictures import Picture
 
 
@@ -263,27 +262,28 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
 @click.argument("source", metavar="FILE|-")
 @click.option("-o", "--output", required=True, type=options.PATH, help=".npy, .safetensors or .parquet.")
 @options.model
-@click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32")
+@options.precision
 @click.pass_obj
-def encode(directory: Path, source: str, output: Path, model: str | None, precision: Precision) -> None:
+def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
     """Write a vector for each sentence of a file, in the same order.
 
     contrast encode sentences.txt -o vectors.npy
     contrast encode questions.tsv -o vectors.parquet --model last --precision bf16
     contrast encode - -o vectors.safetensors < sentences.txt
     """
-    count, width = commands.encode.encode_file(source, output, model, directory, precision)
+    count, width = commands.encode.encode_file(source, output, runs_dir=directory, **how)
     show.console.narrate(f"wrote {output}: {count:,} vectors of {width}")
 
 
 @cli.command()
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @options.model
+@options.precision
 @click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file.")
 @click.option("-k", type=click.IntRange(min=1), default=5, help="How many of them.")
 @options.as_json
 @click.pass_obj
-def query(directory: Path, texts: Sequence[str], model: str | None, corpus: Path | None, k: int, json: bool) -> None:
+def query(directory: Path, /, texts: Sequence[str], model: str | None, corpus: Path | None, k: int, **how: Any) -> None:
     """Show the cosine of two sentences, or the nearest in a file.
 
     With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
@@ -294,7 +294,7 @@ def query(directory: Path, texts: Sequence[str], model: str | None, corpus: Path
     """
     commands.query.check(texts, corpus)
     ref, ask = resolve(model, directory), commands.query
-    _print(ask.neighbours(texts, ref, corpus, k, json) if corpus else ask.similarities(texts, ref, json))
+    _print(ask.neighbours(texts, ref, corpus, k, **how) if corpus else ask.similarities(texts, ref, **how))
 
 
 @cli.command()

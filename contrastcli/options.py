@@ -57,6 +57,13 @@ PATH = click.Path(path_type=Path)
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
 model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run.")
 
+_PRECISION: Any = {
+    "type": click.Choice(get_args(sections.Precision)),
+    "default": "fp32",
+    "help": "Of matrix products; int8: on CPUs with VNNI or AMX.",
+}
+precision = click.option("--precision", **_PRECISION)
+
 SETTINGS = (
     click.Option(["--preset"], metavar="NAME", help="A published setting: see contrast presets."),
     click.Option(["--config", "file"], metavar="FILE", type=PATH, help="A TOML file of settings."),
@@ -83,6 +90,7 @@ MEASURING = (
         type=click.Choice(get_args(sections.Pooling)),
         help="Use this pooling instead of the model's own.",
     ),
+    click.Option(["--precision"], **_PRECISION),
     click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
     click.Option(["--fresh"], is_flag=True, help="Ignore cached results and measure again."),
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from support.command import Answer, Contrast
 from support.tiny import Tiny, train, write_tiny
@@ -113,11 +113,10 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         self: SentenceEncoder,
         texts: Sequence[str],
         *,
-        precision: Precision = "fp32",
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[NDArray[np.float32]]:
         embedded.extend(texts)
-        return blocks(self, texts, precision=precision, on_progress=on_progress)
+        return blocks(self, texts, on_progress=on_progress)
 
     monkeypatch.setattr(SentenceEncoder, "blocks", counted)
     return embedded

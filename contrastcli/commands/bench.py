@@ -26,7 +26,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.files import error_text
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.devices import choose_device, choose_precision
-from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.families import Shape
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
@@ -35,7 +35,7 @@ from contrastcli.runs.events import Event, Step
 from contrastcli.runs.results import Benchmark
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer
-from contrastcli.settings.sections import Data
+from contrastcli.settings.sections import Data, Precision
 from contrastcli.training import process
 from contrastcli.training.distributed import world
 from contrastcli.training.plan import make_plan
@@ -245,7 +245,8 @@ def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> flo
 
 def _encode(encoder: SentenceEncoder, texts: Sequence[str], precision: Precision) -> float:
     start = time.perf_counter()
-    encoder.encode(texts, precision=precision)
+    encoder.precision = precision
+    encoder.encode(texts)
     return len(texts) / (time.perf_counter() - start)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from contrastcli.evaluation.silence import silenced
 from contrastcli.model.devices import choose_device
-from contrastcli.model.encoder import Precision
+from contrastcli.settings.sections import Precision
 
 
 class Peer:

@@ -12,12 +12,15 @@ from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.files import replaced, writing_to
-from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
+from contrastcli.model.metrics import cosine
 from contrastcli.model.vectors import WRITERS, Writer
+from contrastcli.settings.sections import Precision
 from contrastcli.show import console
 
+_SAMPLE = 256  # texts whose embeddings are compared to those of fp32
 _STDIN = 1 << 30  # bytes of memory for sentences of stdin, which may have no end
 
 
@@ -29,9 +32,11 @@ def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, pr
     check_output(output)
     ref = resolve(model, runs_dir)
     texts = read_sentences(source)
-    encoder = load_model(ref)
+    encoder = load_model(ref, precision=precision)
     with console.progress() as advance:
-        encode_to(encoder, texts, output, precision, partial(advance, "encoding"))
+        encode_to(encoder, texts, output, partial(advance, "encoding"))
+    if precision == "int8":
+        console.narrate(compare_to_fp32(encoder, texts))
     return len(texts), encoder.width
 
 
@@ -47,16 +52,25 @@ def read_sentences(source: str) -> list[str]:
     return lines
 
 
-def encode_to(
-    encoder: SentenceEncoder, texts: Sequence[str], output: Path, precision: Precision, on_progress: OnProgress
-) -> None:
+def encode_to(encoder: SentenceEncoder, texts: Sequence[str], output: Path, on_progress: OnProgress) -> None:
     """Write the vectors (N, d), float32, in the order of the texts, in the format of the output's suffix.
 
     The file appears when it is complete. Raises UsageError for an unknown suffix, RunError if it cannot be written.
     """
     write = check_output(output)
     with writing_to(output), replaced(output) as draft:
-        write(draft, encoder.blocks(texts, precision=precision, on_progress=on_progress), texts, encoder.width)
+        write(draft, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
+
+
+def compare_to_fp32(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
+    """The cosines of the encoder's embeddings to those of fp32, for a sample of texts."""
+    sample = texts[:: -(-len(texts) // _SAMPLE)]
+    precision, vectors = encoder.precision, encoder.encode(sample)
+    encoder.precision = "fp32"
+    cosines = cosine(vectors, encoder.encode(sample))  # (n,)
+    encoder.precision = precision
+    where = f"of {len(sample):,} texts"
+    return f"cosine of {precision} to fp32, {where}: {cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least"
 
 
 def check_output(output: Path) -> Writer:

@@ -11,7 +11,7 @@ from contrastcli.errors import DataError, InterruptedEarly
 from contrastcli.evaluation.suites import GEOMETRY, check_suites, check_tasks
 from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
-from contrastcli.settings.sections import Pooling
+from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, pictures, plots
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Request:
     tasks: str | None
     data_dir: Path | None
     pooling: Pooling | None
+    precision: Precision
     folder: Path | None
     fresh: bool
 
@@ -55,7 +56,7 @@ def measure(request: Request, models: Sequence[str], directory: Path) -> tuple[l
         with console.progress() as advance:
             for name, folder in folders.items():
                 how = Options(request.data_dir, tasks, folder, request.fresh, advance)
-                scores.append(evaluate(name, suites, how, request.pooling))
+                scores.append(evaluate(name, suites, how, request.pooling, request.precision))
             return scores, _draw(scores, request.pooling, advance) if GEOMETRY in suites else []
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"

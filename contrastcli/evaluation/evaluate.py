@@ -16,24 +16,30 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import fingerprint
 from contrastcli.runs.directory import read_scores
-from contrastcli.settings.sections import Pooling
+from contrastcli.settings.sections import Pooling, Precision
 
 
-def evaluate(model: str, suites: Sequence[Suite], options: Options, pooling: Pooling | None = None) -> Scores:
+def evaluate(
+    model: str,
+    suites: Sequence[Suite],
+    options: Options,
+    pooling: Pooling | None = None,
+    precision: Precision = "fp32",
+) -> Scores:
     """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
 
     The scores of each suite are written as soon as it is measured, next to those of other suites: to `options.out`, and
-    to the run's directory if it is a run of this user, with its own pooling, and the suite is complete. Raises
+    to the run's directory if it is a run of this user, with its own pooling in fp32, and the suite is complete. Raises
     DataError if the model cannot be loaded, RunError if scores cannot be written.
     """
-    subject = load_subject(model, pooling, options.on_progress)
+    subject = load_subject(model, pooling, options.on_progress, precision)
     results = []
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue
         results.append(measure(suite, subject, options))
         paths = [options.out / "scores.json"] if options.out else []
-        whole = pooling is None and (not options.tasks or not suite.tasks)
+        whole = pooling is None and precision == "fp32" and (not options.tasks or not suite.tasks)
         if whole and (run := resolve(model).run) and os.access(run.path, os.W_OK):  # not of another user's
             paths.append(run.scores_path)
         measured = Scores(model, (results[-1],)).to_json()
@@ -51,10 +57,12 @@ def check_model(name: str) -> None:
         resolve(name).folder()
 
 
-def load_subject(model: str, pooling: Pooling | None, on_progress: OnProgress) -> Subject:
+def load_subject(
+    model: str, pooling: Pooling | None, on_progress: OnProgress, precision: Precision = "fp32"
+) -> Subject:
     """The model or the file of word vectors with this name. Raises DataError if it cannot be loaded."""
     if glove.is_word_vectors(model):
         return glove.load_subject(model, pooling)
-    encoder = load_model(resolve(model), pooling=pooling)
+    encoder = load_model(resolve(model), pooling=pooling, precision=precision)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
     return Subject(model, encode, pooling or encoder.pooling, fingerprint(encoder), encoder)

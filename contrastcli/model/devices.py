@@ -8,8 +8,8 @@ import torch
 
 from contrastcli.errors import UsageError
 from contrastcli.files import error_text
-from contrastcli.model.encoder import Precision
 from contrastcli.settings.memory import CUDA_BUDGET
+from contrastcli.settings.sections import Precision
 
 
 def choose_device(wanted: str) -> torch.device:

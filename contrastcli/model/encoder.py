@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,14 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastcli.data.batching import Indices, chunks
+from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
+from contrastcli.errors import UsageError
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.packed import PackedBert, supported
 from contrastcli.model.pooling import pool
 from contrastcli.objectives.functional import fresh_linear
-from contrastcli.settings.sections import Pooling
+from contrastcli.settings.sections import Data, Pooling, Precision
 
-Precision = Literal["fp32", "bf16"]
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and need little memory next to the weights
 CPU_ENCODE_BUDGET = 512  # tokens at once for each thread, whose activations then stay in its core's cache
 TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
@@ -61,6 +61,7 @@ class SentenceEncoder(nn.Module):
         self.normalize = normalize
         self.prompt = prompt
         self.max_length = min(max_length or backbone.max_length, backbone.max_length)
+        self.precision: Precision = "fp32"  # of `encode`; training sets its own
         self._packed: tuple[object, PackedBert] | None = None  # with what it was made from
 
     @property
@@ -90,16 +91,15 @@ class SentenceEncoder(nn.Module):
         self,
         table: TokenTable,
         *,
-        precision: Precision = "fp32",
         on_chunk: Callable[[int], None] | None = None,
     ) -> Tensor:
         """Embeddings (N, width) of a whole table, in its order, on the CPU."""
         was_training = self.training
         self.eval()
-        packed = self._pack(precision) if table.lengths.all() else None
+        packed = self._pack() if table.lengths.all() else None
         vectors = torch.empty(len(table), self.width)
         for chunk in chunks(table.lengths, encode_budget(self.device)):
-            pooled = self._pooled_packed(packed, table, chunk) if packed else self.pooled(table, chunk, precision)
+            pooled = self._pooled_packed(packed, table, chunk) if packed else self.pooled(table, chunk, self.precision)
             vectors[torch.from_numpy(chunk)] = self.finish(pooled).cpu()
             if on_chunk:
                 on_chunk(len(chunk))
@@ -112,15 +112,19 @@ class SentenceEncoder(nn.Module):
             self._packed = None
         return super().train(mode)
 
-    def _pack(self, precision: Precision) -> PackedBert | None:
+    def _pack(self) -> PackedBert | None:
         """The encoder for texts without padding, where there is one for its architecture, device and precision."""
-        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        if not isinstance(self.backbone, BertBackbone) or self.device.type != "cpu" or not supported(dtype):
+        backbone = self.backbone
+        if not isinstance(backbone, BertBackbone) or self.device.type != "cpu" or not supported(self.precision):
+            if self.precision == "int8":
+                what = "int8 needs a CPU with VNNI or AMX and a BERT, RoBERTa or DistilBERT model"
+                raise UsageError(what, "use --precision bf16 or fp32")
             return None
-        weights = [(weight.data_ptr(), weight._version) for weight in self.backbone.parameters()]
-        if self._packed is None or self._packed[0] != (dtype, weights):
+        source = (self.precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
+        if self._packed is None or self._packed[0] != source:
             self._packed = None  # frees its memory first
-            self._packed = (dtype, weights), PackedBert(self.backbone.bert, dtype)
+            sample = self.tokenizer.encode(_usual_texts(), self.max_length) if self.precision == "int8" else []
+            self._packed = source, PackedBert(backbone.bert, self.precision, [torch.tensor(ids) for ids in sample])
         return self._packed[1]
 
     def _pooled_packed(self, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
@@ -132,22 +136,18 @@ class SentenceEncoder(nn.Module):
             [pool(h, torch.ones_like(i, dtype=torch.bool), self.pooling) for h, i in zip(hidden, ids, strict=True)]
         )
 
-    def encode(
-        self, texts: Sequence[str], *, precision: Precision = "fp32", on_progress: OnProgress | None = None
-    ) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], *, on_progress: OnProgress | None = None) -> NDArray[np.float32]:
         """Embeddings (N, d) of texts, in their order; of unit length only if the model normalises."""
         if isinstance(texts, str):  # is a sequence of strings too
             raise TypeError("encode takes a list of texts, not one text")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
         done = 0
-        for block in self.blocks(texts, precision=precision, on_progress=on_progress):
+        for block in self.blocks(texts, on_progress=on_progress):
             vectors[done : done + len(block)] = block
             done += len(block)
         return vectors
 
-    def blocks(
-        self, texts: Sequence[str], *, precision: Precision = "fp32", on_progress: OnProgress | None = None
-    ) -> Iterator[NDArray[np.float32]]:
+    def blocks(self, texts: Sequence[str], *, on_progress: OnProgress | None = None) -> Iterator[NDArray[np.float32]]:
         """The embeddings of `encode` in blocks of rows, for texts whose embeddings do not fit into memory."""
         done = 0
 
@@ -160,12 +160,18 @@ class SentenceEncoder(nn.Module):
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             prompted = [self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
             table = TokenTable.of(self.tokenizer.encode(prompted, self.max_length))
-            yield self.encode_table(table, precision=precision, on_chunk=advance).numpy()
+            yield self.encode_table(table, on_chunk=advance).numpy()
 
 
 def encode_budget(device: torch.device) -> int:
     """Tokens to encode at once. On a CPU they decide the speed, up to 2.7 times for texts of mixed lengths."""
     return max(1024, CPU_ENCODE_BUDGET * torch.get_num_threads()) if device.type == "cpu" else ENCODE_BUDGET
+
+
+def _usual_texts() -> list[str]:
+    """Texts of the starter, short ones and one that is long."""
+    texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
+    return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
 
 
 def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -178,7 +184,7 @@ def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) ->
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
-    """bf16 autocast, or nothing for fp32."""
-    if precision == "fp32":
+    """Autocast for bf16, else nothing."""
+    if precision != "bf16":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -29,7 +29,7 @@ from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs import checksums
-from contrastcli.settings.sections import Pooling
+from contrastcli.settings.sections import Pooling, Precision
 
 _PACKAGE = "sentence_transformers."
 _MODULES = f"{_PACKAGE}models."  # the names of modules in versions 2 to 6
@@ -63,12 +63,14 @@ class Contract:
     lowercase: bool = False
 
 
-def load_model(model: ModelRef, *, pooling: Pooling | None = None) -> SentenceEncoder:
-    """A model ready to encode on this machine's device; `pooling` overrides the model's.
+def load_model(model: ModelRef, *, pooling: Pooling | None = None, precision: Precision = "fp32") -> SentenceEncoder:
+    """A model ready to encode on this machine's device in some precision; `pooling` overrides the model's.
 
     Raises DataError if it does not exist or cannot be read.
     """
-    return load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
+    encoder = load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
+    encoder.precision = precision
+    return encoder
 
 
 _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {

@@ -7,36 +7,51 @@ adds the bias and the residual or applies the activation in the same pass. Outpu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastcli.model.bert import Bert, Hidden, Layer
+from contrastcli.settings.sections import Precision
+
+_Range = tuple[float, float]
 
 _ROWS = 1024  # tokens of a usual chunk, for which the weights are laid out
-_POST_OPS = {"gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "gelu_pytorch_tanh": ("gelu", "tanh")}
-_POST_OPS["relu"] = ("relu", "")
+_SHORT = {torch.float32: 16, torch.bfloat16: 128}  # tokens of texts for which attention in parts is faster
+_POST_OPS = {"": ("none", ""), "gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
+_POST_OPS["gelu_pytorch_tanh"] = _POST_OPS["gelu_new"]
 
 
-def supported(dtype: torch.dtype) -> bool:
-    """Whether this torch and CPU multiply matrices of that type by oneDNN."""
+def supported(precision: Precision) -> bool:
+    """Whether this torch and CPU multiply matrices in that precision by oneDNN; int8 needs VNNI or AMX."""
     backend: Any = torch.backends.mkldnn
-    ops: Any = torch.ops.mkldnn
-    if not (backend.is_available() and hasattr(ops, "_linear_pointwise")):
+    ops: Any = torch.ops
+    if not (backend.is_available() and hasattr(ops.mkldnn, "_linear_pointwise")):
         return False
-    return dtype == torch.float32 or bool(ops._is_mkldnn_bf16_supported())
+    if precision == "int8":
+        return hasattr(ops.onednn, "qlinear_pointwise") and torch.cpu._is_vnni_supported()
+    return precision == "fp32" or bool(ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class PackedBert:
-    """A copy of an encoder's layers, as they are now, with matrix products in `dtype` and the rest in float32."""
+    """A copy of an encoder's layers, as they are now, with matrix products in `precision` and the rest in float32.
 
-    def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
+    `sample` holds token ids (T,) of usual texts, from which int8 takes the ranges of activations: they are fixed, so
+    that the embedding of a text does not depend on the texts that are encoded with it.
+    """
+
+    def __init__(self, bert: Bert, precision: Precision, sample: Sequence[Tensor] = ()) -> None:
         self._bert = bert
-        self._dtype = dtype
-        self._layers = [_Layer(layer, dtype) for layer in bert.layers]  # type: ignore[arg-type]
+        products: Callable[[Layer], _Products]
+        if precision == "int8":
+            products = partial(_int8_products, ranges=_ranges(bert, sample))
+        else:
+            products = partial(_float_products, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+        self._layers = [_Layer(layer, products(layer)) for layer in bert.layers if isinstance(layer, Layer)]
 
     def __call__(self, texts: Sequence[Tensor]) -> list[Hidden]:
         """The hidden states of token ids (n, T), for each of several lengths T."""
@@ -52,55 +67,143 @@ class PackedBert:
         ]
 
 
+class _Product(Protocol):
+    """A linear layer, with its activation; `add` is a sum with a float32 residual."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+    def add(self, x: Tensor, residual: Tensor) -> Tensor: ...
+
+
+class _Products(NamedTuple):
+    qkv: _Product
+    mix: _Product
+    expand: _Product
+    contract: _Product
+
+
 class _Layer:
-    def __init__(self, layer: Layer, dtype: torch.dtype) -> None:
+    def __init__(self, layer: Layer, products: _Products) -> None:
         self._heads = layer.shape.heads
-        self._dtype = dtype
-        self._qkv, self._mix = _Linear(layer.qkv, dtype), _Linear(layer.mix, dtype)
-        self._expand = _Linear(layer.expand, dtype, *_POST_OPS[layer.shape.activation])
-        self._contract = _Linear(layer.contract, dtype)
+        self._products = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
 
     def __call__(self, x: Tensor, shapes: Sequence[torch.Size]) -> Tensor:
         """The next hidden states (tokens, d), float32."""
-        qkv = self._qkv(x.to(self._dtype))  # (tokens, 3 d)
-        mixed = torch.empty_like(x, dtype=self._dtype)
+        product = self._products
+        qkv = product.qkv(x)  # (tokens, 3 d)
+        mixed = qkv.new_empty(x.shape)
         start = 0
         for n, length in shapes:
             rows = slice(start, start + n * length)
             q, k, v = qkv[rows].view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
             mixed[rows].view(n, length, self._heads, -1).copy_(_attend(q, k, v).transpose(1, 2))
             start = rows.stop
-        x = self._attention_norm(self._mix.add(mixed, x))
-        normed: Tensor = self._norm(self._contract.add(self._expand(x.to(self._dtype)), x))
+        x = self._attention_norm(product.mix.add(mixed, x))
+        normed: Tensor = self._norm(product.contract.add(product.expand(x), x))
         return normed
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    if q.dtype == torch.float32:
+    """Attention of (n, H, T, d/H) heads. On short texts torch's own is slow, as is its softmax of under 16 numbers."""
+    length = q.shape[2]
+    if length > _SHORT[q.dtype]:
         return F.scaled_dot_product_attention(q, k, v)
-    weights: Tensor = ((q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)).softmax(-1, dtype=torch.float32)
-    mixed: Tensor = weights.to(v.dtype) @ v  # torch's own attention is slower in bf16
+    scores = ((q * q.shape[3] ** -0.5) @ k.transpose(2, 3)).float()  # (n, H, T, T)
+    padded = F.pad(scores, (0, max(0, 16 - length)), value=-torch.inf)
+    mixed: Tensor = padded.softmax(3)[..., :length].to(v.dtype) @ v
     return mixed
 
 
-class _Linear:
-    """x → post_op(x Wᵀ + b), in `dtype`."""
+def _float_products(layer: Layer, dtype: torch.dtype) -> _Products:
+    linear = partial(_Linear, dtype=dtype)
+    expand = linear(layer.expand, activation=layer.shape.activation)
+    return _Products(linear(layer.qkv), linear(layer.mix), expand, linear(layer.contract))
 
-    def __init__(self, linear: nn.Linear, dtype: torch.dtype, post_op: str = "none", variant: str = "") -> None:
-        weight, bias = linear.weight.detach(), linear.bias.detach()
+
+class _Linear:
+    """In float32, or in bfloat16 with a bfloat16 result."""
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype, activation: str = "") -> None:
         self._dtype = dtype
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype), _ROWS)
-        self._bias = bias.to(dtype)
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype), _ROWS)
+        self._bias = linear.bias.detach().to(dtype)
+        post_op, variant = _POST_OPS[activation]
         self._post_op: tuple[str, list[float], str] = (post_op, [], variant)
 
     def __call__(self, x: Tensor) -> Tensor:
+        x = x.to(self._dtype)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, *self._post_op)
         return product
 
-    def add(self, x: Tensor, other: Tensor) -> Tensor:
-        """The product plus `other`; both are float32."""
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
         if self._dtype != torch.float32:
-            return self(x) + other
-        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, self._weight, self._bias, "add")
+            return self(x) + residual
+        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self._bias, "add")
         return total
+
+
+def _int8_products(layer: Layer, ranges: dict[nn.Module, _Range]) -> _Products:
+    def linear(module: nn.Linear, **words: Any) -> _Int8Linear:
+        return _Int8Linear(module, ranges[module], **words)
+
+    attention = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
+    contract = linear(layer.contract)
+    expand = linear(layer.expand, activation=layer.shape.activation, into=contract)
+    return _Products(linear(layer.qkv, dtype=attention), linear(layer.mix), expand, contract)
+
+
+class _Int8Linear:
+    """Weights in int8 with a scale for each output, activations in 8 bits with one scale.
+
+    The result has `dtype`, or is already quantised for the layer `into`.
+    """
+
+    def __init__(
+        self,
+        linear: nn.Linear,
+        limits: _Range,
+        activation: str = "",
+        dtype: torch.dtype = torch.float32,
+        into: _Int8Linear | None = None,
+    ) -> None:
+        weight = linear.weight.detach()
+        self._scales = weight.abs().amax(1).clamp(min=1e-30) / 127  # (out,)
+        quantised = (weight / self._scales[:, None]).round().to(torch.int8)
+        self._weight = torch.ops.onednn.qlinear_prepack(quantised, [_ROWS, weight.shape[1]])
+        self._zeros = torch.zeros(len(weight), dtype=torch.int64)
+        self._bias = linear.bias.detach()
+        low, high = limits
+        self._scale = max((high - low) / 255, 1e-30)
+        self._zero = round(-low / self._scale)
+        out = (1.0, 0, dtype) if into is None else (into._scale, into._zero, torch.uint8)
+        post_op, variant = _POST_OPS[activation]
+        self._out: tuple[Any, ...] = (*out, post_op, [], variant)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x if x.dtype == torch.uint8 else self._quantise(x)
+        weight = (self._weight, self._scales, self._zeros, self._bias)
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(x, self._scale, self._zero, *weight, *self._out)
+        return product
+
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self(x).add_(residual)
+
+    def _quantise(self, x: Tensor) -> Tensor:
+        signed = (x.float() * (1 / self._scale)).round_().add_(self._zero - 128).clamp_(-128, 127)
+        return signed.to(torch.int8).view(torch.uint8).bitwise_xor_(128)  # torch converts to uint8 itself slowly
+
+
+def _ranges(bert: Bert, sample: Sequence[Tensor]) -> dict[nn.Module, _Range]:
+    """The least and the largest input of each linear layer for some texts, 0 included."""
+    ranges: dict[nn.Module, _Range] = {}
+
+    def watch(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        low, high = ranges.get(module, (0.0, 0.0))
+        ranges[module] = min(low, float(inputs[0].min())), max(high, float(inputs[0].max()))
+
+    hooks = [module.register_forward_pre_hook(watch) for module in bert.modules() if isinstance(module, nn.Linear)]
+    for ids in sample:
+        bert(ids[None], None)
+    for hook in hooks:
+        hook.remove()
+    return ranges

@@ -87,7 +87,8 @@ def fingerprint(encoder: SentenceEncoder) -> str:
     config = json.dumps(encoder.backbone.config, sort_keys=True)
     inputs = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
     contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
-    digest = hashlib.sha256(repr((config, inputs, contract)).encode())
+    precision = () if encoder.precision == "fp32" else (encoder.precision,)
+    digest = hashlib.sha256(repr((config, inputs, contract, *precision)).encode())
     for name, tensor in encoder.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.cpu().contiguous().numpy())

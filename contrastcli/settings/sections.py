@@ -10,6 +10,7 @@ from contrastcli.settings import catalogue
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
+Precision = Literal["fp32", "bf16", "int8"]  # of an encoder's matrix products; int8 is for encoding alone
 
 POOLINGS: Mapping[Pooling, str] = {
     "cls": "the last layer's vector of the first token, CLS (SimCSE, SimACE)",

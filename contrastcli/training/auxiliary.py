@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.errors import UsageError
-from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Event, Progress
 from contrastcli.settings.catalogue import ObjectiveSettings
 from contrastcli.settings.config import Config
+from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import Batch, Chunk
 
 Emit = Callable[[Event], None]

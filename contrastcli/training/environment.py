@@ -17,8 +17,8 @@ import torch
 import contrastcli
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, json_bytes, read_json, writing_to
-from contrastcli.model.encoder import Precision
 from contrastcli.model.locate import resolve, revision
+from contrastcli.settings.sections import Precision
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.data.batching import chunks as cut_lengths
-from contrastcli.model.encoder import Precision, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
+from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliary import Auxiliary
 from contrastcli.training.batch import CHUNK, LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World

@@ -15,6 +15,8 @@ from contrastcli.commands.encode import encode_to, read_sentences
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
+from contrastcli.model.metrics import cosine
+from contrastcli.model.packed import supported
 from support.command import MODEL, Contrast, refused, sentences
 from support.tiny import WORDS, Tiny
 
@@ -63,6 +65,16 @@ def test_half_precision_on_request_stays_near(contrast: Contrast) -> None:
     assert np.abs(vectors - expected).max() < 0.1 * np.abs(expected).max()
 
 
+@pytest.mark.skipif(not supported("int8"), reason="this CPU multiplies no matrices in int8")
+def test_int8_says_how_near_it_is(contrast: Contrast) -> None:
+    answer = contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--precision", "int8")
+    assert answer.code == 0
+    exact = contrastcli.load("tiny/backbone").encode(sentences())
+    cosines = cosine(np.load("v.npy"), exact)
+    assert f"cosine of int8 to fp32, of {len(exact)} texts: {cosines.mean():.4f} at the mean" in answer.err
+    assert f"{cosines.min():.4f} at the least" in answer.err
+
+
 @pytest.mark.parametrize(
     ("stdin", "what"),
     [(b"", "stdin is empty"), (b"a\n\nb\n", "stdin, line 2: blank"), (b"\xe9", "stdin, line 1: not UTF-8")],
@@ -105,7 +117,7 @@ def test_vectors_are_written_in_the_order_of_the_texts(
     steps: list[tuple[int, int]] = []
     output = tmp_path / f"vectors{suffix}"
     for texts in (SENTENCES, SENTENCES[:3]):  # and over what was there
-        encode_to(encoder, texts, output, "fp32", lambda done, total: steps.append((done, total)))
+        encode_to(encoder, texts, output, lambda done, total: steps.append((done, total)))
         vectors, kept = read_vectors(output)
         assert vectors.dtype == np.float32 and np.array_equal(vectors, encoder.encode(texts))
         assert kept in (None, list(texts)) and steps[-1] == (len(texts), len(texts))
@@ -116,7 +128,7 @@ def test_vectors_that_cannot_be_written_leave_what_was_there(
     encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "vectors.npy"
-    encode_to(encoder, SENTENCES[:3], output, "fp32", lambda done, total: None)
+    encode_to(encoder, SENTENCES[:3], output, lambda done, total: None)
     before, some = output.read_bytes(), encoder.encode(SENTENCES[:2])
 
     def full_disk(*_: object, **__: object) -> object:
@@ -125,14 +137,14 @@ def test_vectors_that_cannot_be_written_leave_what_was_there(
 
     monkeypatch.setattr(encoder, "blocks", full_disk)
     with pytest.raises(RunError, match="No space left on device"):
-        encode_to(encoder, SENTENCES, output, "fp32", lambda done, total: None)
+        encode_to(encoder, SENTENCES, output, lambda done, total: None)
     assert output.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["vectors.npy"]
 
 
 def test_an_unknown_kind_of_file_and_a_missing_folder_are_refused(encoder: SentenceEncoder, tmp_path: Path) -> None:
     for output, kind in ((tmp_path / "v.txt", UsageError), (tmp_path / "none" / "v.npy", RunError)):
         with pytest.raises(kind):
-            encode_to(encoder, ["ba"], output, "fp32", lambda done, total: None)
+            encode_to(encoder, ["ba"], output, lambda done, total: None)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -20,7 +20,7 @@ from contrastcli.model.backbone import Backbone, BertBackbone, load_backbone, lo
 from contrastcli.model.packed import PackedBert, supported
 
 transformers = pytest.importorskip("transformers")
-needs_packing = pytest.mark.skipif(not supported(torch.float32), reason="this torch has no oneDNN")
+needs_packing = pytest.mark.skipif(not supported("fp32"), reason="this torch has no oneDNN")
 
 BERT_SIZES = {
     "vocab_size": 60,
@@ -132,7 +132,7 @@ def test_texts_packed_without_padding_equal_transformers(published: Path) -> Non
     assert isinstance(backbone, BertBackbone)
     texts = [torch.randint(1, 60, shape) for shape in ((2, 9), (1, 6), (4, 2), (1, 1))]  # padding inside a text too
     with torch.no_grad():
-        for ids, ours in zip(texts, PackedBert(backbone.bert, torch.float32)(texts), strict=True):
+        for ids, ours in zip(texts, PackedBert(backbone.bert, "fp32")(texts), strict=True):
             everything = torch.ones_like(ids, dtype=torch.bool)
             theirs = model(input_ids=ids, attention_mask=everything.long(), output_hidden_states=True)
             assert_equal_on_tokens(ours.first, theirs.hidden_states[0], everything)

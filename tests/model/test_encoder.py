@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from contrastcli.errors import UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
+from contrastcli.model.metrics import cosine
+from contrastcli.model.packed import supported
 from contrastcli.settings.sections import Pooling
 from support.tiny import WORDS, Tiny
 
@@ -25,7 +28,7 @@ def encoder(tiny: Tiny) -> SentenceEncoder:
 def padded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
     """The same model, through the encoder that training uses."""
     encoder = load_encoder(tiny.backbone)
-    monkeypatch.setattr(encoder, "_pack", lambda precision: None)
+    monkeypatch.setattr(encoder, "_pack", lambda: None)
     return encoder
 
 
@@ -39,7 +42,8 @@ def test_embeddings_are_those_of_the_padded_encoder(
 
 def test_half_precision_costs_no_more_than_autocast(encoder: SentenceEncoder, padded: SentenceEncoder) -> None:
     exact = padded.encode(TEXTS)
-    error, usual = (np.abs(e.encode(TEXTS, precision="bf16") - exact).mean() for e in (encoder, padded))
+    encoder.precision = padded.precision = "bf16"
+    error, usual = (np.abs(e.encode(TEXTS) - exact).mean() for e in (encoder, padded))
     assert 0 < error < 1.2 * usual
 
 
@@ -67,3 +71,28 @@ def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> Non
     encoder.encode(TEXTS[:2])
     encoder.train()
     assert encoder._packed is None
+
+
+needs_int8 = pytest.mark.skipif(not supported("int8"), reason="this CPU multiplies no matrices in int8")
+
+
+@needs_int8
+def test_int8_stays_near(encoder: SentenceEncoder) -> None:
+    exact = encoder.encode(TEXTS)
+    encoder.precision = "int8"
+    cosines = cosine(encoder.encode(TEXTS), exact)
+    assert 0.99 < cosines.mean() < 0.99999 and cosines.min() > 0.98
+
+
+@needs_int8
+def test_an_int8_embedding_does_not_depend_on_the_other_texts(encoder: SentenceEncoder) -> None:
+    encoder.precision = "int8"
+    together, alone = encoder.encode(TEXTS)[:20], np.stack([encoder.encode([text])[0] for text in TEXTS[:20]])
+    assert cosine(together, alone).min() > 0.9999
+
+
+def test_int8_is_refused_where_it_is_not_supported(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    encoder.precision = "int8"
+    with pytest.raises(UsageError, match="int8 needs a CPU"):
+        encoder.encode(TEXTS[:1])

@@ -14,9 +14,9 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import RunError
-from contrastcli.model.encoder import Precision
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
+from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
