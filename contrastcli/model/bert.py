@@ -6,11 +6,12 @@ One encoder serves all of them; `families` has the differences. Outputs equal tr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import Function
 
 from contrastcli.errors import DataError
 from contrastcli.model.families import ACTIVATIONS, Family, Shape, canonical
@@ -37,28 +38,118 @@ class _Embedding(nn.Embedding):
         """Skip the random weights."""
 
 
-def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each element with probability `p` (to 2⁻¹⁶) and scale the others by 1 / (1 − p).
+class Packing(NamedTuple):
+    """The places of a padded batch (B, T). On a CPU padding is computed in attention only."""
 
-    On a CPU torch draws a Bernoulli number for each element, a quarter of a training step. Here four elements share
-    the 64 bits of one draw, which is five times faster.
+    size: tuple[int, int]  # B, T
+    mask: Tensor | None  # (B, 1, 1, T) false on padding; None if there is none
+    places: tuple[Tensor, Tensor, Tensor] | None = None
+    """(M,) the places of the real tokens among the B·T, (B·T,) the number of the token at a place, and those of
+    padding; None if all places are computed."""
+
+    @classmethod
+    def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
+        """Of a (B, T) bool mask. Other devices compute padding, since to look for it would wait for them."""
+        if mask is None or mask.device.type != "cpu":
+            return cls(size, None if mask is None else mask[:, None, None, :])
+        real, padding = (where.flatten().nonzero().squeeze(1) for where in (mask, ~mask))
+        if len(padding) == 0:
+            return cls(size, None)
+        return cls(size, mask[:, None, None, :], (real, (mask.flatten().cumsum(0) - 1).clamp_(min=0), padding))
+
+    def pack(self, x: Tensor) -> Tensor:
+        """(B, T, n) → (M, n), the real tokens, or all places."""
+        rows = x.flatten(0, 1)
+        return rows if self.places is None else _Pack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
+
+    def unpack(self, rows: Tensor) -> Tensor:
+        """(M, n) → (B, T, n) with zeros for padding."""
+        if self.places is not None:
+            rows = _Unpack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
+        return rows.view(*self.size, -1)
+
+
+def _unpack(rows: Tensor, number: Tensor, padding: Tensor) -> Tensor:
+    return rows.index_select(0, number).index_fill_(0, padding, 0)  # much faster than index_copy
+
+
+class _Pack(Function):
+    """Both ways by gathering rows: torch scatters the gradient of a gather, which is slower."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, real: Tensor, number: Tensor, padding: Tensor) -> Tensor:
+        ctx.places = number, padding
+        return rows.index_select(0, real)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _unpack(gradient, *ctx.places), None, None, None
+
+
+class _Unpack(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, real: Tensor, number: Tensor, padding: Tensor) -> Tensor:
+        ctx.real = real
+        return _unpack(rows, number, padding)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return gradient.index_select(0, ctx.real), None, None, None
+
+
+class _Dropout(Function):
+    """Zero elements on a CPU with probability `p` (to 2⁻¹⁶), without scaling the others.
+
+    Torch draws a Bernoulli number for each element, a quarter of a training step. Here four elements share the 64 bits
+    of one draw, and integers mask them: to compare into bools, and to fill by them, is ten times slower.
     """
-    if x.device.type != "cpu":
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        count = x.numel()
+        draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        bits = draws[:count].view(x.shape)
+        torch.ge(bits, round(p * 2**16) - 2**15, out=bits).neg_()  # all ones where an element is kept
+        ctx.bits = bits if x.element_size() == 2 else bits.to(torch.int32)
+        return _masked(x, ctx.bits)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _masked(gradient, ctx.bits), None
+
+
+def _masked(x: Tensor, bits: Tensor) -> Tensor:
+    return (x.contiguous().view(bits.dtype) & bits).view(x.dtype)
+
+
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Zero each element with probability `p` and scale the others by 1 / (1 − p)."""
+    if p == 0 or x.device.type != "cpu":
         return F.dropout(x, p)
-    count, dropped = x.numel(), round(p * 2**16)
-    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = draws[:count].view(x.shape) >= dropped - 2**15
-    return x * kept.to(x.dtype).mul_(2**16 / (2**16 - dropped))
+    return _Dropout.apply(x, p) / (1 - p)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def add_dropped(x: Tensor, y: Tensor, p: float) -> Tensor:
+    """The sum x + dropout(y)."""
+    if p == 0 or x.device.type != "cpu":
+        return x + F.dropout(y, p)
+    return torch.add(x, _Dropout.apply(y, p), alpha=1 / (1 - p))  # type: ignore[no-untyped-call]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Tensor:
     """Attention of (B, H, T, d/H) heads over the keys where `mask` (B, 1, 1, T) is true; dropout `p` on its weights."""
     if p == 0 or q.device.type != "cpu":
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)  # (B, H, T, T)
+    batch, heads, length, _ = q.shape
+    q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B·H, T, d/H)
+    bias = q.new_zeros(batch, 1, length)
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return dropout(scores.softmax(-1).to(v.dtype), p) @ v
+        bias = bias.masked_fill_(~mask.squeeze(2), -torch.inf)
+    bias = bias.repeat_interleave(heads, 0)  # (B·H, 1, T)
+    scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)  # (B·H, T, T)
+    weights = _Dropout.apply(scores.float().softmax(-1).to(v.dtype), p)  # type: ignore[no-untyped-call]
+    mixed = torch.baddbmm(v.new_zeros(1), weights, v, beta=0, alpha=1 / (1 - p))
+    return mixed.view(batch, heads, length, -1)
 
 
 class Layer(nn.Module):
@@ -75,22 +166,19 @@ class Layer(nn.Module):
         self.contract = _Linear(shape.inner, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """The next hidden states (B, T, d) of `x` (B, T, d) under an attention mask."""
-        split = (*x.shape[:2], self.shape.heads, -1)
-        q, k, v = (part.view(split).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))  # (B, H, T, d/H)
-        mixed = attend(q, k, v, mask, self._rate(self.shape.attention_dropout))
-        mixed = self.mix(mixed.transpose(1, 2).reshape(x.shape))  # (B, T, d)
-        x = self.attention_norm(x + self._drop(mixed, self.shape.mix_dropout))
-        inner = self.activation(self.expand(x))  # (B, T, inner)
-        normed: Tensor = self.norm(x + self._drop(self.contract(inner), self.shape.dropout))
+    def forward(self, x: Tensor, packing: Packing) -> Tensor:
+        """The next hidden states of tokens: (M, d) → (M, d)."""
+        qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).contiguous()  # (B, H, T, d/H) each
+        mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout))
+        mixed = self.mix(packing.pack(mixed.transpose(1, 2).flatten(2)))  # (M, d)
+        x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
+        inner = self.activation(self.expand(x))  # (M, inner)
+        normed: Tensor = self.norm(add_dropped(x, self.contract(inner), self._rate(self.shape.dropout)))
         return normed
 
     def _rate(self, p: float) -> float:
         return p if self.training else 0.0
-
-    def _drop(self, x: Tensor, p: float) -> Tensor:
-        return dropout(x, p) if self._rate(p) else x
 
 
 class PublishedModule(nn.Module):
@@ -150,27 +238,29 @@ class Bert(PublishedModule):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding)."""
-        if attention_mask is not None and attention_mask.device.type == "cpu" and bool(attention_mask.all()):
-            attention_mask = None  # faster; on other devices the test would wait for the device
-        mask = None if attention_mask is None else attention_mask[:, None, None, :]  # (B, 1, 1, T)
-        first = x = self.embed(input_ids)  # (B, T, d)
-        penultimate = first
+        packing = Packing.of(attention_mask, (input_ids.shape[0], input_ids.shape[1]))
+        x = self.embed(input_ids, packing)  # (M, d)
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            x = x.bfloat16()  # halves the traffic between the matrix products
+        first = penultimate = x
         for layer in self.layers:
-            penultimate, x = x, layer(x, mask)
-        return Hidden(first, penultimate, x)
+            penultimate, x = x, layer(x, packing)
+        return Hidden(*(packing.unpack(states) for states in (first, penultimate, x)))
 
-    def embed(self, input_ids: Tensor) -> Tensor:
-        """The embedding layer's output (B, T, d) of token ids (B, T)."""
+    def embed(self, input_ids: Tensor, packing: Packing | None = None) -> Tensor:
+        """The embedding layer's output (B, T, d) of token ids (B, T), or (M, d) where they are packed."""
         if self.family.count_from_padding:
             real = input_ids.ne(self.shape.first_position - 1).long()  # (B, T) 0 on padding
             positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)  # (B, T, d)
         else:
             positions = self.positions.weight[: input_ids.shape[1]]  # (T, d)
-        x = self.words(input_ids) + positions
+        # on a CPU to fill a dense gradient for each chunk takes a tenth of a step; most of its rows are zero
+        sparse = self.training and input_ids.device.type == "cpu"
+        x = F.embedding(input_ids, self.words.weight, self.words.padding_idx, sparse=sparse) + positions
         if self.types is not None:
             x = x + self.types.weight[0]
-        x = self.norm(x)
-        return dropout(x, self.shape.dropout) if self.training and self.shape.dropout else x
+        x = self.norm(packing.pack(x) if packing else x)
+        return dropout(x, self.shape.dropout) if self.training else x
 
     def published_names(self, name: str) -> list[str]:
         module, _, kind = name.rpartition(".")

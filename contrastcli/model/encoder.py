@@ -79,7 +79,8 @@ class SentenceEncoder(nn.Module):
         ids, mask = pad(table, texts, self.tokenizer.pad_id, self.device)
         with autocast(self.device, precision):
             hidden = self.backbone(ids, mask)
-        return pool(hidden, mask, self.pooling)
+        with autocast(self.device, "fp32"):
+            return pool(hidden, mask, self.pooling)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense layer and normalisation: (B, d) → (B, width)."""
@@ -184,7 +185,5 @@ def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) ->
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
-    """Autocast for bf16, else nothing."""
-    if precision != "bf16":
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
+    """Autocast for bf16, or none. Weights are cast once in the outermost of such contexts."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")

@@ -118,7 +118,7 @@ def _make_stepper(plan: Plan, context: Context, world: World) -> Stepper:
         loss=make_loss(config.spec, config.objective),
         precision=context.precision,
         run_seed=config.train.seed,
-        token_budget=config.train.token_budget or default_budget(encoder.device),
+        token_budget=config.train.token_budget or default_budget(encoder.device, encoder.backbone.layers, width),
         world=world,
     )
 

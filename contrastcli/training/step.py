@@ -8,6 +8,7 @@ embeddings, and their gradient is handed to the chunks, so that both ways differ
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.data.batching import chunks as cut_lengths
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder, autocast
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliary import Auxiliary
 from contrastcli.training.batch import CHUNK, LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
+
+CPU_CHUNK = 1_024  # tokens
 
 Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 
@@ -65,10 +68,11 @@ class Stepper:
         """The chunks of a batch, and whether all of their graphs fit into the budget.
 
         Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs besides its
-        graph stays small too.
+        graph stays small too. On a CPU larger ones than CPU_CHUNK are not faster.
         """
         lengths = batch.table.lengths[batch.texts]
-        parts = cut_lengths(lengths, self.token_budget // 4)
+        most = CPU_CHUNK if self.encoder.device.type == "cpu" else self.token_budget
+        parts = cut_lengths(lengths, min(most, self.token_budget // 4))
         padded = len(self.encoders) * sum(len(part) * int(lengths[part[0]]) for part in parts)
         chunks: list[Chunk] = []
         for number, encoder in enumerate(self.encoders.values()):
@@ -90,7 +94,7 @@ class Stepper:
         graphs: dict[int, Tensor] = {}
         size = len(self.encoders) * len(batch.texts)
         leaf = torch.zeros(size, self.encoder.backbone.width, device=self.encoder.device)  # (E·V·N, d)
-        with torch.set_grad_enabled(keep_graphs):
+        with torch.set_grad_enabled(keep_graphs), self._autocast():
             for chunk in local:
                 before_chunk()
                 pooled = self._embed(batch, chunk)
@@ -101,22 +105,34 @@ class Stepper:
         outcome, gradient = self._loss(batch, leaf)
         terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
         values = {one: torch.zeros((), device=leaf.device) for one in terms}
-        for chunk in local:
-            before_chunk()
-            pooled = graphs.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
-            torch.autograd.backward(pooled, gradient[torch.from_numpy(chunk.places)])
-            for one, term in terms.items():
-                values[one] += term(chunk)
-        for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
-            self.world.sum_gradients(module.parameters())
+        with self._autocast():
+            for chunk in local:
+                before_chunk()
+                pooled = graphs.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
+                torch.autograd.backward(pooled, gradient[torch.from_numpy(chunk.places)])
+                for one, term in terms.items():
+                    values[one] += term(chunk)
+        self._sum_gradients()
         for one, value in values.items():
             outcome.parts[one.name] = self.world.sum(value)
             outcome.loss = outcome.loss + one.weight * value
         return outcome
 
+    def _autocast(self) -> contextlib.AbstractContextManager[object]:
+        """For all chunks of a pass: their weights are cast to bf16 once."""
+        return autocast(self.encoder.device, self.precision)
+
     def _embed(self, batch: Batch, chunk: Chunk) -> Tensor:
         set_seed(self.run_seed, batch.step, CHUNK, chunk.number)  # the same dropout in both passes over a chunk
         return chunk.encoder.pooled(batch.table, chunk.texts, self.precision)  # (B, d)
+
+    def _sum_gradients(self) -> None:
+        """Sum what the chunks left, over processes too. Sparse gradients, the word embedding's, become dense."""
+        for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
+            for parameter in module.parameters():
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    parameter.grad = parameter.grad.to_dense()
+            self.world.sum_gradients(module.parameters())
 
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
         """Loss over the whole batch, and its gradient by the pooled embeddings (E·V·N, d); heads get theirs."""

@@ -46,7 +46,7 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
     """A copy of every parameter's gradient, which is then cleared; the tied language-model head is in the encoder."""
     modules = {"encoder": trainer.encoder, "extras": trainer.stepper.extras}
     named = [one for prefix, module in modules.items() for one in module.named_parameters(prefix=prefix)]
-    copies = {name: p.grad.clone() if p.grad is not None else torch.zeros_like(p) for name, p in named}
+    copies = {name: p.grad.to_dense().clone() if p.grad is not None else torch.zeros_like(p) for name, p in named}
     trainer.optimizer.zero_grad()
     return copies
 

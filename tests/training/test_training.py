@@ -96,7 +96,7 @@ def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, "simcse", "sentences", train__epochs=6, dev__data="none")
     train(run)
     losses = known(event.loss for event in told(run, Step))
-    assert sum(losses[-20:]) < 0.5 * sum(losses[:20])
+    assert sum(losses[-20:]) < 0.6 * sum(losses[:20])
     angles = told(run, Angles)
     positive, negative = known(event.positive for event in angles), known(event.negative for event in angles)
     assert negative[-1] - positive[-1] > negative[0] - positive[0] + 10  # degrees
