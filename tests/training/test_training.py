@@ -206,16 +206,6 @@ def test_an_early_stop_that_a_kill_cut_short_takes_no_further_step(
     assert train(run) == Done(step=6, status="finished", code=0)
 
 
-def test_a_collapsing_score_is_noted_as_it_happens(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
-    scripted(0.9, 0.6, 0.51, 0.49, None)
-    run = tiny.run(place, dev__every=5)
-    train(run)
-    falls = [(event.step, event.text) for event in told(run, Note) if "collapsing" in event.text]
-    assert [step for step, _ in falls] == [15, 20]
-    assert "fell to 49.00 from 60.00 at step 5" in falls[0][1]
-    assert "undefined" in falls[1][1]
-
-
 def test_a_head_for_training_only_is_dropped_and_a_kept_one_is_in_the_model(tiny: Tiny, place: Path) -> None:
     for head, kept in [("train-only", False), ("keep", True)]:
         run = tiny.run(place.with_name(head), "simcse", "sentences", model__head=head, train__max_steps=2)
