@@ -174,7 +174,7 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
     if events.done and not is_resuming:
         return next((state for state in _ENDS if state == events.done.status), "failed")
     if is_gone:
-        return "killed" if alive.exists() else "failed"  # one that is not killed removes it
+        return "failed" if started and not alive.exists() else "killed"  # one that is not killed removes it
     if not is_fresh:
         return "silent"
     return "running" if has_begun else "starting"

@@ -10,13 +10,17 @@ from typing import Literal
 
 import msgspec
 
+from contrastcli.settings import presets
 from contrastcli.settings.config import Config
+from contrastcli.settings.sections import settings_of
+from contrastcli.settings.setting import Value
 
 Mark = Literal["one seed", "mean of five seeds", "mean of seeds", "not comparable"]
 Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time"]
 Stated = str | int | float | bool | list[str | int | float | bool]
 """A setting's value in the paper, or several equivalent values."""
 
+_NAMED = 5  # of the settings in which a run differs
 _BACKBONE = "model.backbone"
 _ESSENTIAL = ("objective.name", "objective.similarity", "model.head")
 """Settings that make a row's method; SimCSE keeps its head where it is supervised."""
@@ -88,7 +92,9 @@ class Row:
     @property
     def words(self) -> str:
         """Source, method and backbone, and the settings in which the run differs."""
-        differing = f"; differs in {', '.join(self.differs)}" if self.differs else ""
+        more = len(self.differs) - _NAMED
+        names = ", ".join(self.differs[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        differing = f"; differs in {names}" if names else ""
         return f"{self.source}: {self.method} on {self.backbone}, {self.mark}{differing}"
 
 
@@ -138,18 +144,38 @@ def exact(config: Config) -> list[Row]:
 
 
 def _of_method(config: Config) -> list[Row]:
-    """The rows of a run's method, each with the settings in which the run differs from it."""
-    flat = config.flat()
-    backbone = config.model.backbone.partition("@")[0].rstrip("/").rpartition("/")[2]
+    """The rows of a run's method, each with the settings in which the run differs from it.
+
+    A row states what makes its method; the settings of its method and data that it does not state are those of the
+    preset for its backbone, else for another one, that is nearest to the run.
+    """
+    flat = {key: _base_name(value) for key, value in config.flat().items()}
+    counted = [key for key, one in settings_of(config.spec).items() if one.role != "execution" and key != _BACKBONE]
+    shipped = [presets.find(name).config.flat() for name in presets.names()]
     of_method = []
     for row in every():
         stated = tables().methods.get(row.method, {})
         values = {key: value if isinstance(value, list) else [value] for key, value in stated.items()}
         differs = [key for key, allowed in values.items() if flat.get(key) not in allowed]
         if stated and row.values and not set(differs).intersection(_ESSENTIAL):
-            other = [_BACKBONE] if backbone != tables().backbones[row.backbone] else []
-            of_method.append(replace(row, differs=(*other, *differs)))
+            backbone = tables().backbones[row.backbone]
+            like = [
+                one
+                for one in shipped
+                if all(one[key] in values.get(key, [one[key]]) for key in _ESSENTIAL if key in one)
+            ]
+            like = [one for one in like if _base_name(one[_BACKBONE]) == backbone] or like
+            rest = [
+                [key for key in counted if key not in values and _base_name(one.get(key)) != flat[key]] for one in like
+            ]
+            other = [_BACKBONE] if flat[_BACKBONE] != backbone else []
+            of_method.append(replace(row, differs=(*other, *differs, *min(rest, key=len, default=[]))))
     return of_method
+
+
+def _base_name(value: Value | None) -> Value | None:
+    """The last part of a path or a hub name; other values as they are."""
+    return value.partition("@")[0].rstrip("/").rpartition("/")[2] if isinstance(value, str) else value
 
 
 def _distance(row: Row) -> tuple[int, int]:

@@ -56,7 +56,8 @@ class Rules:
             yield Alert(step=event.step, rule="stalled", text=text, hint="stop it, or go on with a lower --lr")
         fallen = event.spearman is None or 100 * event.spearman < 100 * best.spearman - limits.collapse
         if limits.collapse and fallen:
-            text = f"the dev score fell to {score(event.spearman)}: {known}"
+            now = "is undefined" if event.spearman is None else f"fell to {score(event.spearman)}"
+            text = f"the dev score {now}: {known}"
             yield Alert(step=event.step, rule="collapsed", text=text, hint="lower --lr, or raise --tau")
 
     def _sampled(self, event: System) -> Iterator[Alert]:

@@ -227,7 +227,7 @@ def test_long_texts_are_tokenised_one_after_the_other(tiny: Tiny, monkeypatch: p
 @pytest.mark.parametrize("text", ["x." * 500_000 + "a = 1", "a = 1\n" * 20_000, "#" * 40_000], ids=len)
 def test_a_file_of_settings_is_short(contrast: Contrast, text: str) -> None:
     Path("contrast.toml").write_text(text)
-    refused(contrast("config", "show"), 3, "contrast.toml is larger than 32,768 bytes")
+    refused(contrast("config", "show"), 3, "contrast.toml is larger than 16,384 bytes")
 
 
 EVENTS = {

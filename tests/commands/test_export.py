@@ -90,8 +90,8 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
     config, status = run.config(), run.status()
     assert f"# {run.name}\n" in card and config.spec.paper in card and config.data.train in card
     assert status.best is not None and f"{100 * status.best:.2f} at step {status.best_step}" in card
-    for key, value in config.flat().items():
-        assert f"| `{key}` | {value} |\n" in card
+    for key, value in config.flat().items():  # a webhook is the user's secret
+        assert (f"| `{key}` | {value} |\n" in card) == (not key.startswith("alerts."))
     assert "| Task | Spearman | [1] | [2] | Pearson | Mean | Weighted | Pairs |  |\n" in card
     assert "| STS12 | 61.23 | 74.30 | 74.20 | – | 59.50 | – | 3,108 |  |\n" in card
     assert "| STS13 | – | 84.40 | 84.50 | – | – | – | – | missing |\n" in card

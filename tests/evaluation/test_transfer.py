@@ -146,15 +146,13 @@ def test_paraphrases_have_accuracy_and_f1_of_the_test_set(tmp_path: Path, monkey
 
 
 @pytest.mark.usefixtures("few_fits")
-def test_each_distinct_sentence_of_all_tasks_is_encoded_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", TRANSFER.tasks)
+def test_each_distinct_sentence_of_a_task_is_encoded_once(tmp_path: Path, task: str) -> None:
     write_transfer(tmp_path)
-    write_polarity(tmp_path / "x", "MR", 22)
-    (tmp_path / "x" / "MR" / "rt-polarity.pos").rename(tmp_path / "CR" / "custrev.pos")  # sentences of MR
     encode = HalfKnowing()
-    result = measured(TRANSFER, encode, tmp_path)
-    assert set(result.tasks) == set(TRANSFER.tasks)
+    assert set(measured(TRANSFER, encode, tmp_path, task).tasks) == {task}
     seen = [text for call in encode.calls for text in call]
-    assert len(seen) == len(set(seen)) and "MR 3 #1" in seen and "other mrpc test 0 #1" in seen
+    assert 40 <= len(seen) == len(set(seen))
 
 
 @pytest.mark.usefixtures("few_fits")

@@ -246,7 +246,7 @@ def test_a_missing_checkpoint_is_an_error(run: Run, content: str) -> None:
 def test_a_run_without_a_process_is_starting_until_the_grace_is_over(run: Run) -> None:
     assert run.status().state == "starting"
     age(run, 1000.0)
-    assert run.status().state == "failed"
+    assert run.status().state == "killed"
 
 
 def test_a_process_that_ended_and_could_not_write_its_end_has_failed(run: Run) -> None:

@@ -122,6 +122,16 @@ def test_what_the_paper_did_not_do_is_shown_next_to_the_nearest_that_it_did() ->
     assert (row.backbone, row.method, row.differs) == ("BERT-large", "SimACE", ("objective.margin",))
 
 
+def test_every_setting_of_method_and_data_that_is_not_the_papers_is_named() -> None:
+    changed = {"objective__tau": 1.0, "train__lr": 1.0, "train__batch_size": 2, "data__train": "mine/triplets.tsv"}
+    kept = {"train__seed": 7, "train__log_every": 3, "data__train": "elsewhere/wiki1m_for_simcse.txt"}
+    row, *_ = rows("sts", preset("simace-bert-base", **changed))
+    assert set(row.differs) == {"objective.tau", "train.lr", "train.batch_size", "data.train"}
+    assert rows("sts", preset("simace-bert-base", **kept))[0].differs == ()
+    row, *_ = rows("sts", preset("simace-bert-base", **changed, model__pooling="mean", dev__data="none"))
+    assert row.words.endswith(" and 1 more") and len(row.differs) == 6
+
+
 def test_another_backbone_is_marked_as_one() -> None:
     shown = rows("sts", preset("simace-bert-base", model__backbone="starter"))
     assert [(row.source, row.backbone) for row in shown] == [

@@ -306,7 +306,7 @@ def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
         assert "hard negatives" in screen_text(pilot.app)
         headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
-        assert headings == ["model", "objective", "data", "dev", "train"]
+        assert headings == ["model", "objective", "data", "dev", "train", "alerts"]
         await pick(pilot, "o", "rankcse")
         await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
         assert "hard negatives" not in screen_text(pilot.app)
