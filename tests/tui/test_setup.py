@@ -375,8 +375,8 @@ def test_the_app_ends_while_the_data_is_read(commands: Commands) -> None:
 
 def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(commands: Commands) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
-        footer = screen_text(pilot.app).splitlines()[-1]
-        assert "s start" in footer and footer.endswith("? help")
+        await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
+        assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
         preset = screen.query_one(Form).preset
         await pilot.press("down")
         await until(pilot, lambda: screen.focused is preset)
