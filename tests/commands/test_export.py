@@ -26,7 +26,7 @@ from support.command import Contrast, refused, sentences
 from support.tiny import Tiny, train
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
-POOLINGS = get_args(Pooling)
+POOLINGS = [pooling for pooling in get_args(Pooling) if pooling != "pooler"]  # which is CLS and a dense layer
 
 
 def model(tiny: Tiny, folder: Path, pooling: Pooling = "mean", *, full: bool = False) -> Path:
