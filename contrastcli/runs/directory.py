@@ -12,6 +12,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     stop.request       asks the training process to stop
     lock               held by the process that trains
     scores.json        what evaluation measured
+    note.txt           what the user wrote on it
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Run:
     stop_path = _File("stop.request")
     lock_path = _File("lock")
     scores_path = _File("scores.json")
+    note_path = _File("note.txt")
 
     @property
     def name(self) -> str:

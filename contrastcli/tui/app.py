@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from contrastcli.errors import ContrastError
-from contrastcli.files import atomic_write, state_dir
+from contrastcli.files import atomic_write, error_text, state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.text import escaped
@@ -136,6 +137,17 @@ class ContrastApp(App[None]):
             self.notify("copied")
         else:
             self.notify(f"copied; also in {path}", markup=False)
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> None:
+        """Write a picture of the screen into the current folder."""
+        picture = Path(path or ".", filename or f"contrast-{self.current_mode}-{time.strftime('%Y%m%d-%H%M%S')}.svg")
+        try:
+            atomic_write(picture, self.export_screenshot().encode())
+            self.notify(f"the screen is in {picture.resolve()}", markup=False)
+        except OSError as error:
+            self.fail(f"{picture.resolve()} cannot be written: {error_text(error)}")
 
     def action_help(self) -> None:
         if isinstance(self.screen, ModeScreen):

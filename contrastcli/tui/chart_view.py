@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.content import Content
 from textual.events import Click
 from textual.geometry import Size
@@ -18,7 +19,13 @@ from contrastcli.show.chart import Cells, Chart, draw
 from contrastcli.show.pictures import Picture
 from contrastcli.show.sketch import chart
 
-INKS = 6  # lines that have a colour of their own; they also differ in their dashes
+_ANSI = (
+    "blue green red yellow magenta cyan bright_red bright_blue bright_green bright_magenta bright_yellow bright_cyan"
+)
+_DARK = "#57a5e2 #8ad4a1 #e0707f #ffc473 #c98bea #52d1d1 #ff9457 #9fa8ff #b9d94a #ff8ac4 #c09a6b #a8b3bd"
+_LIGHT = "#00508f #2f7d46 #b3243c #9a6400 #7b2fa8 #00757a #c2500a #3f49c8 #5f7d00 #b0287a #7a5326 #56616b"
+"""A theme has four hues at most that differ, and charts need one a line."""
+INKS = len(_ANSI.split())  # lines that have a colour of their own; they also differ in their dashes
 
 
 class ChartView(Widget):
@@ -30,7 +37,7 @@ class ChartView(Widget):
 
         x: float
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", *(f"chart--ink-{n + 1}" for n in range(INKS))}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis"}
 
     def __init__(self, waiting: str = "", title: str = "", id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,8 +79,10 @@ class ChartView(Widget):
         self._rows = None
 
     def _strip(self, cells: Cells) -> Strip:
-        names = (f"chart--ink-{(ink - 1) % INKS + 1}" if ink > 0 else "chart--axis" for _, ink in cells)
-        styles = map(self.get_component_rich_style, names)
+        theme, axis = self.app.current_theme, self.get_component_rich_style("chart--axis")
+        colours = (_ANSI if theme.ansi else _DARK if theme.dark else _LIGHT).split()
+        inks = [self.rich_style + Style(color=colour) for colour in colours]
+        styles = (inks[(ink - 1) % INKS] if ink > 0 else axis for _, ink in cells)
         segments = [Segment(text, style) for (text, _), style in zip(cells, styles, strict=True)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 

@@ -37,11 +37,11 @@ class Question(ModalScreen[str]):
             self.dismiss(event.key)
 
 
-class Prompt(ModalScreen[str]):
-    """Asks for a line of text; returns it, empty for Esc."""
+class Prompt(ModalScreen[str | None]):
+    """Asks for a line of text; returns it, None for Esc."""
 
     AUTO_FOCUS = "Input"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "back")]
 
     def __init__(self, question: str, text: str) -> None:
         super().__init__()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
 
 from contrastcli.errors import ContrastError
+from contrastcli.files import atomic_write, error_text
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import State, Status
+from contrastcli.runs.text import printable
 from contrastcli.show.format import size
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
@@ -31,9 +37,34 @@ SHAPES: dict[State, str] = {
 """A shape for each state, so that it is seen at a glance without colour too."""
 
 
-def can_resume(status: Status, is_saved: bool) -> bool:
-    """Whether a run has a checkpoint to continue from, and a reason to end otherwise than it did."""
-    return is_saved and status.ended and status.state not in ("finished", "diverged")
+@dataclass(frozen=True)
+class Seen:
+    """A run as last seen: its status, None where it cannot be read, and whether it had a checkpoint."""
+
+    run: Run
+    status: Status | None = None
+    is_saved: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        return self.status is not None and not self.status.ended
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether it has a checkpoint to continue from, and a reason to end otherwise than it did."""
+        ended = self.status is not None and self.status.ended and self.status.state not in ("finished", "diverged")
+        return self.is_saved and ended
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a run that has ended badly."""
+        if self.status is None or not self.status.ended or self.status.state == "finished":
+            return ""
+        if self.can_resume:
+            return "r resumes from the last checkpoint"
+        if self.status.state == "diverged":
+            return "a lower learning rate or a higher τ helps; t takes its settings to Setup, with half the rate"
+        return "nothing was saved; t takes its settings to Setup"
 
 
 class RunScreen(ModeScreen):
@@ -45,54 +76,53 @@ class RunScreen(ModeScreen):
         Binding("e", "use_in('evaluate')", "evaluate", tooltip="evaluate the run's model"),
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
         hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; half the rate if it diverged"),
-        hidden_key("x", "export", "export", "write the run's model to a folder"),
+        Binding("x", "export", "export", tooltip="write the run's model to a folder"),
+        hidden_key("n", "note", "note", "write a note or tags on the run"),
         hidden_key("D,delete,backspace", "delete", "delete", "delete the run; asks first", display="D"),
     ]
 
-    _deleted: Run | None = None  # by this app
+    _deleted: Sequence[Run] = ()  # by this screen
 
     @property
-    def chosen_run(self) -> Run | None:
-        """The run that keys act on."""
+    def here(self) -> Seen | None:
+        """The run that most keys act on."""
         raise NotImplementedError
 
     @property
-    def chosen_status(self) -> Status | None:
-        """Its status as last seen; None where there is no run, or its status cannot be read."""
-        raise NotImplementedError
+    def chosen(self) -> Sequence[Seen]:
+        """The runs that are stopped, exported and deleted together."""
+        return [self.here] if self.here else []
 
-    @property
-    def chosen_is_saved(self) -> bool:
-        """Whether it had a checkpoint then."""
-        raise NotImplementedError
-
-    def run_deleted(self) -> None:
-        """The chosen run was deleted."""
+    def run_changed(self) -> None:
+        """Runs were deleted, or a note was written."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        status = self.chosen_status
+        here = self.here
         match action:
             case "stop":
-                return status is not None and not status.ended
+                return any(one.is_live for one in self.chosen)
             case "resume":
-                return status is not None and can_resume(status, self.chosen_is_saved)
-            case "use_in" | "export" if parameters != ("setup",):
-                return self.chosen_is_saved
-            case "use_in" | "delete":
-                return self.chosen_run is not None
+                return here is not None and here.can_resume and len(self.chosen) == 1
+            case "export":
+                return any(one.is_saved for one in self.chosen)
+            case "use_in" if parameters != ("setup",):
+                return here is not None and here.is_saved
+            case "use_in" | "delete" | "note":
+                return here is not None
         return super().check_action(action, parameters)
 
     @work
     async def action_stop(self) -> None:
-        if run := self.chosen_run:
-            question = f"Stop {run.name}?\nIt saves first, and can be resumed."
-            answers = {"s": "stop it", "k": "keep it running"}
-            if await self.app.push_screen_wait(Question(question, answers)) == "s":
+        live = [one.run for one in self.chosen if one.is_live]
+        question = f"Stop {in_words(live)}?\nIt saves first, and can be resumed."
+        if live and await self.app.push_screen_wait(Question(question, {"s": "stop", "k": "keep running"})) == "s":
+            for run in live:
                 await self.contrast.stop_run(run)
 
     @work(group="resume", exclusive=True)
     async def action_resume(self) -> None:
-        if run := self.chosen_run:
+        if self.here:
+            run = self.here.run
             self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
             words = ("train", "--resume", str(run.path.resolve()), "--detach")
             done = await processes.run_command(self.contrast.directory, *words)
@@ -102,17 +132,34 @@ class RunScreen(ModeScreen):
                 await self.contrast.open_run(run)
 
     async def action_use_in(self, mode: str) -> None:
-        if run := self.chosen_run:
-            await self.contrast.open_run(run, mode)
+        if self.here:
+            await self.contrast.open_run(self.here.run, mode)
+
+    @work
+    async def action_note(self) -> None:
+        if self.here is None:
+            return
+        path = self.here.run.note_path
+        prompt = Prompt(f"A note on {self.here.run.name}; words with # are tags to filter by", note_of(self.here.run))
+        if (text := await self.app.push_screen_wait(prompt)) is not None:
+            try:
+                atomic_write(path, f"{text}\n".encode())
+            except OSError as error:
+                self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
+            self.run_changed()
 
     @work
     async def action_export(self) -> None:
-        if (run := self.chosen_run) is None:
+        saved = [one.run for one in self.chosen if one.is_saved]
+        several = len(saved) > 1
+        question = f"Write the best model of {in_words(saved)} to which new folder{', one in it for each' * several}?"
+        proposed = "exported" if several else f"exported/{saved[0].name}"
+        if not (folder := await self.app.push_screen_wait(Prompt(question, proposed))):
             return
-        question = f"Write the best model of {run.name} to which new folder?"
-        if folder := await self.app.push_screen_wait(Prompt(question, f"exported/{run.name}")):
+        for run in saved:
             self.app.notify(f"exporting {run.name}", markup=False)
-            done = await processes.run_command(self.contrast.directory, "export", str(run.path.resolve()), folder)
+            words = ("export", str(run.path.resolve()), str(Path(folder, run.name)) if several else folder)
+            done = await processes.run_command(self.contrast.directory, *words)
             if done.error:
                 self.contrast.fail(done.error)
             else:
@@ -120,16 +167,30 @@ class RunScreen(ModeScreen):
 
     @work
     async def action_delete(self) -> None:
-        if (run := self.chosen_run) is None:
+        live = [one.run for one in self.chosen if one.status and one.status.state in ("starting", "running")]
+        if live:
+            self.contrast.fail(f"in progress: {in_words(live)}; stop it first")
             return
-        if (status := self.chosen_status) and status.state in ("starting", "running"):
-            self.contrast.fail(f"{run.name} is in progress: stop it first")
-            return
-        answers = {"d": f"delete it and its models, {size(await asyncio.to_thread(run.size_bytes))}", "k": "keep it"}
-        if await self.app.push_screen_wait(Question(f"Delete {run.name}?", answers)) == "d":
-            self._deleted = run
+        ended = [one.run for one in self.chosen]
+        total = sum([await asyncio.to_thread(run.size_bytes) for run in ended])
+        answers = {"d": f"delete with the models, {size(total)}", "k": "keep"}
+        if await self.app.push_screen_wait(Question(f"Delete {in_words(ended)}?", answers)) == "d":
+            self._deleted = ended
             try:
-                await asyncio.to_thread(runs.remove, run)
-                self.run_deleted()
+                for run in ended:
+                    await asyncio.to_thread(runs.remove, run)
             except ContrastError as error:
                 self.contrast.fail(error)
+            self.run_changed()
+
+
+def in_words(some: Sequence[Run]) -> str:
+    """The name of a run, or how many there are and their names."""
+    return some[0].name if len(some) == 1 else f"{len(some)} runs ({', '.join(run.name for run in some)})"
+
+
+def note_of(run: Run) -> str:
+    """The note on a run; empty where there is none."""
+    with contextlib.suppress(OSError):
+        return printable(run.note_path.read_text(encoding="utf-8", errors="replace")).strip()
+    return ""

@@ -42,8 +42,8 @@ TEXTS: dict[Kind, tuple[str, ...]] = {
     "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r resumes"),
     "resumed": ("✔ finished", "step 600 of 600"),
     "diverged": ("▲ diverged", "not a finite number at step 350", "t takes its settings to Setup, with half the rate"),
-    "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "Nothing was saved; t takes"),
-    "killed": ("✖ killed", "was killed. r resumes", "train.log ends with:", "Traceback (most recent call last):"),
+    "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "nothing was saved; t takes"),
+    "killed": ("✖ killed", "was killed; r resumes", "train.log ends with:", "Traceback (most recent call last):"),
     "silent": ("◍ silent", "shows no sign of life: ", "or its disk or host is unreachable"),
 }
 
@@ -409,7 +409,7 @@ def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
 
     async def body(page: Page) -> None:
-        await until(page, lambda: "d detach" in footer(page))
+        await until(page, lambda: "s stop" in footer(page))
         await page.press("d")
         await until(page, lambda: says(page, "No run is shown.", "starter-running continues training"))
         assert not run.stop_path.exists() and not app.watched

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,9 @@ from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history import metrics
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.runs import screen
-from contrastcli.tui.runs.listing import COLUMNS, Listing, matching, ordered
+from contrastcli.tui.runs import columns, screen
+from contrastcli.tui.runs.columns import all_columns, matching, ordered
+from contrastcli.tui.runs.listing import Listing
 from contrastcli.tui.runs.overlay_panel import details, labels
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
@@ -36,9 +36,8 @@ KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Setup, which has tests of its own; with a clock that stands still where ages are shown."""
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
-    columns = [c if c.title != "updated" else replace(c, text=lambda entry: "2h ago") for c in COLUMNS]
-    columns = [c if c.title != "size" else replace(c, text=lambda entry: "89.1 MB") for c in columns]
-    monkeypatch.setattr("contrastcli.tui.runs.runs_table.COLUMNS", tuple(columns))
+    monkeypatch.setattr(columns, "_ago", lambda entry: "2h ago")
+    monkeypatch.setattr(columns, "size", lambda count: "89.1 MB")
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
         await pilot.press("space")
         at(table, "two")
         await pilot.press("space")
-        await until(pilot, lambda: "━━ A one  ╍╍ B two" in screen_text(pilot.app))
+        await until(pilot, lambda: "━━ A one 72.71  ╍╍ B two 72.85" in screen_text(pilot.app))
         text = pilot.app.screen.query_one("#details-text", PlainText)
         await until(pilot, lambda: "train.lr" in str(text.content))
         assert ["train.lr", "0.0001", "0.0003"] in [line.split() for line in str(text.content).splitlines()]
@@ -132,7 +131,7 @@ def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
         assert "killed" in pilot.app.screen.query_one(Input).value, "the filter stays"
         await pilot.press("slash", *"x")
         await until(pilot, lambda: table.row_count == 0)
-        assert "no run has all of these words" in screen_text(pilot.app)
+        assert "no run satisfies all of this" in screen_text(pilot.app)
         pilot.app.screen.query_one(Input).value = ""
         await pilot.press("enter")
         await until(pilot, lambda: table.row_count == len(KINDS))
@@ -373,15 +372,97 @@ def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_orders_and_filters(tmp_path: Path) -> None:
-    recorded(tmp_path, "finished", "a", objective__name="simcse")
+    recorded(tmp_path, "finished", "a", objective__name="simcse", train__lr=3e-5)
     recorded(tmp_path, "empty", "b")
-    recorded(tmp_path, "stopped", "c")
+    recorded(tmp_path, "stopped", "c").note_path.write_text("#paper the best so far\n")
     entries = Listing(tmp_path).read()
-    assert [entry.name for entry in ordered(entries, "best dev")][-1] == "b", "a run without a score comes last"
-    assert [entry.name for entry in ordered(entries, "name")] == ["a", "b", "c"]
-    assert [entry.name for entry in ordered(entries, "newest")] == [entry.name for entry in entries]
-    assert [entry.name for entry in matching(entries, "SIMCSE finished")] == ["a"]
-    assert {column.title for column in COLUMNS} >= {"size", "updated", "backbone"}
+    known = all_columns(entries)
+
+    def matched(typed: str) -> list[str]:
+        return sorted(entry.name for entry in matching(entries, known, typed))
+
+    assert [entry.name for entry in ordered(entries, known, "best dev")][-1] == "b", "a run without a score comes last"
+    assert [entry.name for entry in ordered(entries, known, "name")] == ["a", "b", "c"]
+    assert [entry.name for entry in ordered(entries, known, "lr")] == ["a", "b", "c"]
+    assert [entry.name for entry in ordered(entries, known, "newest")] == [entry.name for entry in entries]
+    assert matched("SIMCSE finished") == ["a"] and matched("#paper") == ["c"]
+    assert matched("lr=3e-5") == ["a"] == matched("lr<4e-5") and matched("lr!=0.00003") == ["b", "c"]
+    assert matched("dev>60") == ["a", "c"] and matched("dev>60 state=stopped") == ["c"] and matched("dev>99") == []
+    assert matched("batch-size>=64 objective=pairsupcon") == ["b", "c"] and matched("unknown=1") == []
+
+
+def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
+    recorded(place, "finished", "other", train__seed=7)
+
+    async def choose(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("c")
+        await until(pilot, lambda: "● name" in screen_text(pilot.app))
+        names = list(all_columns(Listing(place).read()))
+        await pilot.press(*["down"] * names.index("seed"), "space", *["u"] * (names.index("seed") - 1), "escape")
+        await until(pilot, lambda: str(table.ordered_columns[2].label) == "seed")
+        await pilot.press("o", "o")
+        await until(pilot, lambda: "by seed" in screen_text(pilot.app))
+
+    async def find_it_again(pilot: Pilot[None], table: RunsTable) -> None:
+        assert str(table.ordered_columns[2].label) == "seed" and "by seed" in screen_text(pilot.app)
+
+    opened(ContrastApp(place), choose)
+    opened(ContrastApp(place), find_it_again)
+
+
+def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> None:
+    recorded(place, "finished", "n" * 90)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        titles = [str(column.label) for column in table.ordered_columns]
+        assert titles == [" ", "name", "state", "step", "best dev"]
+        await until(pilot, lambda: "…nnn" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body, NARROW)
+
+
+def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        at(table, "starter-killed")
+        await pilot.press("n")
+        await until(pilot, lambda: "A note on starter-killed" in screen_text(pilot.app))
+        await pilot.press(*"#odd", "enter")
+        await until(pilot, lambda: "starter-killed: #odd" in screen_text(pilot.app))
+        await pilot.press("slash", *"#odd")
+        await until(pilot, lambda: names(table) == ["starter-killed"])
+
+    opened(ContrastApp(place), body)
+    assert (place / "starter-killed" / "note.txt").read_text() == "#odd\n"
+
+
+def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished(0, "out\n", ""))
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        for name in ("starter-stopped", "starter-finished"):
+            at(table, name)
+            await pilot.press("space")
+        await pilot.press("x")
+        await until(pilot, lambda: "Write the best model of 2 runs" in screen_text(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: len(commands.calls) == 2)
+        await pilot.press("D")
+        await until(pilot, lambda: "Delete 2 runs (starter-stopped, starter-finished)?" in screen_text(pilot.app))
+        await pilot.press("d")
+        await until(pilot, lambda: "starter-stopped" not in names(table) and "starter-finished" not in names(table))
+
+    opened(ContrastApp(place), body)
+    assert {call[2] for call in commands.calls} == {"exported/starter-stopped", "exported/starter-finished"}
+
+
+def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        pilot.app.deliver_screenshot()
+        await until(pilot, lambda: list(Path().glob("contrast-runs-*.svg")))
+        pilot.app.deliver_screenshot(path="missing")
+        await until(pilot, lambda: "cannot be written" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
 
 
 def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> None:

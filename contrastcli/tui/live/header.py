@@ -13,7 +13,7 @@ from contrastcli.runs.text import duration, printable, score
 from contrastcli.show.chart import number
 from contrastcli.tui.history import History
 from contrastcli.tui.live.panels import View
-from contrastcli.tui.run_screen import SHAPES, can_resume
+from contrastcli.tui.run_screen import SHAPES, Seen
 from contrastcli.tui.widgets import PlainText, progress_bar
 
 _COLOURS = {"running": "good", "finished": "good", "starting": "waiting", "silent": "waiting", "stopped": "waiting"}
@@ -21,13 +21,12 @@ _QUIET = 8.0  # seconds without an event, after which it is said that the proces
 _LOG_LINES = 3  # of the end of train.log
 
 
-@dataclass(frozen=True)
-class Snapshot:
+@dataclass(frozen=True, kw_only=True)
+class Snapshot(Seen):
     """A run at one moment."""
 
     status: Status
     stopping: bool  # whether it was asked to stop
-    is_saved: bool  # whether it has a checkpoint
     log: tuple[str, ...]  # the end of train.log, where the process died or hangs
     resume_failed: bool = False  # a process was to resume the run, and ended before its first event
 
@@ -47,7 +46,10 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
         )
         shows_log = resume_failed or status.state in ("killed", "failed", "silent")
         log = _end_of_log(run) if shows_log else ()
-        return Snapshot(status, run.stop_path.exists(), run.checkpoints_path.exists(), log, resume_failed)
+        stopping, is_saved = run.stop_path.exists(), run.checkpoints_path.exists()
+        return Snapshot(
+            run=run, status=status, is_saved=is_saved, stopping=stopping, log=log, resume_failed=resume_failed
+        )
     except OSError:
         return None
 
@@ -134,19 +136,17 @@ def progress_text(
 
 def advice(snapshot: Snapshot) -> str:
     """What to know of a state and what to do next; empty for a run that simply runs."""
-    status, again = snapshot.status, "t takes its settings to Setup"
+    status, remedy = snapshot.status, snapshot.remedy
     log = "\n".join(["\ntrain.log ends with:", *(f"  {line}" for line in snapshot.log)]) if snapshot.log else ""
-    nothing = f"Nothing was saved; {again}."
-    resume = "r resumes from the last checkpoint." if can_resume(status, snapshot.is_saved) else nothing
     if snapshot.resume_failed:
         return f"The run could not be resumed: its process ended before the first step. r tries again.{log}"
     match status.state:
         case "killed":
-            return f"The training process was killed. {resume}{log}"
+            return f"The training process was killed; {remedy}.{log}"
         case "failed":
-            return f"{status.message}\n{status.hint}\n{resume}{log}"
+            return f"{status.message}\n{status.hint}\n{remedy}.{log}"
         case "diverged":
-            return f"{status.message}\nA lower learning rate or a higher τ helps; {again}, with half the rate.{log}"
+            return f"{status.message}\n{remedy}.{log}"
         case "silent":
             return f"The training process shows no sign of life: {status.hint}.{log}"
         case "stopped":

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from contrastcli.runs.directory import Run, list_runs
-from contrastcli.runs.status import Status
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.columns import AXES, STEPS
@@ -48,7 +47,7 @@ class LiveScreen(RunScreen):
     )
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "detach", "detach", tooltip="show no run any more; training continues"),
+        hidden_key("d", "detach", "detach", "show no run any more; training continues"),
         Binding("p", "pause", "pause view", tooltip="stop redrawing, or continue; training continues"),
         Binding("z", "zoom", "zoom", tooltip="one panel on the whole screen, and back"),
         hidden_key("l", "log", "log scale", "logarithmic axis for the loss"),
@@ -81,16 +80,8 @@ class LiveScreen(RunScreen):
         self._header, self._area = RunHeader(), PanelArea()
 
     @property
-    def chosen_run(self) -> Run | None:
-        return self._run
-
-    @property
-    def chosen_status(self) -> Status | None:
-        return self._snapshot.status if self._snapshot else None
-
-    @property
-    def chosen_is_saved(self) -> bool:
-        return self._snapshot is not None and self._snapshot.is_saved
+    def here(self) -> Snapshot | None:
+        return self._snapshot
 
     def body(self) -> ComposeResult:
         yield PlainText(NO_RUN, id="nothing")
@@ -142,7 +133,7 @@ class LiveScreen(RunScreen):
             before, known = self._snapshot, copy(feed.history)  # events arrive while the thread looks
             self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
             if snapshot is None:
-                if run != self._deleted:
+                if run not in self._deleted:
                     self.contrast.fail(f"{run.path} no longer exists")
                 self._show_no_run()
                 return
@@ -177,7 +168,7 @@ class LiveScreen(RunScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "pause" | "detach":
-                return self.chosen_status is not None and not self.chosen_status.ended
+                return self._snapshot is not None and self._snapshot.is_live
             case "zoom" | "log" | "share" | "go" | "panel" | "leave_field" | "smooth" | "axis" | "baseline" | "choose":
                 return self._run is not None
         return super().check_action(action, parameters)
@@ -272,8 +263,9 @@ class LiveScreen(RunScreen):
         self._change_view(replace(self.view, cursor=None))
         super().action_leave_field()
 
-    def run_deleted(self) -> None:
-        self._show_no_run()
+    def run_changed(self) -> None:
+        if self._run in self._deleted:
+            self._show_no_run()
 
     def clipboard_text(self) -> str:
         if not (self._run and self.feed and self._snapshot):

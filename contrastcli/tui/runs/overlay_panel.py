@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -14,12 +15,14 @@ from textual.containers import Container, ScrollableContainer
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.comparison import compare
 from contrastcli.runs.directory import Run
+from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.history import metrics
-from contrastcli.tui.runs.listing import Entry, shortened
+from contrastcli.tui.runs.columns import shortened
+from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the selected runs, in the order in which they were selected
@@ -48,7 +51,7 @@ class OverlayPanel(Container):
         self.set_interval(DRAW_EVERY, self._draw)
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Show these runs, the first six of them as curves; described again as soon as one has changed."""
+        """Show these runs, the first twelve of them as curves; described again as soon as one has changed."""
         chosen = tuple(entry.run for entry in entries)
         if chosen != self._chosen:
             self._chosen = chosen
@@ -94,10 +97,11 @@ class OverlayPanel(Container):
 
     def _picture(self, width: int) -> Picture:
         metric, names = self._metric, labels([run.name for run in self._feeds], width)
-        series = [
-            replace(metric.series(feed.history, 2 * max(1, width))[0], name=name, ink=0)
-            for name, feed in zip(names, self._feeds.values(), strict=True)
-        ]
+        series = []
+        for name, feed in zip(names, self._feeds.values(), strict=True):
+            drawn = metric.series(feed.history, 2 * max(1, width))[0]
+            last = next((y for y in reversed(drawn.y) if math.isfinite(y)), None)
+            series.append(replace(drawn, name=name, ink=0, readings=() if last is None else (number(last),)))
         count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
         return Picture(metric.kind, metric.title + count, "lines", "step", "", tuple(series))
 

@@ -11,11 +11,12 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
-from contrastcli.tui.runs.listing import COLUMNS, Column, Entry, shortened
+from contrastcli.tui.runs.columns import Column, shortened
+from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import hidden_key
 
 _PADDING = 2  # of a cell
-_NARROWEST = 16  # characters of a name
+_NARROWEST, _USUAL = 16, 32  # characters of a name: at least, and before other columns are left out for it
 
 
 class RunsTable(DataTable[Text]):
@@ -31,18 +32,19 @@ class RunsTable(DataTable[Text]):
         super().__init__(id="table", cursor_type="row")
         self._entries: Sequence[Entry] = ()
         self._marks: Mapping[str, str] = {}
-        self._laid_out: tuple[Column, ...] = ()
+        self._columns: Sequence[Column] = ()
+        self._laid_out: Sequence[Column] = ()
         self._name_width = 0
 
     @property
     def entry(self) -> Entry | None:
         return self._entries[self.cursor_row] if 0 <= self.cursor_row < len(self._entries) else None
 
-    def show(self, entries: Sequence[Entry], marks: Mapping[str, str]) -> None:
+    def show(self, entries: Sequence[Entry], columns: Sequence[Column], marks: Mapping[str, str]) -> None:
         """Show these rows, with a mark before some names; the cursor follows its run, or stays at its row."""
         before, at_cursor, place = [entry.run for entry in self._entries], self.entry, self.cursor_row
         runs = [entry.run for entry in entries]
-        self._entries, self._marks = entries, marks
+        self._entries, self._columns, self._marks = entries, columns, marks
         if not self._lay_out() and runs == before:
             self._write_changes()
             return
@@ -53,16 +55,16 @@ class RunsTable(DataTable[Text]):
         self.move_cursor(row=runs.index(here) if here in runs else min(place, len(runs) - 1))
 
     def on_resize(self, event: Resize) -> None:
-        self.show(self._entries, self._marks)
+        self.show(self._entries, self._columns, self._marks)
 
     def _lay_out(self) -> bool:
         """Choose the columns that there is room for; returns whether they have changed."""
         bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical  # which may appear
         room = self.scrollable_content_region.width - bar - 1 - _PADDING
         longest = max((len(entry.name) for entry in self._entries), default=_NARROWEST)
-        columns = COLUMNS
-        if _left(room, columns) < longest:
-            columns = tuple(column for column in COLUMNS if not column.wide)
+        columns = list(self._columns)
+        while len(columns) > 1 and _left(room, columns) < max(_NARROWEST, min(longest, _USUAL)):
+            columns.pop()
         width = max(_NARROWEST, min(longest, _left(room, columns)))
         if (columns, width) == (self._laid_out, self._name_width):
             return False
@@ -81,8 +83,10 @@ class RunsTable(DataTable[Text]):
                     self.update_cell_at(place, cell)
 
     def _cells(self, entry: Entry) -> list[Text]:
-        texts = [_aligned(column.text(entry), column) for column in self._laid_out]
-        texts[0] = Text(shortened(entry.name, self._name_width))
+        texts = [
+            _aligned(column.text(entry) if column.width else shortened(entry.name, self._name_width), column)
+            for column in self._laid_out
+        ]
         return [Text(self._marks.get(entry.name, " "), style="bold"), *texts]
 
 

@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
-from contrastcli.runs.directory import Run
-from contrastcli.runs.status import Status
+from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history import metrics
 from contrastcli.tui.run_screen import RunScreen
-from contrastcli.tui.runs.listing import NEWEST, ORDERS, Entry, Listing, matching, ordered
+from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
+from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.widgets import PlainText, after, hidden_key
@@ -42,9 +42,10 @@ class RunsScreen(RunScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
-        Binding("slash", "filter", "filter", key_display="/", tooltip="show only the runs that match some words"),
+        hidden_key("slash", "filter", "filter", "show only some runs, by words, tau=0.05 or dev>60", "/"),
         hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
-        hidden_key("o", "order", "order", "sort by the next column"),
+        hidden_key("o", "order", "order", "sort by the next column; or click on its title"),
+        hidden_key("c", "columns", "columns", "choose the columns and their order; every setting is one"),
     ]
 
     def __init__(self) -> None:
@@ -65,7 +66,6 @@ class RunsScreen(RunScreen):
 
     def on_mount(self) -> None:
         remembered = self.contrast.remembered
-        remembered.sort = remembered.sort if remembered.sort in ORDERS else NEWEST
         remembered.metric = remembered.metric if remembered.metric in metrics() else next(iter(metrics()))
         self._overlay.show_metric(remembered.metric)
         self._table.focus()
@@ -101,40 +101,36 @@ class RunsScreen(RunScreen):
         words, sort = self._filter.value.strip(), self.contrast.remembered.sort
         known = {entry.name for entry in self._entries}
         self._selected = [name for name in self._selected if name in known]
-        shown = ordered(matching(self._entries, words), sort)
-        self._table.show(shown, {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)})
+        columns = all_columns(self._entries)
+        titles = [title for title in self.contrast.remembered.columns if title in columns]
+        self._columns = [columns[title] for title in titles] or list(USUAL)
+        shown = ordered(matching(self._entries, columns, words), columns, sort)
+        marks = {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)}
+        self._table.show(shown, self._columns, marks)
         count = f"{len(shown)} of {len(self._entries)}" if words else f"{len(shown)}"
-        order = "newest first" if sort == NEWEST else f"by {sort}"
+        order = f"by {sort}" if sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
         self._table.border_title = f"{count} {noun}, {order}"
-        self._table.border_subtitle = "o order · x export · D delete"
+        self._table.border_subtitle = "/ filter · o order · c columns · n note · D delete"
         self._show_chosen()
-
-    def _chosen(self) -> Sequence[Entry]:
-        entries = {entry.name: entry for entry in self._entries}
-        here = self._table.entry
-        return [entries[name] for name in self._selected] or ([here] if here else [])
 
     def _show_chosen(self) -> None:
         here = self._table.entry
         remark = (
-            f"{here.name}: {here.remark}" if here else f"no run has all of these words: {self._filter.value.strip()}"
+            f"{here.name}: {here.remark}" if here else f"no run satisfies all of this: {self._filter.value.strip()}"
         )
         self.query_one("#remark", PlainText).update(remark)
-        self._overlay.show(self._chosen())
+        self._overlay.show(self.chosen)
         self.refresh_bindings()
 
     @property
-    def chosen_run(self) -> Run | None:
-        return self._table.entry.run if self._table.entry else None
+    def here(self) -> Entry | None:
+        return self._table.entry
 
     @property
-    def chosen_status(self) -> Status | None:
-        return self._table.entry.status if self._table.entry else None
-
-    @property
-    def chosen_is_saved(self) -> bool:
-        return self._table.entry is not None and self._table.entry.is_saved
+    def chosen(self) -> Sequence[Entry]:
+        entries = {entry.name: entry for entry in self._entries}
+        return [entries[name] for name in self._selected] or ([self.here] if self.here else [])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
@@ -142,8 +138,8 @@ class RunsScreen(RunScreen):
                 return isinstance(self.focused, Input)
             case "filter":
                 return not (self.query_one("#empty").display or isinstance(self.focused, Input))  # where / is a letter
-            case "select" | "metric" | "order":
-                return self.chosen_run is not None
+            case "select" | "metric" | "order" | "columns":
+                return self.here is not None
         return super().check_action(action, parameters)
 
     @on(DataTable.RowHighlighted)
@@ -154,8 +150,8 @@ class RunsScreen(RunScreen):
 
     @on(DataTable.RowSelected)
     async def _open(self) -> None:
-        if run := self.chosen_run:
-            await self.contrast.open_run(run)
+        if self.here:
+            await self.contrast.open_run(self.here.run)
 
     @on(DataTable.HeaderSelected)
     def _sort_by_header(self, event: DataTable.HeaderSelected) -> None:
@@ -166,7 +162,16 @@ class RunsScreen(RunScreen):
         self._fill()
 
     def action_order(self) -> None:
-        self._sort(after(self.contrast.remembered.sort, ORDERS))
+        titles = [NEWEST, *(column.title for column in self._columns)]
+        order = self.contrast.remembered.sort
+        self._sort(after(order if order in titles else titles[-1], titles))
+
+    @work
+    async def action_columns(self) -> None:
+        shown = [column.title for column in self._columns]
+        titles = list(all_columns(self._entries))
+        self.contrast.remembered.columns = await self.app.push_screen_wait(Chooser("Columns", titles, shown))
+        self._fill()
 
     def action_metric(self) -> None:
         remembered = self.contrast.remembered
@@ -190,7 +195,7 @@ class RunsScreen(RunScreen):
         self._filter.display = bool(self._filter.value.strip())
         self._table.focus()
 
-    def run_deleted(self) -> None:
+    def run_changed(self) -> None:
         self.read()
 
     def clipboard_text(self) -> str:

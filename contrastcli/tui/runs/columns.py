@@ -1,0 +1,161 @@
+"""What the table of runs can show, sort by and filter by: one list of columns, every setting among them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+from contrastcli.runs.sweeps import short
+from contrastcli.runs.text import MISSING, duration, fixed
+from contrastcli.settings.setting import Value, spell
+from contrastcli.show.format import size
+from contrastcli.tui.runs.listing import Entry
+from contrastcli.tui.widgets import has_words
+
+NEWEST = "newest"  # the order of time, which no column has to show
+_COMPARISON = re.compile(r"([\w-]+)(<=|>=|!=|=|<|>)(.+)")
+_COMPARE = {"<=": le, ">=": ge, "!=": ne, "=": eq, "<": lt, ">": gt}
+_WIDEST = 18  # characters of a setting
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its value of a run, by which it sorts and filters, and how that is written."""
+
+    title: str
+    width: int
+    value: Callable[[Entry], Value | None]
+    text: Callable[[Entry], str]
+    highest_first: bool = False
+    right: bool = False
+
+    def rank(self, entry: Entry) -> tuple[bool, bool, Any]:
+        """What people look for comes first, and last what has no value."""
+        value = self.value(entry)
+        if not isinstance(value, (int, float)):
+            return value in (None, ""), True, str(value)
+        return False, False, -value if self.highest_first else value
+
+
+def _of(name: str, scale: float = 1.0) -> Callable[[Entry], Value | None]:
+    """A number of the status."""
+
+    def value(entry: Entry) -> Value | None:
+        number = getattr(entry.status, name, None)
+        return None if number is None else scale * number
+
+    return value
+
+
+def _number(name: str, digits: int, scale: float = 1.0) -> Callable[[Entry], str]:
+    value = _of(name, scale)
+    return lambda entry: MISSING if (number := value(entry)) is None else fixed(float(number), digits)
+
+
+def _ago(entry: Entry) -> str:
+    if entry.status is None:
+        return ""
+    age = duration(max(0.0, time.time() - entry.status.updated)).split()[0]
+    hours = int(age[:-1]) if age.endswith("h") else 0
+    return f"{hours // 24}d ago" if hours >= 48 else f"{age} ago"
+
+
+def _step(entry: Entry) -> str:
+    return f"{entry.status.step:,}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
+
+
+def _setting(key: str, title: str, width: int) -> Column:
+    def value(entry: Entry) -> Value | None:
+        return entry.settings.get(key)
+
+    def text(entry: Entry) -> str:
+        return "" if (own := value(entry)) is None else shortened(spell(own), width)
+
+    return Column(title, width, value, text)
+
+
+USUAL: tuple[Column, ...] = (
+    Column("name", 0, lambda e: e.name, lambda e: e.name),
+    Column("state", 10, lambda e: e.state.split()[-1], lambda e: e.state),
+    Column("step", 11, _of("step"), _step, highest_first=True, right=True),
+    Column("best dev", 8, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
+    Column("updated", 8, _of("updated"), lambda e: _ago(e), highest_first=True, right=True),
+    _setting("objective.name", "objective", 11),
+    _setting("model.backbone", "backbone", _WIDEST),
+    Column("size", 8, lambda e: e.size, lambda e: size(e.size), highest_first=True, right=True),
+)
+"""The columns that are shown unless others are chosen, from the left as many as there is room for."""
+
+_MORE = (
+    Column("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24)),
+    Column("loss", 8, _of("loss"), _number("loss", 4), right=True),
+    Column("best step", 9, _of("best_step"), _number("best_step", 0), right=True),
+    Column("created", 10, _of("created"), lambda e: time.strftime("%Y-%m-%d", time.localtime(_created(e)))),
+)
+
+
+def _created(entry: Entry) -> float:
+    return entry.status.created if entry.status else 0.0
+
+
+def all_columns(entries: Iterable[Entry]) -> dict[str, Column]:
+    """The columns by title: the usual ones, those of status and note, and a column for each setting of these runs."""
+    columns = {column.title: column for column in (*USUAL, *_MORE)}
+    longest: dict[str, int] = {}
+    for entry in entries:
+        for key, value in entry.settings.items():
+            longest[key] = max(longest.get(key, 0), len(spell(value)))
+    for key, width in longest.items():
+        title = key if short(key) in columns else short(key)
+        if key not in ("objective.name", "model.backbone"):
+            columns[title] = _setting(key, title, min(max(width, len(title)), _WIDEST))
+    return columns
+
+
+def ordered(entries: Sequence[Entry], columns: Mapping[str, Column], order: str) -> list[Entry]:
+    """Entries, which come the newest first, in another order."""
+    return sorted(entries, key=columns[order].rank) if order in columns else list(entries)
+
+
+def matching(entries: Sequence[Entry], columns: Mapping[str, Column], typed: str) -> list[Entry]:
+    """The entries that satisfy all of the typed words.
+
+    `tau=0.05` and `dev>60` compare a column, which part of its title names; any other word is in the name, state,
+    objective, backbone or note.
+    """
+    tests = [_test(word, columns) for word in typed.split()]
+    return [entry for entry in entries if all(test(entry) for test in tests)]
+
+
+def _test(word: str, columns: Mapping[str, Column]) -> Callable[[Entry], bool]:
+    compared = _COMPARISON.fullmatch(word)
+    column = compared and _named(compared[1].lower().replace("-", "_"), columns)
+    if not compared or not column:
+        texts = [columns[title] for title in ("name", "state", "objective", "backbone", "note")]
+        return lambda entry: has_words(" ".join(str(column.value(entry)) for column in texts), word)
+    operator, text = _COMPARE[compared[2]], compared[3]
+
+    def test(entry: Entry) -> bool:
+        value = column.value(entry)
+        if value is None:
+            return False
+        try:
+            return bool(operator(float(value), float(text)))
+        except ValueError:
+            return bool(operator(spell(value).lower(), text.lower()))
+
+    return test
+
+
+def _named(word: str, columns: Mapping[str, Column]) -> Column | None:
+    """The column with this title, else the first one with this word in it."""
+    return columns.get(word) or next((c for title, c in columns.items() if word in re.split(r"[ .]", title)), None)
+
+
+def shortened(text: str, width: int) -> str:
+    """The end of a text that is too long: names of runs begin alike."""
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
