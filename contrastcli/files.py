@@ -96,9 +96,12 @@ def json_bytes(value: object) -> bytes:
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception of a library says, in one line."""
+    """What an exception of a library says, in one line without names of classes; its kind in words if it is silent."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
-    return (text.splitlines() or [type(error).__name__])[0]
+    if isinstance(error, KeyError):
+        text = f"there is no {text}"
+    line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
+    return re.sub(r"\b\w+(Error|Exception): ", "", line)
 
 
 @contextlib.contextmanager

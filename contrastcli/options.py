@@ -302,7 +302,7 @@ def _explain(error: BaseException) -> tuple[str, str, int]:
     elif isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
         what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
     elif isinstance(error, OSError) and error.strerror:
-        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
         hint, code = "check the path, its permissions and the room on its disk", RunError.code
     elif isinstance(error, MemoryError):
         what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1

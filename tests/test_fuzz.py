@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from support.damage import Thing
-from support.forked import import_commands, run
+from support.forked import Outcome, import_commands, run
 from support.fuzzing import ARGUMENTS, ENVIRONMENT, TARGETS, Case, World, fault, make_world
 from support.tiny import Tiny
 
@@ -99,3 +99,15 @@ def test_a_case_is_written_and_read(world: World) -> None:
         case = Case("data/rows.json", ("runs",), damaged)
         assert Case.from_json(case.to_json("hangs")) == case
         assert json.loads(case.to_json("hangs"))["fault"] == "hangs"
+
+
+@pytest.mark.parametrize("verb", ["train", "export", "encode", "query"])
+def test_help_is_judged_as_text(verb: str) -> None:
+    """And not as the path, the vectors or the answers that the command prints without -h."""
+    case = Case("data/rows.json", (verb, "-h"), b"")
+    assert fault(case, Outcome(0, f"Usage: contrast {verb} [OPTIONS]\n", "", 300.0)) == ""
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\x9b", "\u202e", "\u200e", "\u200f", "\u061c"])
+def test_a_character_that_controls_the_terminal_is_a_fault(letter: str) -> None:
+    assert fault(Case("data/rows.json", ("runs",), b""), Outcome(0, f"a{letter}b\n", "", 300.0)).startswith("control")

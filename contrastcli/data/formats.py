@@ -324,7 +324,9 @@ def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
     except DataError:
         raise
     except Exception as error:  # pyarrow's, and datasets' own of its metadata: KeyError, TypeError, ValueError …
-        what = f"{name} cannot be read as parquet: {error_text(error)}"
+        malformed = isinstance(error, TypeError | AttributeError | LookupError)  # of other types than metadata has
+        reason = "its metadata are malformed" if malformed else error_text(error)
+        what = f"{name} cannot be read as parquet: {reason}"
         raise DataError(what, "write or download it again") from None
 
 

@@ -112,7 +112,7 @@ def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Table:
     file = "sts-train.csv" if split == "train" else "sts-dev.csv"
     paths = [folder / above / "STS" / "STSBenchmark" / file for above in ("", "downstream", "data/downstream")]
     for path in paths:
-        if path.is_file():
+        if os.path.isfile(path):
             return read_file(path, str(path), limit)
     raise DataError(f"there is no file {paths[0]}", "give the folder that SentEval's data was unpacked to")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +10,7 @@ from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject
 from contrastcli.evaluation.suites import Suite
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.files import atomic_write, json_bytes, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import fingerprint
@@ -47,7 +46,7 @@ def evaluate(
             with writing_to(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
-                atomic_write(path, (json.dumps(merged, indent=2, ensure_ascii=False) + "\n").encode())
+                atomic_write(path, json_bytes(merged))
     return Scores(model, tuple(results))
 
 

@@ -55,7 +55,7 @@ def memory_mb(device: torch.device) -> float:
     return float(psutil.Process().memory_info().rss) / 1e6
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out, on any device."""
     words = ("not enough memory", "can't allocate memory", "out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)

@@ -186,8 +186,8 @@ def _reading(path: Path) -> tuple[int | None, bool]:
     named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others in older versions
     settings = _json(named[0]) if named else {}
     longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
-    if longest and longest < 1:
-        raise ValueError(f"the longest text would have {longest} tokens")
+    if longest and not (isinstance(longest, int | float) and longest >= 1):
+        raise ValueError(f"the longest text would have {longest!r:.40} tokens")
     return (int(longest) if longest and longest < _NO_LIMIT else None), bool(settings.get("do_lower_case"))
 
 

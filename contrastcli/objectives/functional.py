@@ -74,9 +74,9 @@ _checking = ContextVar("checking", default=False)
 
 
 @contextmanager
-def checked() -> Iterator[None]:
-    """Make `mean_over` raise HiddenInput for a term that depends on more than its inputs, which takes time."""
-    token = _checking.set(True)
+def checked(on: bool) -> Iterator[None]:
+    """If `on`, make `mean_over` raise HiddenInput for a term that depends on more than its inputs, which takes time."""
+    token = _checking.set(on)
     try:
         yield
     finally:

@@ -8,7 +8,9 @@ runs/
 from __future__ import annotations
 
 import itertools
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +29,8 @@ from contrastcli.settings.sections import SEED
 from contrastcli.settings.setting import Value, spell
 
 SUFFIX = ".sweep.toml"
+
+_MOST_CELLS = 10_000
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def cells(self) -> list[Cell]:
         """All cells, seed by seed within each point of the grid. Raises UsageError for settings that cannot be used."""
+        if len(self.seeds) * math.prod(map(len, self.grid.values())) > _MOST_CELLS:
+            raise UsageError(f"the sweep has more than {_MOST_CELLS:,} cells", "give fewer seeds or values")
         source = f"sweep {self.name}"
         shared = Layer.of(self.settings, source)
         cells = []
@@ -110,11 +116,11 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     base = configs.resolve([*below, replace(typed, values=rest)])
     free = {key: values for key, values in grid.items() if key not in typed.values}
     seed = base.train.seed
-    sweep = Sweep(runs.run_name(name, base, directory), tuple(range(seed, seed + seeds)), free | fixed, base.flat())
-    names = [cell.name for cell in sweep.cells()]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UsageError(f"two cells would be named {twice[0]}", "give each value of the grid once, by different names")
+    all_seeds = tuple(range(seed, seed + min(seeds, _MOST_CELLS + 1)))  # more are refused
+    sweep = Sweep(runs.run_name(name, base, directory), all_seeds, free | fixed, base.flat())
+    names = Counter(cell.name for cell in sweep.cells())
+    if (name := max(names, key=names.__getitem__)) and names[name] > 1:
+        raise UsageError(f"two cells would be named {name}", "give each value of the grid once, by different names")
     if len(names) == 1:
         raise UsageError("there is only one cell", "give --grid section.key=value,value or --seeds N")
     return sweep

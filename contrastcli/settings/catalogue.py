@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
+from msgspec import Meta
+
 from contrastcli.errors import UsageError, nearest
+from contrastcli.files import error_text
 from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
 from contrastcli.settings.similarity import SIMILARITIES
 
@@ -368,12 +372,22 @@ def every() -> tuple[Spec, ...]:
     outside = []
     for entry in entry_points(group=ENTRY_POINTS):
         try:
-            spec = entry.load()
-        except Exception as error:
-            what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
-            raise UsageError(what, "fix or uninstall the package that brings it") from error
-        if not isinstance(spec, Spec):
-            what = f"the objective '{entry.name}' ({entry.value}) is not a Spec"
-            raise UsageError(what, "see contrast help own-objective")
-        outside.append(spec)
+            outside.append(_checked(entry.load()))
+        except (Exception, SystemExit) as error:
+            what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {error_text(error)}"
+            raise UsageError(what, "fix or uninstall its package: see contrast help own-objective") from error
     return (*BUILT_IN, *outside)
+
+
+def _checked(spec: object) -> Spec:
+    """The Spec of an entry point. Raises TypeError or ValueError if it is none, or cannot be used."""
+    if not isinstance(spec, Spec):
+        raise TypeError("it is not a Spec")
+    if not (isinstance(spec.settings, type) and issubclass(spec.settings, ObjectiveSettings)):
+        raise TypeError("its settings are no ObjectiveSettings")
+    spec.describe()
+    spec.settings()  # each setting needs a default
+    msgspec.convert(spec.needs, Annotated[tuple[Form, ...], Meta(min_length=1)])
+    msgspec.convert([spec.loss, spec.heads or spec.loss], list[Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]])
+    msgspec.convert(spec.negatives(2, False), int)
+    return spec

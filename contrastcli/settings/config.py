@@ -126,14 +126,15 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
     kept: list[Layer] = []
     chosen: dict[str, object] = {}
     for layer in layers:
-        changed = [key for key in RESETS if layer.values.get(key, chosen.get(key)) != chosen.get(key)]
+        chosen_now = chosen | dict(layer.values)
+        changed = [key for key in RESETS if str(chosen_now.get(key)) != str(chosen.get(key))]  # a NaN is not itself
         prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
         kept = [
             replace(lower, values={key: value for key, value in lower.values.items() if not key.startswith(prefixes)})
             for lower in kept
         ]
         kept.append(layer)
-        chosen |= layer.values
+        chosen = chosen_now
     return kept
 
 

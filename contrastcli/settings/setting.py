@@ -155,7 +155,9 @@ def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
         declared, *notes = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
         meta = next((note for note in notes if isinstance(note, Meta)), Meta())
         bounds = {words: getattr(meta, name) for name, words in _BOUNDS.items()}
-        choices = get_args(declared)
+        choices = get_args(declared) if get_origin(declared) is Literal else ()
+        if not choices and declared not in (str, int, float, bool):
+            raise TypeError(f"the setting '{field.encode_name}' is no text, number or truth value")
         traits = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
         settings[field.encode_name] = Setting(
             section=section,

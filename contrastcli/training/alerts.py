@@ -6,7 +6,9 @@ import json
 import urllib.request
 from collections import deque
 from collections.abc import Iterable, Iterator
+from http.client import HTTPException
 from statistics import fmean
+from threading import Thread
 
 from contrastcli.files import error_text
 from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
@@ -14,6 +16,7 @@ from contrastcli.runs.text import score
 from contrastcli.settings.sections import Alerts
 
 _SAMPLES = 12  # of the GPU, about a minute
+_PATIENCE = 5.0  # seconds with a webhook
 
 
 class Rules:
@@ -78,10 +81,21 @@ def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
         return
     words = f"{event.text}; {event.hint}" if isinstance(event, Alert) else f"{event.status} {event.message}".strip()
     body = json.dumps({"text": f"contrast {run}, step {event.step:,}: {words}", "run": run, "step": event.step})
+    problems = ["no answer in time"]  # a byte now and then keeps a socket from its own timeout
+    thread = Thread(target=_send, args=(webhook, body.encode(), problems), daemon=True)
+    thread.start()
+    thread.join(_PATIENCE)
+    yield from [Note(step=event.step, text=f"the webhook did not take this: {problem}") for problem in problems]
+
+
+def _send(webhook: str, body: bytes, problems: list[str]) -> None:
+    """Post to a webhook; leaves in `problems` what kept it from taking it."""
     try:
         if not webhook.startswith(("https://", "http://")):
             raise ValueError(f"'{webhook}' is no URL of the web")
-        request = urllib.request.Request(webhook, body.encode(), {"Content-Type": "application/json"})
-        urllib.request.urlopen(request, timeout=5).close()
-    except (OSError, ValueError) as error:
-        yield Note(step=event.step, text=f"the webhook did not take this: {error_text(error)}")
+        request = urllib.request.Request(webhook, body, {"Content-Type": "application/json"})
+        urllib.request.urlopen(request, timeout=_PATIENCE).close()
+        problems.clear()
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", None)  # of URLError, the error of the system
+        problems[:] = [error_text(reason if isinstance(reason, OSError) else error)]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.errors import UsageError
+from contrastcli.files import error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Event, Progress
@@ -95,6 +96,6 @@ def import_named(name: str) -> Any:
     module, _, attribute = name.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        what = f"the objective's {name} cannot be imported: {error}"
+    except (Exception, SystemExit) as error:
+        what = f"the objective's {name} cannot be imported: {error_text(error)}"
         raise UsageError(what, "install or fix the package that it is from") from None

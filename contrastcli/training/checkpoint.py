@@ -14,8 +14,10 @@ import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -29,6 +31,8 @@ from contrastcli.runs.directory import TRAINING, Run, discard
 
 _NO_STATE = "this checkpoint keeps the model only; start a new run"
 
+Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
+
 
 @dataclass
 class Position:
@@ -38,14 +42,14 @@ class Position:
     that of the settings, once memory has run out.
     """
 
-    step: int = 0
+    step: Count = 0
     best: float | None = None
-    best_step: int | None = None
-    evaluations_without_best: int = 0
+    best_step: Count | None = None
+    evaluations_without_best: Count = 0
     to_evaluate: bool = False
-    first_budget: int = 0
-    token_budget: int = 0
-    processes: int = 0
+    first_budget: Count = 0
+    token_budget: Count = 0
+    processes: Count = 0
 
 
 def save(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from contrastcli.data.tokens import tokenise
-from contrastcli.errors import UsageError
-from contrastcli.files import writing_to
-from contrastcli.model.devices import choose_precision, default_budget
+from contrastcli.errors import ContrastError, UsageError
+from contrastcli.files import error_text, writing_to
+from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
@@ -102,7 +103,8 @@ def _make_stepper(plan: Plan, context: Context, world: World) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
     width = encoder.backbone.width
-    heads = import_named(config.spec.heads)(encoder.width) if config.spec.heads else nn.ModuleDict()
+    with _own_code(config.spec):
+        heads = import_named(config.spec.heads)(encoder.width) if config.spec.heads else nn.ModuleDict()
     projection = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
     extras = nn.ModuleDict({"heads": heads, "projection": projection})
     for auxiliary in plan.auxiliaries:
@@ -135,17 +137,32 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
 
     def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
         nonlocal is_checked
-        if is_checked:
-            return bound(views, rows, heads)
-        try:
-            with checked():
-                value, parts = bound(views, rows, heads)
-            check_inputs(value, (*views.values(), *heads.parameters()))
-        except HiddenInput as hidden:
-            what = f"the loss of '{spec.name}' depends on a tensor of shape {hidden.args} that it would not train"
-            hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
-            raise UsageError(what, hint) from None
-        is_checked = True
+        with _own_code(spec), checked(not is_checked):
+            value, parts = bound(views, rows, heads)
+            if not (
+                isinstance(value, Tensor) and value.numel() == 1 and value.requires_grad and value.is_floating_point()
+            ):
+                raise TypeError("its loss is not a scalar tensor that depends on the embeddings")
+            if not is_checked:
+                check_inputs(value, (*views.values(), *heads.parameters()))
+                list(map(float, parts.values()))  # an error, unless they are numbers
+                is_checked = True
         return value, parts
 
     return loss
+
+
+@contextmanager
+def _own_code(spec: Spec) -> Iterator[None]:
+    """Turn an error in the code of an objective, which may be of another package, into a UsageError."""
+    try:
+        yield
+    except HiddenInput as hidden:
+        what = f"the loss of '{spec.name}' depends on a tensor of shape {hidden.args} that it would not train"
+        hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
+        raise UsageError(what, hint) from None
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ContrastError) or is_out_of_memory(error):
+            raise
+        what = f"the objective '{spec.name}' failed: {error_text(error)}"
+        raise UsageError(what, "fix its package: see contrast help own-objective") from error

@@ -22,6 +22,7 @@ from contrastcli.commands import encode
 from contrastcli.data import formats, tokens
 from contrastcli.data.tokens import Tokenizer
 from contrastcli.files import cache_dir
+from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.status import this_process
@@ -68,6 +69,7 @@ MODELS: dict[str, tuple[Change, str]] = {
     "a huge id": (lambda m: with_id(m, 2**40), "tokenizer.json is malformed"),
     "a negative id": (lambda m: with_id(m, -1), "tokenizer.json is malformed"),
     "no limit of tokens below 1": (lambda m: put(m / "sentence_bert_config.json", max_seq_length=-1), "-1 tokens"),
+    "a limit that is text": (lambda m: put(m / "sentence_bert_config.json", max_seq_length="32"), "'32' tokens"),
     "a module elsewhere": (lambda m: with_path(m, "../../etc"), "leaves the folder"),
     "a tokenizer that is a pipe": (lambda m: pipe(m / "tokenizer_config.json"), "is not a regular file"),
 }
@@ -101,6 +103,8 @@ RUNS: dict[str, tuple[Change, str]] = {
     ),
     "settings that are nested deeply": (lambda r: (r / "config.toml").write_text("a=" + "[" * 9_999), "is not TOML"),
     "checkpoints that are nested deeply": (lambda r: (r / "checkpoints.json").write_text("[" * 9_999), "is malformed"),
+    "a budget below 0": (lambda r: put_position(r, token_budget=-1), "position.json is malformed"),
+    "a budget without end": (lambda r: put_position(r, token_budget=10**30), "position.json is malformed"),
     "a circle of links": (lambda r: link(r / "checkpoints.json", "checkpoints.json"), "cannot be read"),
 }
 
@@ -108,6 +112,13 @@ RUNS: dict[str, tuple[Change, str]] = {
 def folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
+
+
+def put_position(run: Path, **values: object) -> None:
+    """Other values in the position of the last checkpoint, with their checksum."""
+    training = max(run.glob("checkpoints/*/training"))
+    put(training / "position.json", **values)
+    checksums.replace(training, "position.json", (training / "position.json").read_bytes())
 
 
 def link(path: Path, target: str) -> None:

@@ -45,7 +45,7 @@ def test_a_full_disk_behind_stdout_is_two_lines() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*COMMAND, "presets"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1
-    assert "No space left on device" in done.stderr and len(done.stderr.splitlines()) == 2
+    assert "stdin or stdout: No space left on device" in done.stderr and len(done.stderr.splitlines()) == 2
 
 
 @pytest.mark.parametrize("words", [("presets",), ("config", "show"), ("train", "--help")])

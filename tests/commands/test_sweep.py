@@ -106,6 +106,7 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> Non
         ((*GRID, "--data", "nothing.txt"), 3, "nothing.txt"),
         ((*GRID, "--preset", "simace-gird"), 2, "there is no preset 'simace-gird'"),
         ((*GRID, "--name", "last"), 2, "cannot be named 'last'"),
+        ((*GRID, "--seeds", "1000000000"), 2, "the sweep has more than 10,000 cells"),
     ],
 )
 def test_a_bad_sweep_is_refused_before_anything_is_written(

@@ -15,7 +15,7 @@ from contrastcli.runs.text import CONTROLS
 from support.command import LABELLED, MODEL, Contrast, train
 from support.recorded import append
 
-HOSTILE = "\x1b[31ma\x1b]0;t\x07\x1b]52;c;ZQ==\x07\r\b\x9b2J\u202e\u2066[red]b[|red]\x7f\x85"
+HOSTILE = "\x1b[31ma\x1b]0;t\x07\x1b]52;c;ZQ==\x07\r\b\x9b2J\u202e\u2066\u200e\u200f\u061c[red]b[|red]\x7f\x85"
 """Colours, the window's title, the clipboard, the cursor, the direction of writing; markup of the app's library."""
 
 

@@ -7,9 +7,11 @@ import inspect
 import pkgutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Annotated
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta
@@ -82,6 +84,49 @@ def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(out
     with pytest.raises(UsageError) as raised:
         catalogue.find("decuopled")
     assert raised.value.hint == "did you mean 'decoupled'?"
+
+
+class _List(ObjectiveSettings, frozen=True, kw_only=True):
+    sharpness: tuple[int, ...] = ()
+
+
+class _Required(ObjectiveSettings, frozen=True, kw_only=True):
+    sharpness: int
+
+
+def _exit() -> Spec:
+    raise SystemExit(0)
+
+
+def _with(**changes: Any) -> Spec:
+    return replace(OUTSIDE, **changes)
+
+
+BROKEN: dict[str, tuple[Callable[[], object], str]] = {
+    "exits": (_exit, "cannot be loaded: 0"),
+    "a key error": (lambda: vars(OUTSIDE)["x"], "there is no 'x'"),
+    "no Spec": (lambda: 5, "it is not a Spec"),
+    "needs of no form": (lambda: _with(needs=("pears",)), "'pears'"),
+    "no needs": (lambda: _with(needs=()), "length >= 1"),
+    "settings of another kind": (
+        lambda: _with(settings=dict),
+        "its settings are no ObjectiveSettings",
+    ),
+    "a setting that is a list": (lambda: _with(settings=_List), "its setting 'sharpness' is no text"),
+    "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
+    "a loss that is no name": (lambda: _with(loss="loss"), "Expected `str`"),
+    "negatives that fail": (lambda: _with(negatives=lambda rows, hard: rows // 0), "by zero"),
+}
+
+
+@pytest.mark.parametrize(("load", "what"), BROKEN.values(), ids=BROKEN)
+def test_an_entry_point_that_is_no_objective_is_refused(
+    monkeypatch: pytest.MonkeyPatch, load: Callable[[], object], what: str
+) -> None:
+    entry = SimpleNamespace(name="decoupled", value="elsewhere:SPEC", load=load)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
+    with pytest.raises(UsageError, match=what):
+        catalogue.find("decoupled")
 
 
 def test_objectives_have_names_of_their_own_and_a_paper() -> None:

@@ -187,6 +187,12 @@ def test_a_value_of_another_type_is_bad_in_a_file(toml: str) -> None:
     assert "must be" in hint
 
 
+def test_an_objective_that_is_no_number_is_unknown() -> None:
+    """A NaN differs from itself, as another objective would."""
+    what, _ = complaint(file("[objective]\nname = nan"))
+    assert "there is no objective 'nan'" in what
+
+
 def test_lambda_must_be_between_0_and_1() -> None:
     assert objective(flags(objective__name="supcon", objective__lambda="1"))["lambda"] == 1.0
     assert "at most 1" in complaint(flags(objective__name="supcon", objective__lambda="1.5"))[1]

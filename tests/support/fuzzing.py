@@ -210,7 +210,7 @@ def fault(case: Case, outcome: Outcome) -> str:
     verb = (case.words() or [""])[0]
     out = "" if verb == "export" else outcome.out  # which is a path, and a pipe gets it as it is
     text = out + outcome.err.replace("\r", "")
-    control = set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text))
+    control = set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]", text))
     two_lines = re.search(r"^contrast: error: .+\nhint: .+\n\Z", outcome.err, re.MULTILINE) is not None
     shows_more = verb in ("train", "sweep", "watch", "eval") or {"-", "verify"} & {
         *case.words()

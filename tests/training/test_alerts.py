@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,9 +16,9 @@ import pytest
 import torch
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Evaluated, Event, Note, System
+from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
 from contrastcli.settings.sections import Alerts
-from contrastcli.training import system
+from contrastcli.training import alerts, system
 from contrastcli.training.alerts import Rules
 from support.command import Contrast
 
@@ -104,6 +107,33 @@ def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast
     assert answer.code == 0
     notes = [event.text for event in Run(Path("runs/one")).events() if isinstance(event, Note)]
     assert any(note.startswith("the webhook did not take this: ") for note in notes)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["nonsense\r\n\r\n", "HTTP/1.1 500 Sorry\r\n\r\n", "HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", "\n" * 100, ""],
+)
+def test_whatever_a_webhook_answers_is_noted(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it never ends: a byte now and then is an answer to a socket."""
+    monkeypatch.setattr(alerts, "_PATIENCE", 0.5)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                connection.recv(1 << 16)
+                for part in ("HTTP/1.1 200 OK\r\n", *"X: a slow header" * 10) if answer == "" else [answer]:
+                    connection.sendall(part.encode())
+                    time.sleep(0 if answer else 0.1)
+                connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        start = time.monotonic()
+        notes = [note.text for note in alerts.post(url, "one", Done(step=3, status="finished", code=0))]
+    assert time.monotonic() - start < 3
+    assert len(notes) == 1 and notes[0].startswith("the webhook did not take this: ") and "<" not in notes[0]
 
 
 def test_the_machine_is_sampled_every_few_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

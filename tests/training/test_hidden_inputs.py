@@ -130,3 +130,30 @@ def test_a_run_ends_before_its_first_step_with_two_lines(
     )
     outside(in_heads)
     assert contrast(*words).code == 0
+
+
+def _fails(error: type[BaseException]) -> object:
+    raise error("a reason")
+
+
+BROKEN: dict[str, tuple[Callable[[Tensor], object], str]] = {
+    "an error": (lambda a: _fails(ValueError), "a reason"),
+    "an error without a text": (lambda a: vars(SPEC)["x"], "there is no 'x'"),
+    "an exit": (lambda a: _fails(SystemExit), "a reason"),
+    "nothing": (lambda a: (None, {}), "its loss is not a scalar tensor"),
+    "a loss alone": (lambda a: a.sum(), "iteration over"),
+    "a number": (lambda a: (5.0, {}), "its loss is not a scalar tensor"),
+    "a loss for each row": (lambda a: (a.sum(1), {}), "its loss is not a scalar tensor"),
+    "no gradient": (lambda a: (a.sum().detach(), {}), "its loss is not a scalar tensor"),
+    "parts that are text": (lambda a: (a.sum(), {"a": "x"}), "could not convert"),
+}
+
+
+@pytest.mark.parametrize(("function", "what"), BROKEN.values(), ids=BROKEN)
+def test_a_loss_that_fails_is_the_fault_of_its_objective(
+    outside: Callable[[Function], None], function: Callable[[Tensor], object], what: str
+) -> None:
+    outside(in_heads)
+    sys.modules["outside_losses"].__dict__["loss"] = lambda views, rows, heads: function(views["anchor"])
+    with pytest.raises(UsageError, match=f"^the objective 'outside' failed: {what}"):
+        take(make_loss(SPEC, ObjectiveSettings()))

@@ -22,7 +22,7 @@ from support.commands import answer_commands
 from support.recorded import append, recorded
 from support.screens import screen_text, settled, show, until
 
-HOSTILE = "\x1b[31m[red]b[/red]\x1b]0;t\x07\r\b\x9b2J\u202e"
+HOSTILE = "\x1b[31m[red]b[/red]\x1b]0;t\x07\r\b\x9b2J\u202e\u200e\u200f\u061c"
 
 
 @pytest.fixture
