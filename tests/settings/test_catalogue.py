@@ -112,7 +112,7 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
         lambda: _with(settings=dict),
         "its settings are no ObjectiveSettings",
     ),
-    "a setting that is a list": (lambda: _with(settings=_List), "its setting 'sharpness' is no text"),
+    "a setting that is a list": (lambda: _with(settings=_List), "the setting .sharpness. is no text"),
     "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
     "a loss that is no name": (lambda: _with(loss="loss"), "Expected `str`"),
     "negatives that fail": (lambda: _with(negatives=lambda rows, hard: rows // 0), "by zero"),
