@@ -120,12 +120,11 @@ def test_whatever_a_webhook_answers_is_noted(answer: str, monkeypatch: pytest.Mo
     def serve() -> None:
         with contextlib.suppress(OSError):
             while True:
-                connection, _ = server.accept()
-                connection.recv(1 << 16)
-                for part in ("HTTP/1.1 200 OK\r\n", *"X: a slow header" * 10) if answer == "" else [answer]:
-                    connection.sendall(part.encode())
-                    time.sleep(0 if answer else 0.1)
-                connection.close()
+                with server.accept()[0] as connection:
+                    connection.recv(1 << 16)
+                    for part in [answer] if answer else ["HTTP/1.1 200 OK\r\n", *"X: slow" * 4]:
+                        connection.sendall(part.encode())
+                        time.sleep(0 if answer else 0.1)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
