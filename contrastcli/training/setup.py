@@ -21,7 +21,7 @@ from contrastcli.objectives.functional import HiddenInput, Result, Views, check_
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
-from contrastcli.settings.catalogue import ObjectiveSettings, Spec
+from contrastcli.settings.catalogue import BUILT_IN, ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
 from contrastcli.training.auxiliary import Context, Emit, import_named
@@ -154,7 +154,7 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
 
 @contextmanager
 def _own_code(spec: Spec) -> Iterator[None]:
-    """Turn an error in the code of an objective, which may be of another package, into a UsageError."""
+    """Turn an error in the code of an objective of another package into a UsageError."""
     try:
         yield
     except HiddenInput as hidden:
@@ -162,7 +162,7 @@ def _own_code(spec: Spec) -> Iterator[None]:
         hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
         raise UsageError(what, hint) from None
     except (Exception, SystemExit) as error:
-        if isinstance(error, ContrastError) or is_out_of_memory(error):
+        if isinstance(error, ContrastError) or spec in BUILT_IN or is_out_of_memory(error):
             raise
         what = f"the objective '{spec.name}' failed: {error_text(error)}"
         raise UsageError(what, "fix its package: see contrast help own-objective") from error
