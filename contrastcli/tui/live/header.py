@@ -127,9 +127,9 @@ def progress_text(
         "view paused, p continues": paused,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
-        f"Δ to {baseline}": bool(baseline),
         f"values at {view.axis} {number(int(cursor) if cursor >= 100 else cursor)}": view.cursor is not None,
         f"reading earlier events, {100 * (earlier or 0.0):.0f} %": earlier is not None,
+        f"Δ to {baseline}": bool(baseline),
     }
     return "  ".join(parts) + "".join(f" · {note}" for note, shown in notes.items() if shown)
 
