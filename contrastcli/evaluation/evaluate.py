@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject
+from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject, SuiteResult
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import atomic_write, json_bytes, writing_to
 from contrastcli.model.folder import load_model
@@ -27,27 +30,40 @@ def evaluate(
 ) -> Scores:
     """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
 
-    The scores of each suite are written as soon as it is measured, next to those of other suites: to `options.out`, and
-    to the run's directory if it is a run of this user, with its own pooling in fp32, and the suite is complete. Raises
-    DataError if the model cannot be loaded, RunError if scores cannot be written.
+    The scores of each task are written as soon as it is measured, next to those of other suites: of a whole suite in
+    fp32 to `ModelRef.scores_path`, unless another user owns the run; and to `options.out`. Raises DataError if the
+    model cannot be loaded, RunError if scores cannot be written.
     """
     subject = load_subject(model, pooling, options.on_progress, precision)
     results = []
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue
-        results.append(measure(suite, subject, options))
         paths = [options.out / "scores.json"] if options.out else []
-        whole = pooling is None and precision == "fp32" and (not options.tasks or not suite.tasks)
-        if whole and (run := resolve(model).run) and os.access(run.path, os.W_OK):  # not of another user's
-            paths.append(run.scores_path)
-        measured = Scores(model, (results[-1],)).to_json()
-        for path in paths if results[-1].tasks else ():
-            with writing_to(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
-                atomic_write(path, json_bytes(merged))
+        path = resolve(model).scores_path(pooling)
+        whole = precision == "fp32" and (not options.tasks or not suite.tasks)
+        if whole and _is_writable(path.parent):
+            paths.append(path)
+        write = partial(_write, model, paths)
+        results.append(measure(suite, subject, replace(options, on_task=write)))
+        write(results[-1])
     return Scores(model, tuple(results))
+
+
+def _is_writable(folder: Path) -> bool:
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK)
+
+
+def _write(model: str, paths: Sequence[Path], result: SuiteResult) -> None:
+    """Put the result of a suite into files of scores. Raises RunError."""
+    measured = Scores(model, (result,)).to_json()
+    for path in paths if result.tasks else ():
+        with writing_to(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
+            atomic_write(path, json_bytes(merged))
 
 
 def check_model(name: str) -> None:

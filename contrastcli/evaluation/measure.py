@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -128,18 +128,37 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
             data[task] = read()
         except DataError as error:
             missing[task] = error
-    scores = _score(procedure, context, data, missing)
-    tasks = [*((suite.averages and suite.tasks) or scores), *missing]
-    averages = {a.key: _average(scores, a.tasks or tasks, suite.headline) for a in suite.averages}
-    partial = any(scores.get(task, {"partial": True}).get("partial") for task in tasks)
+    scores: dict[str, TaskScores] = {}
+    for _ in _score(procedure, context, data, scores, missing):
+        options.on_task(_result(procedure, context, list(data), scores, missing))
+    return _result(procedure, context, list(data), scores, missing)
+
+
+def _result(
+    procedure: Procedure[D],
+    context: Context,
+    tasks: Sequence[str],
+    scores: Mapping[str, TaskScores],
+    missing: Mapping[str, DataError],
+) -> SuiteResult:
+    """What is measured so far of tasks that have data."""
+    suite, pending = context.suite, tuple(task for task in tasks if task not in scores and task not in missing)
+    scores = {task: scores[task] for task in tasks if task in scores}
+    averaged = [*((suite.averages and suite.tasks) or tasks), *missing]
+    averages = {a.key: _average(scores, a.tasks or averaged, suite.headline) for a in suite.averages}
+    partial = any(scores.get(task, {"partial": True}).get("partial") for task in averaged)
     skipped = tuple(SkippedTask(task, error.what, error.hint) for task, error in missing.items())
-    return SuiteResult(suite.name, procedure.protocol(context, scores), scores, averages, skipped, partial)
+    return SuiteResult(suite.name, procedure.protocol(context, scores), scores, averages, skipped, partial, pending)
 
 
 def _score(
-    procedure: Procedure[D], context: Context, data: Mapping[str, D], missing: dict[str, DataError]
-) -> dict[str, TaskScores]:
-    """The scores of tasks by their data; those that cannot be scored are added to `missing`."""
+    procedure: Procedure[D],
+    context: Context,
+    data: Mapping[str, D],
+    scores: dict[str, TaskScores],
+    missing: dict[str, DataError],
+) -> Iterator[None]:
+    """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
     names = {task: _cache_name(context, task, data[task]) for task in data}
     known = {task: load_cached(name, _read) if name and not options.fresh else None for task, name in names.items()}
@@ -147,16 +166,15 @@ def _score(
         options.on_progress(name, 0, len(data))
     if procedure.texts:
         context.subject.prepare(text for task in data if not known[task] for text in procedure.texts(data[task]))
-    scores: dict[str, TaskScores] = {}
-    for done, (task, cache) in enumerate(names.items(), 1):
+    for done, task in enumerate(sorted(names, key=lambda task: not known[task]), 1):
         try:
             scores[task] = known[task] or _measured(procedure, context, task, data[task])
-            if cache and not known[task]:
+            if (cache := names[task]) and not known[task]:
                 store_cached(cache, partial(_write, scores[task]))
         except Unscored as error:
             missing[task] = error
         options.on_progress(name, done, len(data))
-    return scores
+        yield
 
 
 def _measured(procedure: Procedure[D], context: Context, task: str, data: D) -> TaskScores:

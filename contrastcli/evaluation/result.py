@@ -59,7 +59,7 @@ class Subject:
 class Options:
     """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
 
-    `fresh`: measure again even if the scores are in the cache.
+    `fresh`: measure again even if the scores are in the cache. `on_task` gets what is measured so far after each task.
     """
 
     data_dir: Path | None = None
@@ -67,6 +67,7 @@ class Options:
     out: Path | None = None
     fresh: bool = False
     on_progress: OnProgress = lambda what, done, total: None
+    on_task: Callable[[SuiteResult], None] = lambda result: None
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class SuiteResult:
     """What a suite has measured.
 
     `protocol` describes how. `averages` are None unless all their tasks are complete. `partial`: whether the result
-    cannot be compared with published ones.
+    cannot be compared with published ones. `pending` are the tasks that are still to be measured.
     """
 
     suite: str
@@ -92,6 +93,7 @@ class SuiteResult:
     averages: Mapping[str, float | None]
     missing: tuple[SkippedTask, ...] = ()
     partial: bool = False
+    pending: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As `contrast eval --json` prints it: a key for each task and average, what is missing, and the protocol."""
@@ -100,6 +102,7 @@ class SuiteResult:
             **self.averages,
             "partial": self.partial,
             "missing": {skipped.task: {"what": skipped.what, "hint": skipped.hint} for skipped in self.missing},
+            **({"pending": self.pending} if self.pending else {}),
             "protocol": self.protocol,
         }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, DataError
+from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find, list_runs
 
 STARTER = Path(__file__).resolve().parents[1] / "starter" / "backbone"
@@ -44,6 +46,14 @@ class ModelRef:
     def local_folder(self) -> Path | None:
         """The model folder; None if it would have to be downloaded or does not exist."""
         return self._on_disk() or _cached(self.name)
+
+    def scores_path(self, pooling: str | None = None) -> Path:
+        """The file of what was measured: in a run, else in the cache, as with another pooling than the model's own."""
+        if self.run and not pooling:
+            return self.run.scores_path
+        folder = self._on_disk()
+        name = "\n".join([str(folder.resolve()) if folder else self.name, pooling or ""])
+        return cache_dir() / "measured" / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
     def _on_disk(self) -> Path | None:
         if self.run is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shutil import get_terminal_size
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from contrastcli.evaluation.suites import SUITES, Suite, value_at
+from contrastcli.evaluation.suites import SUITES, Average, Suite, value_at
 from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, fixed, printable
 from contrastcli.settings import published
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class SuiteTable:
     """The scores of a suite: a row for each task, then its averages.
 
-    The papers' numbers are in columns [1], [2] …, each after the column to compare it with, and the last column marks
-    what is missing or partial. `notes` are the papers of these columns and the protocol; `missing` tells how to get the
-    data of tasks that were not measured.
+    The papers' numbers are in columns named by their tables, each after the column to compare it with, and the last
+    column marks what is missing, partial or still to be measured. `notes` are the papers of these columns and the
+    protocol; `missing` tells how to get the data of tasks that were not measured.
     """
 
     suite: str
@@ -54,7 +54,7 @@ def suite_tables(scores: Mapping[str, Any], config: Config | None) -> list[Suite
     return [
         _suite_table(suite, measured[name], published.rows(name, config) if config else [])
         for name, suite in SUITES.items()
-        if _tasks(measured.get(name, {}))
+        if _tasks(measured.get(name, {})) or measured.get(name, {}).get("pending")
     ]
 
 
@@ -65,33 +65,54 @@ def _tasks(entries: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[published.Row]) -> SuiteTable:
     tasks, missing = _tasks(entries), entries.get("missing", {})
-    order = [*suite.tasks, *suite.optional]
-    names = sorted({**tasks, **missing}, key=lambda name: order.index(name) if name in order else len(order))
-    averages = {average.key: average.title for average in suite.averages if average.key in entries}
-    columns = {"Task": [*names, *averages.values()]}
+    order, pending = [*suite.tasks, *suite.optional], list(entries.get("pending", ()))
+    rows = dict.fromkeys([*tasks, *missing, *pending])
+    names = sorted(rows, key=lambda name: order.index(name) if name in order else len(order))
+    averages = {a.key: _average(suite, a, tasks, entries[a.key]) for a in suite.averages if a.key in entries}
+    columns = {"Task": [*names, *(average.title for average in suite.averages if average.key in averages)]}
+    headers = _names(papers)
     for title, path in suite.columns.items():
         values = [value_at(tasks.get(name), path) for name in names]
-        values += [entries[key] if path == suite.headline else "" for key in averages]
+        values += [value if path == suite.headline else "" for value, _ in averages.values()]
         columns[title] = [
             fixed(v, 2) if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else cell(v) for v in values
         ]
-        for n, row in enumerate(papers, 1):
+        for header, row in zip(headers, papers, strict=True):
             compared = [path for path in suite.columns.values() if path.startswith(f"{row.measure}.")]
             if path == (compared or [suite.headline])[0]:
-                columns[f"[{n}]"] = [str(row.values.get(name) or MISSING) for name in (*names, *averages)]
-    marks = [_mark(tasks.get(name)) for name in names]
-    marks += ["partial" if entries[key] is None and entries.get("partial") else "" for key in averages]
+                columns[header] = [str(row.values.get(name) or MISSING) for name in (*names, *averages)]
+    marks = ["pending" if name in pending else _mark(tasks.get(name)) for name in names]
+    marks += [mark for _, mark in averages.values()]
     if any(marks):
         columns[""] = marks
-    notes = [f"[{n}] {row.words}" for n, row in enumerate(papers, 1)]
+    notes = [row.words for row in papers]
     if entries.get("protocol"):
         notes.append(str(entries["protocol"]))
     by_hint: dict[str, list[str]] = {}
     for task, skipped in missing.items():
         by_hint.setdefault(skipped.get("hint", ""), []).append(task)
     remedies = [f"Not measured: {', '.join(t)}. To get what is missing: {hint}" for hint, t in by_hint.items()]
-    rows = tuple(zip(*columns.values(), strict=True))
-    return SuiteTable(suite.name, tuple(columns), rows, tuple(notes), tuple(remedies))
+    cells = tuple(zip(*columns.values(), strict=True))
+    return SuiteTable(suite.name, tuple(columns), cells, tuple(notes), tuple(remedies))
+
+
+def _names(papers: Sequence[published.Row]) -> list[str]:
+    """A column's name for each row of a paper: its table, with the paper where several have a table of this number."""
+    tables = [row.source.partition(", ")[2] for row in papers]
+    full = [row.source.replace(", Table ", " T") for row in papers]
+    names = [short if tables.count(short) == 1 else long for short, long in zip(tables, full, strict=True)]
+    return [name + "'" * names[:n].count(name) for n, name in enumerate(names)]
+
+
+def _average(
+    suite: Suite, average: Average, tasks: Mapping[str, Mapping[str, Any]], value: float | None
+) -> tuple[float | None, str]:
+    """An average and its mark; over the complete tasks that there are, where some are missing."""
+    names = average.tasks or tuple(suite.tasks)
+    complete = [value_at(tasks.get(name), suite.headline) for name in names if not _mark(tasks.get(name))]
+    if value is not None or len(complete) == len(names) or None in complete:
+        return value, ""
+    return (fmean(complete), f"over {len(complete)} of {len(names)}") if complete else (None, "partial")
 
 
 def _mark(task: Mapping[str, Any] | None) -> str:

@@ -190,11 +190,14 @@ def test_an_interrupted_evaluation_keeps_what_is_done_and_continues_there(
 
     with pytest.raises(KeyboardInterrupt):
         evaluate(str(run.path), (STS, CLUSTERING), Options(data_dir=tmp_path, on_progress=interrupt))
-    assert list(run.scores()["suites"]) == ["sts"]
+    assert list(run.scores()["suites"]) == ["sts", "clustering"]
+    unfinished = run.scores()["suites"]["clustering"]
+    assert unfinished["pending"] == ["Tweet"] and unfinished["average"] is None and "accuracy" in unfinished["AgNews"]
     before = encoded()
     evaluate(str(run.path), (STS, CLUSTERING), Options(data_dir=tmp_path))
     assert encoded() - before == 40  # the distinct texts of Tweet
     assert list(run.scores()["suites"]) == ["sts", "clustering"]
+    assert "pending" not in run.scores()["suites"]["clustering"]
 
 
 def test_progress_reports_tasks_and_texts(tiny: Tiny, tmp_path: Path) -> None:

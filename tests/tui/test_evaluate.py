@@ -11,6 +11,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Checkbox, Input, Static
 
+from contrastcli.evaluation.suites import STS as STS_SUITE
+from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.settings import presets, published
@@ -19,11 +21,12 @@ from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.model_field import NO_MODEL
 from contrastcli.tui.processes import Finished
-from support.commands import Commands, answer_commands
+from support.commands import Answer, Commands, answer_commands
 from support.recorded import recorded
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
 
-STS = {
+STS_TASKS = STS_SUITE.tasks
+STS: dict[str, Any] = {
     "STS12": {
         "pairs": 3108,
         "expected": 3108,
@@ -58,9 +61,20 @@ GEOMETRY = {
 }
 
 
-def result(code: int, suites: dict[str, Any], error: str = "") -> Finished:
-    """What `contrast eval --json` leaves with these scores."""
-    return Finished(code, json.dumps({"model": "m", "suites": suites}) if suites else "", error)
+def write(run: Path, **suites: Any) -> None:
+    """Write the scores of a run."""
+    (run / "scores.json").write_text(json.dumps({"suites": suites}))
+
+
+def measuring(code: int, error: str = "", **suites: Any) -> Answer:
+    """`contrast eval` on a run, which leaves these scores."""
+
+    def answer(directory: Path, words: tuple[str, ...]) -> Finished:
+        if suites:
+            write(directory / words[1], **suites)
+        return Finished(code, "", error)
+
+    return answer
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +86,7 @@ def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     """The commands that the screen runs."""
-    commands = answer_commands(monkeypatch, result(0, {"sts": STS | {"missing": {}}}))
+    commands = answer_commands(monkeypatch, measuring(0, sts=STS | {"missing": {}}))
     commands.progress = [Progress(step=0, what="encoding", done=done, total=400) for done in (100, 200)]
     commands.progress.append(Progress(step=0, what="MR", done=3, total=10))
     return commands
@@ -187,10 +201,72 @@ def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
     assert commands.cancelled == commands.calls
 
 
+def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
+    place: Path, commands: Commands
+) -> None:
+    measured = {"STS12": STS["STS12"], "STS13": {"all": {"spearman": 70.188}, "pairs": 1500}}
+    head = {"average": None, "partial": True, "missing": {}, "protocol": "p"}
+
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        commands.held.clear()
+        await pilot.press("s")
+        await until(pilot, lambda: "A row appears here as soon as a task is measured" in texts(pilot))
+        for done in (1, 2):
+            entries = dict(list(measured.items())[:done])
+            write(place / "one-run", sts={**entries, **head, "pending": list(STS_TASKS)[done:]})
+            await until(pilot, lambda: f"over {done} of 7" in texts(pilot))  # noqa: B023
+        assert "STS14" in texts(pilot) and texts(pilot).count("pending") == 5
+        assert "67.00" in texts(pilot), "the average of those that are measured"
+        await pilot.press("x")
+        await until(pilot, lambda: "What was measured is kept" in texts(pilot))
+        assert "70.19" in texts(pilot)
+
+    show(ContrastApp(place), body)
+
+
+@SIZES
+def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size: tuple[int, int]) -> None:
+    write(place / "one-run", sts=STS, geometry=GEOMETRY)
+
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await until(pilot, lambda: "-2.50" in texts(pilot))
+        assert pilot.app.focused is None
+        await pilot.press("end")
+        await until(pilot, lambda: "degrees" in screen_text(pilot.app) or "-0.5" in screen_text(pilot.app))
+        await pilot.press("home", "pagedown", "pageup")
+        await until(pilot, lambda: "STS12" in screen_text(pilot.app) or size == NARROW)
+        await until(pilot, lambda: "Suites" in screen_text(pilot.app))
+
+    show(ContrastApp(place), body, size)
+
+
+def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: Path, tmp_path: Path) -> None:
+    ref, other = ModelRef(str(tmp_path)), ModelRef.of(Run(place / "one-run"))
+    paths = {ref.scores_path(), ref.scores_path("cls"), other.scores_path(), other.scores_path("cls")}
+    assert len(paths) == 4 and other.scores_path() == other.run.scores_path  # type: ignore[union-attr]
+    ref.scores_path("cls").parent.mkdir(parents=True)
+    ref.scores_path("cls").write_text(json.dumps({"suites": {"sts": STS}}))
+
+    async def body(pilot: Pilot[None]) -> None:
+        await ready(pilot)
+        await pilot.press("m", *str(tmp_path), "enter")
+        await pilot.press("p", *"cls", "enter")
+        await until(pilot, lambda: f"Results of {tmp_path}, pooling cls" in texts_of_titles(pilot))
+        assert "63.81" in texts(pilot)
+
+    show(ContrastApp(place), body)
+
+
+def texts_of_titles(pilot: Pilot[None]) -> str:
+    """The title of the results."""
+    return str(pilot.app.screen.query_one("#results").border_title)
+
+
 def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_commands(
-        monkeypatch, result(3, {"sts": STS}, "contrast: error: not measured: STS13\nhint: unpack the archive\n")
-    )
+    error = "contrast: error: not measured: STS13\nhint: unpack the archive\n"
+    answer_commands(monkeypatch, measuring(3, error, sts=STS))
 
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
@@ -204,7 +280,7 @@ def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeyp
 
 def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "contrast: error: the package mteb is missing\nhint: pip install it\n"
-    commands = answer_commands(monkeypatch, result(2, {}, error))
+    commands = answer_commands(monkeypatch, measuring(2, error))
 
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
@@ -226,9 +302,9 @@ def test_what_was_measured_before_shows_at_once_with_its_pictures(
         await ready(pilot)
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert texts(pilot).index("63.81") < texts(pilot).index("-2.50"), "suites in their usual order"
-        pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
-        await until(pilot, lambda: "random pairs" in screen_text(pilot.app) or size == NARROW)
-        await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
+        plane = pilot.app.screen.query_one("#plane")
+        await until(pilot, lambda: plane.scroll_visible(animate=False) or "PCA, 38 %" in screen_text(pilot.app))
+        assert "random pairs" in screen_text(pilot.app) or size == NARROW
         if size == WIDE:
             check_golden("evaluate-wide", await settled(pilot))
 
@@ -273,13 +349,13 @@ def test_the_papers_columns_are_next_to_the_result() -> None:
     preset = presets.find("simcse-bert-base").config
     (table,) = suite_tables({"suites": {"sts": STS}}, preset)
     paper = published.rows("sts", preset)
-    column = table.header.index("[1]")
+    column = table.header.index("Table 1")
     (row,) = [row for row in table.rows if row[0] == "STS12"]
     assert row[1] == "63.81"
     assert row[column] == str(paper[0].values["STS12"])
     (average,) = [row for row in table.rows if row[0] == "Avg."]
-    assert average[table.header.index("[2]")] == "75.97 ± 0.69"
-    assert any(note.startswith(f"[1] {paper[0].source}: ") for note in table.notes)
+    assert average[table.header.index("Table 2")] == "75.97 ± 0.69"
+    assert any(note.startswith(f"{paper[0].source}: ") for note in table.notes)
 
 
 def test_every_suite_has_a_table_of_its_numbers() -> None:
@@ -295,7 +371,7 @@ def test_every_suite_has_a_table_of_its_numbers() -> None:
         ["Task", "Accuracy", "F1", "Rows"],
         ["MR", "70.50", "–", "10,662"],
         ["Avg.", "70.50"],
-        ["Avg.", "of", "8", "–"],
+        ["Avg.", "of", "8", "70.50", "over", "1", "of", "8"],
     ]
     assert tables["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
     assert tables["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -21,7 +20,7 @@ from textual.worker import Worker
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.model.locate import resolve
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
@@ -31,12 +30,25 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.model_field import NO_MODEL, ModelField
+from contrastcli.tui.progress import Bars
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import FormRow, PlainText, hidden_key, progress_bar
+from contrastcli.tui.widgets import FormRow, PlainText, hidden_key
 
-_BARS = 4  # of progress at once
+_POLL = 1.0  # seconds between two looks for new scores
 _NOTHING = "This model has not been evaluated here. Choose suites and press s."
-_MEASURING = "The results appear here when the evaluation is done."
+_MEASURING = "A row appears here as soon as a task is measured."
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a model with a pooling, the model's own where empty; and the settings, if it is a run."""
+
+    model: str = ""
+    pooling: str = ""
+    written: int = -1
+    """When the file of the scores was written, in nanoseconds; 0 if there is none, -1 if it is unknown."""
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    config: Config | None = None
 
 
 class SuiteBox(Checkbox):
@@ -65,17 +77,24 @@ class EvaluateScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     mode = "evaluate"
     help_text = (
-        "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. Earlier results "
-        "are shown at once; columns [1], [2] … are what the papers report. The data are looked for in the folder, "
-        "which has SentEval's layout, else on the hub. A suite that is done is kept, even if the evaluation is stopped."
+        "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. What was measured "
+        "before, here or in a shell, is shown at once; columns such as Table 3 are what a paper reports. The data "
+        "are looked for in the folder, which has SentEval's layout, else on the hub. Each task is kept once it is "
+        "measured: an evaluation that is stopped continues there."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="evaluate the ticked suites"),
-        Binding("x", "stop", "stop", tooltip="stop the evaluation; suites that are done are kept"),
+        Binding("x", "stop", "stop", tooltip="stop the evaluation; what is measured is kept"),
         Binding("m", "open_list('model')", "model", tooltip="choose the model"),
         Binding("t", "edit('sts')", "suites", tooltip="go to the suites; Space ticks"),
         Binding("d", "edit('data')", "data", tooltip="choose the folder of the data"),
         Binding("p", "open_list('pooling')", "pooling", tooltip="choose another pooling than the model's own"),
+        hidden_key("pagedown", "scroll(1)", "results down", "down in the results"),
+        hidden_key("pageup", "scroll(-1)", "results up", "up in the results"),
+        hidden_key("down", "scroll(0.1)", "results down"),
+        hidden_key("up", "scroll(-0.1)", "results up"),
+        hidden_key("end", "scroll(1000)", "end of the results", "to the end of the results"),
+        hidden_key("home", "scroll(-1000)", "start of the results", "to the start of the results"),
     ]
 
     measuring: reactive[Worker[None] | None] = reactive(None, init=False, repaint=False, bindings=True)
@@ -83,9 +102,7 @@ class EvaluateScreen(ModeScreen):
     def __init__(self) -> None:
         super().__init__()
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
-        self._works: dict[str, Progress] = {}
-        self._scores: Mapping[str, Any] = {}
-        self._config: Config | None = None
+        self._measured = Measured()
 
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
@@ -110,12 +127,15 @@ class EvaluateScreen(ModeScreen):
                 yield FormRow("Pooling", self._pooling)
                 yield self._status
             with VerticalScroll(id="results") as results:
-                results.border_title = "Results"
+                results.border_title, results.border_subtitle = "Results", "PgDn PgUp scroll"
                 yield self._nothing
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
                     yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
                     yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
+
+    def on_mount(self) -> None:
+        self.set_interval(_POLL, self._look)
 
     def on_screen_resume(self) -> None:
         self._model.poll()
@@ -123,18 +143,26 @@ class EvaluateScreen(ModeScreen):
     def choose(self, run: Run) -> None:
         self._model.choose(self.contrast.name_of(run))
 
-    @on(ChoiceField.Changed, "#model")
-    @work(group="known", exclusive=True)
-    async def _show_earlier_scores(self) -> None:
-        scores, self._config = await asyncio.to_thread(_earlier_scores, self.contrast.directory, self._model.model)
-        await self._show(scores)
+    @on(ChoiceField.Changed)
+    def _look(self) -> None:
+        """Look for scores that are new, also those that another process has measured."""
+        if self.is_current and self._model.ready:
+            self._read_scores()
 
-    async def _show(self, scores: Mapping[str, Any]) -> None:
-        self._scores = scores
-        shown = suite_tables(scores, self._config)
+    @work(group="scores", exclusive=True)
+    async def _read_scores(self) -> None:
+        model, pooling, before = self._model.model, self._pooling.value, self._measured
+        measured = await asyncio.to_thread(read_measured, self.contrast.directory, model, pooling, before)
+        if measured != before:
+            await self._show(measured)
+
+    async def _show(self, measured: Measured) -> None:
+        self._measured, scores = measured, measured.scores
+        shown = suite_tables(scores, measured.config)
         self._explain_nothing()
         self._nothing.display = not shown
-        title = f"Results of {self._model.model}" if shown else "Results"
+        pooled = f", pooling {measured.pooling}" if measured.pooling else ""
+        title = f"Results of {measured.model}{pooled}" if shown else "Results"
         self.query_one("#results").border_title = Content(title)
         place = self.query_one("#tables")
         await place.remove_children()
@@ -179,7 +207,7 @@ class EvaluateScreen(ModeScreen):
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
-        self._works = {}
+        self._bars = Bars()
         self._status.update("loading the model…")
         data = self.contrast.remembered.data_dir
         folder = ("--data-dir", str(Path(data).expanduser())) if data else ()
@@ -188,45 +216,42 @@ class EvaluateScreen(ModeScreen):
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
             self._status.update(done.error or "Done.")
-            with contextlib.suppress(msgspec.DecodeError):  # where there is no result, the error says why
-                scores = msgspec.json.decode(done.stdout, type=dict[str, Any]).get("suites", {})
-                if model == self._model.model:  # results of another pooling are no results of the model
-                    before = {} if pooling else self._scores.get("suites", {})
-                    await self._show({"suites": {**before, **scores}})
-                    self.call_after_refresh(self.query_one("#results").scroll_visible, animate=False, top=True)
+            self.query_one("#results").scroll_visible(animate=False, top=True)
         except asyncio.CancelledError:
-            self._status.update("Stopped. Suites that were done are kept.")
+            self._status.update("Stopped. What was measured is kept, and s continues.")
             raise
         finally:
             self.measuring = None
 
     def _show_progress(self, event: Progress) -> None:
-        """Show the last few kinds of work that report progress."""
-        self._works.pop(event.what, None)
-        self._works[event.what] = event
-        self._status.update(
-            "\n".join(
-                f"{work.what}  {work.done:,} of {work.total:,}\n{progress_bar(work.done / max(1, work.total))}"
-                for work in list(self._works.values())[-_BARS:]
-            )
-        )
+        self._status.update(self._bars.take(event))
+
+    def action_scroll(self, pages: float) -> None:
+        """Scroll the results: in their own panel, and where it is narrow the whole screen."""
+        for place in (self.query_one("#results"), self.query_one("#evaluate")):
+            place.scroll_relative(y=round(pages * place.size.height), animate=False)
 
     def watch_measuring(self) -> None:
         self._explain_nothing()
+        self._look()
 
     def _explain_nothing(self) -> None:
         text = _MEASURING if self.measuring else _NOTHING
         self._nothing.update(text if self._model.model else NO_MODEL)
 
     def clipboard_text(self) -> str:
-        shown = suite_tables(self._scores, self._config)
+        shown = suite_tables(self._measured.scores, self._measured.config)
         return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in shown)
 
 
-def _earlier_scores(directory: Path, model: str) -> tuple[Mapping[str, Any], Config | None]:
-    """What was measured of a model before, and its settings, if it is a run."""
+def read_measured(directory: Path, model: str, pooling: str, before: Measured) -> Measured:
+    """What was measured of a model by now; `before`, if that is the same."""
     try:
-        run = resolve(model, directory).run
-        return (run.scores(), run.config()) if run else ({}, None)
+        ref = resolve(model, directory)
+        path = ref.scores_path(pooling)
+        written = path.stat().st_mtime_ns if path.exists() else 0
+        if (model, pooling, written) == (before.model, before.pooling, before.written):
+            return before
+        return Measured(model, pooling, written, read_scores(path), ref.run.config() if ref.run else None)
     except (ContrastError, OSError):  # a word that means several runs, or one that cannot be read
-        return {}, None
+        return Measured(model, pooling)
