@@ -16,7 +16,8 @@ from contrastcli.show.pictures import Picture
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history import History, metrics
 from contrastcli.tui.live import area
-from contrastcli.tui.live.panels import Panel, View, all_panels
+from contrastcli.tui.live.panels import Panel, all_panels
+from contrastcli.tui.live.view import View
 from support.command import Contrast
 from support.recorded import append, recorded
 from support.screens import screen_text, show, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from textwrap import wrap
 
 from rich.segment import Segment
@@ -16,79 +16,15 @@ from textual.strip import Strip
 
 from contrastcli.runs.events import Step
 from contrastcli.show.chart import number
-from contrastcli.show.pictures import GREY, Picture, Range, Series, angle_histogram
+from contrastcli.show.pictures import Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.columns import STEPS, Table
+from contrastcli.tui.columns import Table
 from contrastcli.tui.history import History, Metric
+from contrastcli.tui.live.view import View
 from contrastcli.tui.widgets import PlainText, styled
-
-SHARES = {"all steps": 1.0, "the last third": 1 / 3, "the last tenth": 0.1}
-"""How much of the steps charts show, by what the header says of it."""
 
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 8  # characters
-
-
-SMOOTHING = {"not smoothed": 0.0, "smoothed over 5 %": 0.05, "smoothed over 20 %": 0.2}
-"""Over how much of what is shown charts smooth, by what the header says of it."""
-
-
-@dataclass(frozen=True)
-class View:
-    """How panels look at a history: names in SHARES, SMOOTHING and AXES, a place of the x axis at which values are
-    read, None the newest; and the history of another run to compare with."""
-
-    log: bool = False
-    share: str = "all steps"
-    smoothing: str = "not smoothed"
-    axis: str = STEPS.name
-    cursor: float | None = None
-    baseline: History | None = field(default=None, compare=False)
-
-    def x_range(self, history: History) -> Range:
-        """The first and the last place that are shown."""
-        axis = history.axis(self.axis)
-        end = history.end(axis)
-        begin = 0.0 if axis.timed else min(history.begin * axis.unit, end - axis.unit)
-        return max(end * (1 - SHARES[self.share]), begin), max(end, axis.unit)
-
-    def over_steps(self, metric: Metric, history: History, width: int) -> Picture:
-        """A metric over what is shown of the x axis, with its values, below it those of the baseline."""
-        x_range, axis, smooth = self.x_range(history), history.axis(self.axis), SMOOTHING[self.smoothing]
-        series = [
-            replace(one, readings=self.readings(metric, history, one.name))
-            for one in metric.series(history, width, x_range, axis=axis, smooth=smooth)
-        ]
-        other = self.baseline
-        below = other and metric.series(other, width, x_range, axis=other.axis(self.axis), smooth=smooth)
-        below = [replace(one, name="", ink=GREY) for one in below or () if one.x]
-        title = metric.title
-        if len(series) == 1:
-            title = "  ".join([title, *series[0].readings[:1]])
-            series = [replace(series[0], name="")]
-        shown = (*series, *below)
-        return Picture(metric.kind, title, "lines", axis.name, "", shown, x_range=x_range, cursor=self.cursor)
-
-    def readings(self, metric: Metric, history: History, name: str) -> tuple[str, ...]:
-        """A value at the cursor or the newest, and in brackets how it has changed; with a baseline, Δ to that there."""
-        first, last = self.x_range(history)
-        last = last if self.cursor is None else self.cursor
-
-        def at(history: History, x: float) -> float | None:
-            return history.tables[metric.kind].at(name, x, history.axis(self.axis))
-
-        value, before = at(history, last), at(self.baseline or history, last if self.baseline else first)
-        if value is None:
-            return ()
-        if before is None:
-            before = next(iter(history.tables[metric.kind].columns[name].values), value)
-        sign = "Δ" if self.baseline else ""
-        return f"{number(value)} ({sign}{difference(value - before)})", number(value), f"{value:#.3g}"
-
-
-def difference(value: float) -> str:
-    """A difference in few characters, with its sign."""
-    return f"{value:+.2f}" if 0.1 <= abs(value) < 1000 else f"{value:+.2g}"
 
 
 def loss(history: History, view: View, width: int) -> Picture:

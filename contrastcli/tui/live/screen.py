@@ -20,7 +20,8 @@ from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
-from contrastcli.tui.live.panels import SHARES, SMOOTHING, View, run_numbers
+from contrastcli.tui.live.panels import run_numbers
+from contrastcli.tui.live.view import SHARES, SMOOTHING, View
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
