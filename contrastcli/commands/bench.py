@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
 
-from contrastcli.commands.bench_peer import Peer
+from contrastcli.commands.bench_peer import Peers
 from contrastcli.data.sources import load_examples
 from contrastcli.files import error_text
 from contrastcli.model.backbone import BertBackbone
@@ -30,6 +29,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.families import Shape
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
+from contrastcli.model.packed import ROWS, product, supported
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Event, Step
 from contrastcli.runs.results import Benchmark
@@ -46,7 +46,7 @@ STEPS = 24
 MOST = 3_000
 """Texts of one measurement of encoding, except of the long one."""
 LONG = 20_000
-_TOKENS = 1024  # rows of the matrix products that are the limit
+_TOKENS = ROWS  # of the matrix products that are the limit
 _REPEATS = 12
 
 Job = Callable[[], float]
@@ -120,6 +120,8 @@ class Measurement:
             if program.name not in self._errors:
                 try:
                     rates[program.name] = program.job()
+                except ModuleNotFoundError as error:
+                    self._errors[program.name] = f"{error.name} is not installed"
                 except Exception as error:  # a peer's, of any kind: a package of its own that is missing, for instance
                     if number == 0:
                         raise
@@ -158,10 +160,11 @@ class Works:
         save_encoder(self._encoder, folder / "model")
         self._folder = folder
         self._rows = load_examples(Data(train="starter"), ("triplets",), ()).views
-        self._peer = Peer(folder, self._rows) if find_spec("sentence_transformers") else None
+        self._peers = Peers(folder, self._rows)
         fast = choose_precision("auto", choose_device("auto")) == "bf16"
-        self._precisions: tuple[Precision, ...] = ("fp32", "bf16") if fast else ("fp32",)
+        self._precisions: list[Precision] = ["fp32", "bf16"] if fast else ["fp32"]
         backbone = self._encoder.backbone
+        self._int8 = isinstance(backbone, BertBackbone) and self._encoder.device.type == "cpu" and supported("int8")
         self._shape = backbone.bert.shape if isinstance(backbone, BertBackbone) else None
 
     def __iter__(self) -> Iterator[Work]:
@@ -178,41 +181,40 @@ class Works:
         yield self._encoding(f"encode {LONG:,} texts", (short * (LONG // len(short) + 1))[:LONG], LONG / rate)
 
     def _encoding(self, what: str, texts: Sequence[str], seconds: float = 0.0) -> Work:
-        encoder, peer = self._encoder, self._peer
-        programs = [Program(f"contrast {p}", partial(_encode, encoder, texts, p), p) for p in self._precisions]
-        if peer:
-            for p in self._precisions:
-                programs.append(Program(f"sentence-transformers {p}", partial(peer.encode, texts, p), p))
-        return Work(what, programs, self._flops(texts), self._limits(), len(programs) * seconds)
+        precisions = [*self._precisions, "int8"] if self._int8 else self._precisions
+        programs = [Program(f"contrast {p}", partial(_encode, self._encoder, texts, p), p) for p in precisions]
+        for peer in self._peers.encoders:
+            programs.append(Program(peer.name, partial(self._peers.encode, peer, texts), peer.precision))
+        return Work(what, programs, self._flops(texts), self._limits(precisions), len(programs) * seconds)
 
     def _training(self) -> Work:
         fastest = self._precisions[-1]
-        programs = [Program(f"contrast {fastest}", partial(_train, self._folder), fastest)]
-        if self._peer:
-            train = partial(self._peer.train, BATCH, STEPS)
-            programs.append(Program("sentence-transformers, defaults", train, "fp32"))
-            if fastest == "bf16":
-                best = partial(train, bf16=True, train_sampling_strategy="group_by_length")
-                programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
+        train = partial(self._peers.train, BATCH, STEPS)
+        programs = [
+            Program(f"contrast {fastest}", partial(_train, self._folder), fastest),
+            Program("sentence-transformers, defaults", train, "fp32"),
+        ]
+        if fastest == "bf16":
+            best = partial(train, bf16=True, train_sampling_strategy="group_by_length")
+            programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
         texts = [text for view in self._rows.values() for text in view]
-        return Work("train SimCSE on triplets", programs, 3 * self._flops(texts, 32), self._limits())
+        return Work("train SimCSE on triplets", programs, 3 * self._flops(texts, 32), self._limits(self._precisions))
 
     def _one_text_at_a_time(self, texts: Sequence[str]) -> Work:
-        programs = [Program("contrast", partial(_one_by_one, lambda text: self._encoder.encode([text]), texts))]
-        if self._peer:
-            programs.append(Program("sentence-transformers", partial(_one_by_one, self._peer.encode_one, texts)))
-        return Work("one text at a time", programs)
+        self._encoder.precision = "fp32"
+        ours = partial(_one_by_one, lambda text: self._encoder.encode([text]), texts)
+        theirs = partial(_one_by_one, self._peers.encode_one, texts)
+        return Work("one text at a time", [Program("contrast", ours), Program("sentence-transformers", theirs)])
 
     def _cold_query(self) -> Work:
         ours: list[str | Path] = ["-m", "contrastcli", "query", "a", "b", "--model", self._folder / "model"]
         programs = [Program("contrast", lambda: _cold(ours))]
-        if self._peer:
-            programs.append(Program("sentence-transformers", lambda: _cold(["-c", Peer.QUERY, self._folder / "model"])))
+        programs.append(Program("sentence-transformers", lambda: _cold(self._peers.query())))
         return Work("query in a new process", programs)
 
-    def _limits(self) -> dict[Precision, Job]:
+    def _limits(self, precisions: Sequence[Precision]) -> dict[Precision, Job]:
         shape, device = self._shape, self._encoder.device
-        return {p: partial(matrix_rate, shape, p, device) for p in self._precisions} if shape else {}
+        return {p: partial(matrix_rate, shape, p, device) for p in precisions} if shape else {}
 
     def _flops(self, texts: Sequence[str], max_length: int | None = None) -> float:
         """FLOPs of the matrix products for one text of these, padding left out; 0 for an unknown architecture."""
@@ -225,21 +227,21 @@ class Works:
         return float((shape.layers * (2 * weights * n + 4 * shape.width * n**2)).mean())
 
 
+@torch.inference_mode()
 def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> float:
     """FLOPs a second of the products of a layer's matrices alone, which no encoder of this shape can exceed."""
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     d, inner = shape.width, shape.inner
-    pairs = [
-        (torch.randn(_TOKENS, m, dtype=dtype, device=device), torch.randn(n, m, dtype=dtype, device=device))
+    products = [
+        product(torch.nn.Linear(m, n, device=device), precision)
         for m, n in ((d, 3 * d), (d, d), (d, inner), (inner, d))
     ]
     for warm in (True, False):
         start = time.perf_counter()
         for _ in range(2 if warm else _REPEATS):
-            for x, weight in pairs:
-                product = torch.nn.functional.linear(x, weight)
-        float(product[0, 0])  # waits for the device
-    flops = _REPEATS * sum(2 * x.shape[0] * weight.numel() for x, weight in pairs)
+            for multiply, x in products:
+                result = multiply(x)
+        float(result[0, 0])  # waits for the device
+    flops = _REPEATS * 2 * _TOKENS * (4 * d * d + 2 * d * inner)
     return flops / (time.perf_counter() - start)
 
 

@@ -77,7 +77,7 @@ def export_model(
     title = model.run.name if model.run else Path(model.name).resolve().name
     with writing_to(dest), _appearing(dest.resolve()) as folder:
         if kind == "onnx":
-            _write_onnx(encoder, folder)
+            write_onnx(encoder, folder)
         else:
             _write(encoder, folder)
         (folder / "README.md").write_text(card(encoder, model.run, title, onnx=kind == "onnx"), encoding="utf-8")
@@ -120,7 +120,7 @@ def _differs(folder: Path, how: str) -> RunError:
     return RunError(f"what was written to {folder} is not the same model: {how}", "report this as a bug")
 
 
-class _Graph(nn.Module):
+class Graph(nn.Module):
     """The whole model, from token ids to the sentence embedding."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
@@ -133,7 +133,7 @@ class _Graph(nn.Module):
         return self.encoder.finish(pool(self.encoder.backbone(input_ids, mask), mask, self.encoder.pooling))
 
 
-def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
+def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     """model.onnx (input_ids, attention_mask → sentence_embedding), config and tokenizer, checked with onnxruntime."""
     try:
         import onnx  # noqa: F401  torch exports with it
@@ -148,8 +148,8 @@ def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the exporter itself
         torch.onnx.export(
-            _Graph(encoder).eval(),
-            _padded(encoder, SENTENCES[:3]),
+            Graph(encoder).eval(),
+            padded(encoder, SENTENCES[:3]),
             folder / "model.onnx",
             input_names=["input_ids", "attention_mask"],
             output_names=["sentence_embedding"],
@@ -160,14 +160,14 @@ def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
         )
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than in the trace, with and without padding
-        ids, mask = _padded(encoder, texts)
+        ids, mask = padded(encoder, texts)
         (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
         difference = float(np.abs(encoder.encode(texts) - vectors).max())
         if not difference < _MAX_DIFFERENCE:
             raise _differs(folder, f"numbers differ by {difference:.1e}")
 
 
-def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+def padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Token ids and a mask of 0 and 1, both (B, T) int64."""
     prefixed = [encoder.prompt + text for text in texts]
     rows = [torch.tensor(ids) for ids in encoder.tokenizer.encode(prefixed, encoder.max_length)]

@@ -20,7 +20,7 @@ from contrastcli.settings.sections import Precision
 
 _Range = tuple[float, float]
 
-_ROWS = 1024  # tokens of a usual chunk, for which the weights are laid out
+ROWS = 1024  # tokens of a usual chunk, for which the weights are laid out
 _SHORT = {torch.float32: 16, torch.bfloat16: 128}  # tokens of texts for which attention in parts is faster
 _POST_OPS = {"": ("none", ""), "gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
 _POST_OPS["gelu_pytorch_tanh"] = _POST_OPS["gelu_new"]
@@ -125,7 +125,7 @@ class _Linear:
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype, activation: str = "") -> None:
         self._dtype = dtype
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype), _ROWS)
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype), ROWS)
         self._bias = linear.bias.detach().to(dtype)
         post_op, variant = _POST_OPS[activation]
         self._post_op: tuple[str, list[float], str] = (post_op, [], variant)
@@ -140,6 +140,18 @@ class _Linear:
             return self(x) + residual
         total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self._bias, "add")
         return total
+
+
+@torch.inference_mode()
+def product(linear: nn.Linear, precision: Precision) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """The fastest way to multiply by a linear layer's weights on its device, and an input of ROWS tokens for it."""
+    x = torch.randn(ROWS, linear.in_features, device=linear.weight.device)
+    if precision == "int8":
+        return _Int8Linear(linear, (-1.0, 1.0), dtype=torch.bfloat16), (x * 64 + 128).byte()
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    if x.device.type == "cpu" and supported(precision):
+        return _Linear(linear, dtype), x.to(dtype)
+    return linear.to(dtype), x.to(dtype)
 
 
 def _int8_products(layer: Layer, ranges: dict[nn.Module, _Range]) -> _Products:
@@ -169,7 +181,7 @@ class _Int8Linear:
         weight = linear.weight.detach()
         self._scales = weight.abs().amax(1).clamp(min=1e-30) / 127  # (out,)
         quantised = (weight / self._scales[:, None]).round().to(torch.int8)
-        self._weight = torch.ops.onednn.qlinear_prepack(quantised, [_ROWS, weight.shape[1]])
+        self._weight = torch.ops.onednn.qlinear_prepack(quantised, [ROWS, weight.shape[1]])
         self._zeros = torch.zeros(len(weight), dtype=torch.int64)
         self._bias = linear.bias.detach()
         low, high = limits

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from contrastcli.commands import bench
-from contrastcli.commands.bench_peer import Peer
+from contrastcli.commands.bench_peer import Encoder, Peers
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Step
@@ -33,32 +33,41 @@ from support.tiny import Tiny
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps and texts, no new process, and no peer."""
+    """Few steps and texts, no new process, and a peer that is not installed."""
     monkeypatch.setattr(bench, "STEPS", 3)
     monkeypatch.setattr(bench, "BATCH", 4)
     monkeypatch.setattr(bench, "MOST", 16)
     monkeypatch.setattr(bench, "LONG", 32)
     monkeypatch.setattr(bench, "_cold", lambda arguments: 1.0)
-    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    monkeypatch.setattr(bench, "Peers", MissingPeers)
 
 
 def measure(tiny: Tiny, minutes: float = 5.0) -> list[Benchmark]:
     return list(bench.measure_speed(ModelRef(str(tiny.backbone)), 2, minutes, lambda *words: None))
 
 
-class FailingPeer:
-    """A peer that lacks a package of its own for training."""
-
-    QUERY = "raise SystemExit(1)"
+class MissingPeers:
+    encoders = (Encoder("sentence-transformers", "fp32", lambda folder: len),)
 
     def __init__(self, *_: object) -> None:
         pass
 
-    def encode(self, texts: list[str], precision: str) -> float:
+    def encode(self, *_: object, **__: object) -> float:
+        raise ModuleNotFoundError(name="sentence_transformers")
+
+    encode_one = query = encode
+
+    def train(self, batch_size: int, steps: int, **settings: object) -> float:
+        return self.encode()
+
+
+class FailingPeers(MissingPeers):
+    """Peers that lack a package of their own for training."""
+
+    def encode(self, *_: object, **__: object) -> float:
         return 1.0
 
-    def encode_one(self, text: str) -> None:
-        pass
+    encode_one = query = encode
 
     def train(self, batch_size: int, steps: int, **settings: object) -> float:
         raise ImportError("the trainer needs accelerate\nmore")
@@ -74,6 +83,9 @@ def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
         "encode 32 texts",
     ]
     assert any(one.what.startswith("train") for one in measured)
+    missing = [one for one in measured if not one.program.startswith("contrast")]
+    assert {one.error for one in missing} == {"sentence_transformers is not installed"}
+    measured = [one for one in measured if one.program.startswith("contrast")]
     assert all(len(one.rates) == 2 and min(one.rates) > 0 and not one.error for one in measured)
     shares = [one.limit_share for one in measured if one.what.startswith(("encode", "train"))]
     assert all(share is not None and 0 < share < 1.5 for share in shares)
@@ -81,8 +93,7 @@ def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
 
 
 def test_a_peer_that_fails_does_not_end_the_measurement(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "find_spec", lambda name: object())
-    monkeypatch.setattr(bench, "Peer", FailingPeer)
+    monkeypatch.setattr(bench, "Peers", FailingPeers)
     measured = {(one.what, one.program): one for one in measure(tiny)}
     failed = measured["train SimCSE on triplets", "sentence-transformers, defaults"]
     assert failed.error == "ImportError: the trainer needs accelerate" and failed.rates == ()
@@ -170,5 +181,6 @@ def test_the_peer_of_a_benchmark_prints_nothing(
             return np.zeros((len(texts), 2))
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
-    Peer(tmp_path, {}).encode(["a"], "fp32")
+    peers = Peers(tmp_path, {})
+    peers.encode(peers.encoders[0], ["a"])
     assert tuple(capsys.readouterr()) == ("", "")
