@@ -30,15 +30,19 @@ if TYPE_CHECKING:
 def preview(config: Config) -> Preview:
     """Read the data and plan the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
+    from contrastcli.model.folder import read_contract
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
+    missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     backbone, keep = resolve(config.model.backbone).local_folder(), config.train.keep
+    backbone = backbone and read_contract(backbone).backbone
     return Preview(
         settings=sourced(config),
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes),
+        missing=missing,
         count=len(plan.examples),
         steps=plan.steps,
         steps_per_epoch=len(plan.order),

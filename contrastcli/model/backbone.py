@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -124,6 +125,22 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
         raise DataError(what, "set the weight of the masked-language-model term to 0")
     head.load(weights)
     return head
+
+
+def count_parameters(folder: Path) -> int:
+    """The numbers in the weights of a folder, from the headers of the files. Raises DataError if it has none."""
+    read_config(folder)
+    files = list(folder.glob("model*.safetensors"))
+    if not files:
+        raise _no_weights(folder)
+    count = 0
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                count += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
+    return count
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,7 @@ STARTER = Path(__file__).resolve().parents[1] / "starter" / "backbone"
 # The files of a model that are used: no pickles, no ONNX
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
+_PATIENCE = 5.0  # seconds to wait for the hub's word on a model
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -46,6 +49,25 @@ class ModelRef:
     def local_folder(self) -> Path | None:
         """The model folder; None if it would have to be downloaded or does not exist."""
         return self._on_disk() or _cached(self.name)
+
+    def absence(self) -> str:
+        """Why the model is not on this machine, in words; empty if it is. Asks the hub, and downloads nothing.
+
+        Raises DataError if there is no such model.
+        """
+        if self.local_folder():
+            return ""
+        if _HUB_NAME.fullmatch(self.name) is None or Path(self.name).expanduser().is_file():
+            self.folder()
+        repo, _, revision = self.name.partition("@")
+        try:
+            with _hub_errors(self.name):
+                from huggingface_hub import HfApi  # takes half a second
+
+                HfApi().model_info(repo, revision=revision or None, timeout=_PATIENCE)
+        except Unreachable as error:
+            return error.what
+        return f"the model '{self.name}' is not on this machine; it will be downloaded"
 
     def scores_path(self, pooling: str | None = None) -> Path:
         """The file of what was measured: in a run, else in the cache, as with another pooling than the model's own."""
@@ -113,19 +135,43 @@ def revision(folder: Path) -> str | None:
     return folder.name if in_cache else None
 
 
+def cached_names() -> list[str]:
+    """The models in the cache of the hub, by name."""
+    from huggingface_hub import constants  # takes a fifth of a second
+
+    folders = Path(constants.HF_HUB_CACHE).glob("models--*")
+    names = [folder.name.removeprefix("models--").replace("--", "/") for folder in folders]
+    return sorted(name for name in names if _cached(name))
+
+
+class Unreachable(DataError):
+    """The hub cannot be asked for a model that is not on this machine."""
+
+
 def _from_hub(name: str) -> Path:
     if (folder := _cached(name)) is not None:
         return folder
     if _HUB_NAME.fullmatch(name) is None:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
-    from huggingface_hub import constants, errors  # takes a fifth of a second
+    with _hub_errors(name):
+        folder = _snapshot(name, local_files_only=False)
+    if folder is None:  # without a network the hub's client returns the incomplete snapshot that it has
+        what = f"the model '{name}' has no config.json and safetensors weights, in the hub cache or on the hub"
+        raise DataError(what, "check the network; a model published without safetensors must be converted first")
+    return folder
+
+
+@contextmanager
+def _hub_errors(name: str) -> Iterator[None]:
+    """Turn errors of the hub in the body into DataErrors. Raises Unreachable where it must not be asked."""
+    from huggingface_hub import constants, errors  # as above
 
     neither = f"the model '{name}' is neither a folder nor"
     if constants.HF_HUB_OFFLINE:
         remedy = "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network"
-        raise DataError(f"{neither} in the hub cache, and HF_HUB_OFFLINE is set", remedy)
+        raise Unreachable(f"{neither} in the hub cache, and HF_HUB_OFFLINE is set", remedy)
     try:
-        folder = _snapshot(name, local_files_only=False)
+        yield
     except errors.GatedRepoError:
         raise DataError(f"the model '{name}' needs its owner's consent", "ask for it on the hub, then log in") from None
     except errors.RevisionNotFoundError:
@@ -133,13 +179,9 @@ def _from_hub(name: str) -> Path:
         raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
         raise DataError(f"{neither} a model on the hub", "check the spelling: owner/name") from None
-    except (errors.LocalEntryNotFoundError, OSError):
+    except Exception:  # of the hub, requests or httpx, by the version of the library
         remedy = "check the network, or use the model 'starter', which needs none"
-        raise DataError(f"{neither} in the hub cache, and the hub cannot be reached", remedy) from None
-    if folder is None:  # without a network the hub's client returns the incomplete snapshot that it has
-        what = f"the model '{name}' has no config.json and safetensors weights, in the hub cache or on the hub"
-        raise DataError(what, "check the network; a model published without safetensors must be converted first")
-    return folder
+        raise Unreachable(f"{neither} in the hub cache, and the hub cannot be reached", remedy) from None
 
 
 def _cached(name: str) -> Path | None:

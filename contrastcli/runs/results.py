@@ -28,7 +28,8 @@ def sourced(config: Config) -> dict[str, Sourced]:
 class Preview(msgspec.Struct, frozen=True):
     """A run as planned, without loading weights: its settings, first rows by role, and size.
 
-    `disk` is the size of its checkpoints in bytes, None while the backbone is not on this machine.
+    `missing` are the models that are not on this machine, each in a sentence. `disk` is the size of its checkpoints in
+    bytes, None while the backbone is missing.
     """
 
     settings: dict[str, Sourced]
@@ -41,6 +42,7 @@ class Preview(msgspec.Struct, frozen=True):
     negatives_per_anchor: int
     dev_pairs: int
     disk: int | None
+    missing: tuple[str, ...] = ()
 
 
 class Similarity(msgspec.Struct, frozen=True):

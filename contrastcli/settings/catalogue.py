@@ -260,7 +260,8 @@ class Spec:
     The views are the rows' columns (anchor, positive, negative) and those that auxiliaries add. `labels` are the labels
     that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped. `grouped` keeps the
     rows of one anchor in one batch. `negatives` counts an anchor's negatives, given the batch size and whether rows
-    have hard negatives. `measured` are the scores that `MEASURED` describes.
+    have hard negatives. `measured` are the scores that `MEASURED` describes. `about` says in plain words what it pulls
+    together and pushes apart.
     """
 
     name: str
@@ -273,6 +274,7 @@ class Spec:
     grouped: bool = False
     negatives: Callable[[int, bool], int] = _in_batch
     measured: tuple[float, float] | None = None
+    about: str = ""
 
     def describe(self) -> Mapping[str, Setting]:
         """Its settings by name."""
@@ -285,13 +287,69 @@ _DCL = "contrastcli.objectives.infonce:dcl"
 _TRIPLETS = "contrastcli.objectives.triplets"
 
 BUILT_IN: tuple[Spec, ...] = (
-    Spec("simcse", SimCSE, _CONTRAST, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5", measured=(56.13, 69.73)),
-    Spec("simace", SimACE, _CONTRAST, _INFONCE, "SimACE, Eq. 7-9", measured=(56.13, 70.35)),
-    Spec("arccon", ArcCon, _CONTRAST, _INFONCE, "Zhang et al. 2022 (ArcCSE)", measured=(56.13, 68.02)),
-    Spec("dcl", Contrast, _CONTRAST, _DCL, "Nie et al. 2023, after Yeh et al. 2022", measured=(56.13, 70.92)),
-    Spec("mpt", MPT, ("sentences", "pairs"), f"{_TRIPLETS}:mpt", "Nie et al. 2023", measured=(56.13, 71.78)),
-    Spec("met", MET, ("sentences", "pairs"), f"{_TRIPLETS}:met", "Nie et al. 2023", measured=(56.13, 70.92)),
-    Spec("mat", MAT, ("sentences", "pairs"), f"{_TRIPLETS}:mat", "Nie et al. 2023", measured=(56.13, 71.05)),
+    Spec(
+        "simcse",
+        SimCSE,
+        _CONTRAST,
+        _INFONCE,
+        "Gao et al. 2021 (SimCSE), Eq. 1 and 5",
+        measured=(56.13, 69.73),
+        about="Pulls a pair, or a sentence and its copy, together; pushes all other sentences of the batch away.",
+    ),
+    Spec(
+        "simace",
+        SimACE,
+        _CONTRAST,
+        _INFONCE,
+        "SimACE, Eq. 7-9",
+        measured=(56.13, 70.35),
+        about="Like simcse on angles: a positive must be nearer than the others by a margin in degrees.",
+    ),
+    Spec(
+        "arccon",
+        ArcCon,
+        _CONTRAST,
+        _INFONCE,
+        "Zhang et al. 2022 (ArcCSE)",
+        measured=(56.13, 68.02),
+        about="Like simcse, with degrees added to the positive's angle, so that it must come closer still.",
+    ),
+    Spec(
+        "dcl",
+        Contrast,
+        _CONTRAST,
+        _DCL,
+        "Nie et al. 2023, after Yeh et al. 2022",
+        measured=(56.13, 70.92),
+        about="Like simcse, but the positive does not compete with the negatives, which helps small batches.",
+    ),
+    Spec(
+        "mpt",
+        MPT,
+        ("sentences", "pairs"),
+        f"{_TRIPLETS}:mpt",
+        "Nie et al. 2023",
+        measured=(56.13, 71.78),
+        about="Pulls a pair together until it beats the nearest other sentence of the batch by a margin.",
+    ),
+    Spec(
+        "met",
+        MET,
+        ("sentences", "pairs"),
+        f"{_TRIPLETS}:met",
+        "Nie et al. 2023",
+        measured=(56.13, 70.92),
+        about="Like mpt, with the margin as a distance of unit vectors.",
+    ),
+    Spec(
+        "mat",
+        MAT,
+        ("sentences", "pairs"),
+        f"{_TRIPLETS}:mat",
+        "Nie et al. 2023",
+        measured=(56.13, 71.05),
+        about="Like mpt, with the margin as an angle.",
+    ),
     Spec(
         "pairsupcon",
         PairSupCon,
@@ -302,6 +360,7 @@ BUILT_IN: tuple[Spec, ...] = (
         labels=(0, 2),
         negatives=lambda rows, hard: 2 * rows - 2,
         measured=(56.13, 68.55),
+        about="Pulls a premise and what it entails together, pushes others away, the nearest most; classifies pairs.",
     ),
     Spec(
         "supcon",
@@ -313,6 +372,7 @@ BUILT_IN: tuple[Spec, ...] = (
         labels=(0, 1, 2),
         grouped=True,
         measured=(56.54, 68.73),
+        about="Pulls a premise and what it entails together, pushes what it does not entail away; classifies pairs.",
     ),
     Spec(
         "augment",
@@ -325,6 +385,7 @@ BUILT_IN: tuple[Spec, ...] = (
         grouped=True,
         negatives=_none,
         measured=(56.54, 55.21),
+        about="Pulls and pushes nothing directly: classifies the pairs that supcon would contrast.",
     ),
     Spec(
         "softmax",
@@ -336,8 +397,16 @@ BUILT_IN: tuple[Spec, ...] = (
         labels=(0, 1, 2),
         negatives=_none,
         measured=(56.13, 55.24),
+        about="Pulls and pushes nothing directly: classifies pairs as entailment, neutral or contradiction.",
     ),
-    Spec("pcl", PCL, ("sentences",), "contrastcli.objectives.pcl:pcl", "Wu et al. 2022 (PCL), SimACE Eq. 12"),
+    Spec(
+        "pcl",
+        PCL,
+        ("sentences",),
+        "contrastcli.objectives.pcl:pcl",
+        "Wu et al. 2022 (PCL), SimACE Eq. 12",
+        about="Pulls many changed copies of a sentence, seen by two encoders, together; pushes other sentences away.",
+    ),
     Spec(
         "rankcse",
         RankCSE,
@@ -345,6 +414,7 @@ BUILT_IN: tuple[Spec, ...] = (
         "contrastcli.objectives.rankcse:rankcse",
         "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
         measured=(56.13, 69.65),
+        about="Like simcse; besides, sentences must rank alike in both copies, and as a teacher model ranks them.",
     ),
 )
 

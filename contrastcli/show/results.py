@@ -98,8 +98,8 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
 
 def _names(papers: Sequence[published.Row]) -> list[str]:
     """A column's name for each row of a paper: its table, with the paper where several have a table of this number."""
-    tables = [row.source.partition(", ")[2] for row in papers]
-    full = [row.source.replace(", Table ", " T") for row in papers]
+    full = [row.source.replace(", Table ", ", Tab. ") for row in papers]
+    tables = [name.partition(", ")[2] for name in full]
     names = [short if tables.count(short) == 1 else long for short, long in zip(tables, full, strict=True)]
     return [name + "'" * names[:n].count(name) for n, name in enumerate(names)]
 
@@ -112,7 +112,7 @@ def _average(
     complete = [value_at(tasks.get(name), suite.headline) for name in names if not _mark(tasks.get(name))]
     if value is not None or len(complete) == len(names) or None in complete:
         return value, ""
-    return (fmean(complete), f"over {len(complete)} of {len(names)}") if complete else (None, "partial")
+    return (fmean(complete), f"{len(complete)} of {len(names)}") if complete else (None, "partial")
 
 
 def _mark(task: Mapping[str, Any] | None) -> str:

@@ -23,7 +23,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
     if to_json:
         return as_json(preview)
     rows = "\n".join(f"  {role:<9} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")])
-    notes = "".join(f"note: {note}\n" for note in preview.notes)
+    notes = "".join(f"note: {note}\n" for note in (*preview.missing, *preview.notes))
     disk = size(preview.disk) if preview.disk is not None else "known once the backbone is here"
     plan = names_and_values(
         [
@@ -83,7 +83,7 @@ def preset_details(preset: Preset) -> str:
 
 
 def objectives() -> list[tuple[str, str]]:
-    """Every objective by name: its paper, the rows that it needs, its settings with default and unit, its scores."""
+    """Every objective by name: what it does, its paper, the rows that it needs, its settings, its scores."""
     described = []
     for spec in catalogue.every():
         *others, last = ["labelled pairs" if form == "labelled" else form for form in spec.needs]
@@ -91,7 +91,12 @@ def objectives() -> list[tuple[str, str]]:
         units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
         defaults = spec.settings.defaults({})
         words = ", ".join(f"{name} {value_text(defaults[name])}{units.get(name, '')}" for name in spec.describe())
-        parts = [spec.paper, f"Rows: {needs}", f"Settings: {words or 'none'}", f"Published: {_published_score(spec)}"]
+        parts = [
+            f"{spec.about} {spec.paper}".lstrip(),
+            f"Rows: {needs}",
+            f"Settings: {words or 'none'}",
+            f"Published: {_published_score(spec)}",
+        ]
         if spec.measured:
             parts.append("Measured: {:.1f} → {:.1f}".format(*spec.measured))
         described.append((spec.name, ". ".join(parts)))

@@ -10,7 +10,6 @@ checkpoints.json is replaced; then older ones are removed. A kill at any moment 
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,12 +17,12 @@ from typing import Annotated
 
 import torch
 from msgspec import Meta
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, error_text, flush_tree, fsync_dir, json_bytes, read_json, writing_to
+from contrastcli.model.backbone import count_parameters
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 from contrastcli.runs import checksums
@@ -143,6 +142,4 @@ def read_position(folder: Path) -> Position:
 
 def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1, keep: int = 1) -> int:
     """The size of a run's checkpoints: weights and two moments of all encoders in the last, one's weights in `best`."""
-    with safe_open(backbone / "model.safetensors", framework="pt") as file:
-        shapes: list[list[int]] = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118  not a mapping
-    return 4 * sum(math.prod(shape) for shape in shapes) * (3 * encoders * keep + with_best)
+    return 4 * count_parameters(backbone) * (3 * encoders * keep + with_best)

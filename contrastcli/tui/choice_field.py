@@ -29,7 +29,9 @@ _WIDEST = 104  # columns of the dialog, as the style sheet has it
 class ChoiceField(Static, can_focus=True):
     """A value and the list that it is chosen from: Enter or a click opens the list, ← and → step through a short one.
 
-    `blank` stands for the empty value. With `free`, a value that is not in the list may be typed.
+    `blank` stands for the empty value. With `complete`, a value that is not in the list may be typed: it is called, not
+    on the UI's thread, with what was typed, and returns such values; the text itself, if it is not among them, is
+    offered last, as `other`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,12 +59,13 @@ class ChoiceField(Static, can_focus=True):
         *,
         blank: str = "–",
         steps: bool = False,
-        free: bool = False,
+        complete: Callable[[str], Choices] | None = None,
+        other: str = "as typed",
         id: str | None = None,
     ) -> None:
         super().__init__(id=id, classes="value", markup=False)
         self.title, self._choices, self._steps = title, choices, steps
-        self.blank, self.free = blank, free
+        self.blank, self.complete, self.other = blank, complete, other
         self.show(value)
 
     def show(self, value: str) -> None:
@@ -100,35 +103,38 @@ class ChoiceList(ModalScreen[str | None]):
         Binding("up", "move('cursor_up')", "up"),
         Binding("pagedown", "move('page_down')", "page down"),
         Binding("pageup", "move('page_up')", "page up"),
+        Binding("tab", "complete", "complete"),
     ]
 
     def __init__(self, field: ChoiceField, choices: Choices) -> None:
         super().__init__()
         self._field, self._choices = field, choices
+        self._shown = list(choices)
 
     def compose(self) -> ComposeResult:
         field, listed = self._field, dict(self._choices)
         about = PlainText(id="about-choice")
-        about.display = any(listed.values())
-        hint = "type to narrow the list" + (", or any other name" if field.free else "")
+        about.display = any(listed.values()) or bool(field.complete)
+        hint = "type to narrow the list" + (", or any other name" if field.complete else "")
         with Vertical(classes="dialog choices"):
             yield PlainText(field.title, classes="title")
             yield Input("" if field.value in listed else field.value, placeholder=hint, compact=True)
             yield OptionList(markup=False, compact=True)
             yield about
-            yield PlainText("↑ ↓ Enter  choose     Esc  back", classes="muted")
+            completes = "Tab  complete     " if field.complete else ""
+            yield PlainText(f"↑ ↓ Enter  choose     {completes}Esc  back", classes="muted")
 
-    def on_mount(self) -> None:
-        self._list(self.query_one(Input).value)
+    async def on_mount(self) -> None:
+        await self._list(self.query_one(Input).value)
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._list(event.value)
+    async def on_input_changed(self, event: Input.Changed) -> None:
+        await self._list(event.value)  # before Enter, which waits behind this
 
     def on_input_submitted(self) -> None:
         self.query_one(OptionList).action_select()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        self.query_one("#about-choice", PlainText).update(dict(self._choices).get(event.option.id or "", ""))
+        self.query_one("#about-choice", PlainText).update(dict(self._shown).get(event.option.id or "", ""))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option.id or "")
@@ -137,12 +143,23 @@ class ChoiceList(ModalScreen[str | None]):
         """Move in the list while the field has the keys."""
         getattr(self.query_one(OptionList), f"action_{how}")()
 
-    def _list(self, typed: str) -> None:
-        """List what matches, and what was typed where any name may be chosen."""
+    def action_complete(self) -> None:
+        """Put the highlighted value into the field, to type on from there."""
+        option = self.query_one(OptionList).highlighted_option
+        if self._field.complete and option and option.id:
+            folder = "/" if dict(self._shown).get(option.id) == "folder" else ""
+            self.query_one(Input).value = option.id + folder
+            self.query_one(Input).action_end()
+
+    async def _list(self, typed: str) -> None:
+        """List what matches, and what else may be meant where any name may be chosen."""
         field, typed = self._field, typed.strip()
-        shown = narrowed(self._choices, typed, field.blank)
-        if field.free and typed and typed not in dict(shown):
-            shown.append((typed, "as typed"))
+        extra = await asyncio.to_thread(field.complete, typed) if field.complete and typed else []
+        known = {value: about for value, about in [*extra, *self._choices] if value != typed}
+        shown = narrowed(list(known.items()), typed, field.blank)
+        named = [choice for choice in [*self._choices, *extra] if typed and choice[0] == typed][:1]
+        last = [(typed, field.other)] if field.complete and typed and not named else []
+        self._shown = shown = [*named, *shown, *last]
         width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
         room = max(min(self.app.size.width * 9 // 10, _WIDEST) - _FRAME - width - 2, 8)
         options = self.query_one(OptionList)

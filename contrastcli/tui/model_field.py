@@ -9,9 +9,10 @@ from pathlib import Path
 from textual import work
 
 from contrastcli.errors import ContrastError
-from contrastcli.model.locate import default_word
+from contrastcli.model.locate import cached_names, default_word
 from contrastcli.runs.directory import list_runs
 from contrastcli.tui.choice_field import ChoiceField, Choices
+from contrastcli.tui.completion import ABSENT, complete_model
 
 NO_MODEL = (
     "No model to use: no run here has saved one yet. Press 1, then s, to train one; "
@@ -28,14 +29,16 @@ def default_model(directory: Path) -> str:
 
 
 def list_models(directory: Path) -> Choices:
-    """What a list of models offers: the default, the runs that have a model, the newest first, and the starter."""
+    """What a list of models offers: the default, the runs that have a model, the newest first, and models that are on
+    this machine."""
     try:
-        runs = [(run.name, "") for run in list_runs(directory) if run.checkpoints_path.is_file()]
+        runs = [(run.name, "a run here") for run in list_runs(directory) if run.checkpoints_path.is_file()]
     except (OSError, ContrastError):
         runs = []
     about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run that has ended"
     default = [("", about_default)] if default_model(directory) else []
-    return [*default, *runs, ("starter", "comes with contrast, untrained")]
+    cached = [(name, "from the hub, on this machine") for name in cached_names()]
+    return [*default, *runs, ("starter", "comes with contrast, untrained"), *cached]
 
 
 class ModelField(ChoiceField):
@@ -43,7 +46,9 @@ class ModelField(ChoiceField):
 
     def __init__(self, directory: Path, name: str, id: str) -> None:
         title = "A run, a folder, or a name on the hub"
-        super().__init__(title, lambda: list_models(directory), name, blank="…", free=True, id=id)
+        super().__init__(
+            title, lambda: list_models(directory), name, blank="…", complete=complete_model, other=ABSENT, id=id
+        )
         self._directory = directory
         self._default = ""
         self._posted: tuple[str, str] | None = None  # value and model of the last message

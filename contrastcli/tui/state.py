@@ -16,8 +16,8 @@ class State(msgspec.Struct):
     """Last choices and layout. A field that another version wrote in another form falls back to its default."""
 
     theme: str = "textual-dark"
-    preset: str = "starter"
-    typed: dict[str, str] = {}  # Setup: setting key → text that differs from the preset
+    drafts: dict[str, tuple[str, dict[str, str]]] = {}
+    """Setup: by runs directory the preset, and setting key → text that differs from it; the last one last."""
     more: bool = False  # Setup: whether every setting is shown
     log_scale: bool = False
     zoomed: str = ""  # Live: the panel that fills the screen, none where empty

@@ -299,3 +299,15 @@ def test_what_a_requeued_command_cannot_have_is_named(contrast: Contrast, words:
 @pytest.mark.parametrize("name", ["last", "../other", ""])
 def test_a_requeued_command_names_its_run_exactly(contrast: Contrast, run: Run, name: str) -> None:
     refused(contrast(*train(*LABELLED, "--resume-or-start", name)), 2, f"a run cannot be named '{name}'")
+
+
+def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing(
+    contrast: Contrast, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    words = ("train", "--preset", "starter", "--dry-run", "--backbone")
+    for name, what in ((str(tmp_path / "empty"), "has no config.json"), ("./nothing", "there is no folder")):
+        answer = contrast(*words, name)
+        assert answer.code == 3 and what in answer.err and "hint: " in answer.err
+    answer = contrast(*words, "bert-bas-uncased")
+    assert answer.code == 0 and "note: the model 'bert-bas-uncased' is neither a folder nor" in answer.out

@@ -129,7 +129,7 @@ def test_a_set_with_pairs_too_few_or_too_many_is_marked_partial(tmp_path: Path) 
     rows = cells(result)
     assert (rows["SICK-R"]["Pairs"], rows["SICK-R"][""]) == ("9,927", "partial, of 4,927")
     assert (rows["STS12"]["Pairs"], rows["STS12"][""]) == ("3,108", "")
-    assert rows["Avg."][""] == "over 5 of 7"
+    assert rows["Avg."][""] == "5 of 7"
 
 
 def test_some_of_the_sets_have_no_average(tmp_path: Path) -> None:

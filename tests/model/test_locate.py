@@ -189,3 +189,13 @@ def test_the_starter_is_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.chdir(tmp_path)
     assert resolve("starter").folder() == STARTER
     assert STARTER.parts[-3:] == ("contrastcli", "starter", "backbone")
+
+
+def test_absence_says_whether_a_model_is_here_and_refuses_what_can_be_none(hub: Path, tiny: Tiny) -> None:
+    (hub.parent / "empty").mkdir()
+    assert ModelRef("starter").absence() == "" and ModelRef(str(tiny.backbone)).absence() == ""
+    words = ModelRef("some/model").absence()
+    assert "'some/model' is neither" in words and "cannot be reached" in words
+    for name in ("no such/folder/at all", "./nothing"):
+        with pytest.raises(DataError, match="there is no folder"):
+            ModelRef(name).absence()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Checkbox, Input, Static
+from textual.widgets import Checkbox, Static
 
 from contrastcli.evaluation.suites import STS as STS_SUITE
 from contrastcli.model.locate import ModelRef
@@ -143,8 +143,8 @@ def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, com
         assert not pilot.app.screen.query_one("#sts", Checkbox).value
         pilot.app.screen.query_one("#geometry", Checkbox).value = True
         await pilot.press("d")
-        pilot.app.screen.query_one("#data", Input).value = "/data dir"
-        await pilot.press("escape", "p")
+        await until(pilot, lambda: "the hub" in screen_text(pilot.app))
+        await pilot.press(*"/data dir", "enter", "escape", "p")
         await until(pilot, lambda: "mean-no-cls" in screen_text(pilot.app))
         await pilot.press(*"cls", "enter")
         await until(pilot, lambda: "Pooling   cls ▾" in screen_text(pilot.app))
@@ -215,7 +215,7 @@ def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after
         for done in (1, 2):
             entries = dict(list(measured.items())[:done])
             write(place / "one-run", sts={**entries, **head, "pending": list(STS_TASKS)[done:]})
-            await until(pilot, lambda: f"over {done} of 7" in texts(pilot))  # noqa: B023
+            await until(pilot, lambda: f"  {done} of 7" in texts(pilot))  # noqa: B023
         assert "STS14" in texts(pilot) and texts(pilot).count("pending") == 5
         assert "67.00" in texts(pilot), "the average of those that are measured"
         await pilot.press("x")
@@ -349,12 +349,12 @@ def test_the_papers_columns_are_next_to_the_result() -> None:
     preset = presets.find("simcse-bert-base").config
     (table,) = suite_tables({"suites": {"sts": STS}}, preset)
     paper = published.rows("sts", preset)
-    column = table.header.index("Table 1")
+    column = table.header.index("Tab. 1")
     (row,) = [row for row in table.rows if row[0] == "STS12"]
     assert row[1] == "63.81"
     assert row[column] == str(paper[0].values["STS12"])
     (average,) = [row for row in table.rows if row[0] == "Avg."]
-    assert average[table.header.index("Table 2")] == "75.97 ± 0.69"
+    assert average[table.header.index("Tab. 2")] == "75.97 ± 0.69"
     assert any(note.startswith(f"{paper[0].source}: ") for note in table.notes)
 
 
@@ -371,7 +371,7 @@ def test_every_suite_has_a_table_of_its_numbers() -> None:
         ["Task", "Accuracy", "F1", "Rows"],
         ["MR", "70.50", "–", "10,662"],
         ["Avg.", "70.50"],
-        ["Avg.", "of", "8", "70.50", "over", "1", "of", "8"],
+        ["Avg.", "of", "8", "70.50", "1", "of", "8"],
     ]
     assert tables["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
     assert tables["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]

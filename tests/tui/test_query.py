@@ -170,7 +170,7 @@ def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: Path, 
         await choose_model(pilot, "some/encode")
         await until(pilot, lambda: models.list() and models.list()[-1].name == "some/encode")
         await pilot.press("m")
-        await until(pilot, lambda: "as typed" in screen_text(pilot.app))
+        await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
         await pilot.press("end", "r", "enter")
         await until(pilot, lambda: models.list()[-1].name == "some/encoder")
 

@@ -92,10 +92,14 @@ def row(screen: SetupScreen, key: str) -> SettingRow:
 async def write(pilot: Pilot[None], screen: SetupScreen, key: str, text: str) -> None:
     """Type a setting's value over the present one."""
     field = row(screen, key).value
-    assert isinstance(field, Input)
     field.focus()
     await pilot.pause()
-    await pilot.press("ctrl+u", *text)
+    if isinstance(field, Input):
+        await pilot.press("ctrl+u", *text)
+    else:
+        await open_list(pilot, "enter")
+        await pilot.press("ctrl+u", *text, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
     await pilot.pause()
 
 
@@ -165,7 +169,7 @@ def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copi
         await write(pilot, screen, "objective.margin", "15")
         await pilot.press("escape")
         assert row(screen, "objective.lambda").value.disabled
-        assert "2 changed · r resets" in screen_text(pilot.app)
+        assert "2 changed · u undo · r reset" in screen_text(pilot.app)
         await until(pilot, lambda: "● margin m" in screen_text(pilot.app))
         assert "━━ angle, margin 15°" in screen_text(pilot.app) and "plain cosine" in screen_text(pilot.app)
         await pilot.press("y")
@@ -251,6 +255,91 @@ def test_what_is_erased_or_reset_is_inherited_again(commands: Commands) -> None:
     shown(body)
 
 
+def test_u_undoes_the_field_that_has_the_focus_or_the_last_one(commands: Commands) -> None:
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        for key, text in (("train.lr", "1e-4"), ("train.seed", "7"), ("train.lr", "2e-4"), ("data.train", "my.csv")):
+            await write(pilot, screen, key, text)
+        await pilot.press("u")  # the focus is on the data, which is chosen from a list
+        await until(pilot, lambda: words_of(screen, "#command").endswith("--seed 7 --lr 2e-4"))
+        await pilot.press("escape", "u")
+        await until(pilot, lambda: words_of(screen, "#command").endswith("--preset starter --seed 7"))
+        assert row(screen, "train.lr").value.value == "5e-05"
+        await write(pilot, screen, "train.epochs", "9")
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: words_of(screen, "#command").endswith("--preset starter --seed 7"))
+
+    shown(body)
+
+
+def test_names_are_offered_completed_and_checked_as_they_are_typed(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.csv").write_text("sentence\na dog runs\n")
+    (tmp_path / "no-model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = recorded(runs.runs_dir(None), "finished", "an-earlier-run").config_path
+    config.write_text(config.read_text().replace('train = "starter"', 'train = "older.csv"'))
+
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        row(screen, "data.train").value.focus()
+        await open_list(pilot, "enter")
+        await until(pilot, lambda: "older.csv  used in an-earlier-run" in screen_text(pilot.app))
+        await pilot.press(*"tex", "tab", *"tr", "tab", "enter")
+        await until(pilot, lambda: words_of(screen, "#command").endswith("--data texts/train.csv"))
+        row(screen, "model.backbone").value.focus()
+        await open_list(pilot, "enter")
+        await until(pilot, lambda: "starter" in screen_text(pilot.app))
+        await pilot.press(*"./no-model")
+        await until(pilot, lambda: "folder without a model" in screen_text(pilot.app))
+        await pilot.press("ctrl+u", *"no/such-model")
+        await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
+
+    shown(body)
+
+
+def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(commands: Commands) -> None:
+    missing = "the model 'no/such' is not on this machine; it will be downloaded"
+    preview = Finished(0, json.dumps({"settings": {}, **PREVIEW, "disk": None, "missing": [missing]}), "")
+    commands.answer = lambda directory, words: preview
+
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await until(pilot, lambda: missing in screen_text(pilot.app))
+        assert "ready:" not in screen_text(pilot.app)
+
+    shown(body)
+
+
+def test_each_runs_directory_has_its_own_draft(commands: Commands, tmp_path: Path) -> None:
+    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await write(pilot, screen, "train.epochs", "2")
+
+    async def elsewhere(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        assert isinstance(screen, SetupScreen)
+        await until(pilot, lambda: "--preset starter" in words_of(screen, "#command"))
+        assert "--epochs" not in words_of(screen, "#command")
+
+    async def again(pilot: Pilot[None], screen: SetupScreen) -> None:
+        assert words_of(screen, "#command").endswith("--epochs 2")
+
+    shown(body)
+    show(ContrastApp(tmp_path / "other"), elsewhere)
+    shown(again)
+
+
+def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
+    async def tall(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await until(pilot, lambda: "webhook" in screen_text(pilot.app))
+        assert "more settings" not in screen_text(pilot.app)
+
+    async def short(pilot: Pilot[None], screen: SetupScreen) -> None:
+        await until(pilot, lambda: "more settings: m shows them" in words_of(screen, "#hidden"))
+
+    shown(tall, (200, 66))
+    shown(short, NARROW)
+
+
 def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         similarity = row(screen, "objective.similarity").value
@@ -306,7 +395,7 @@ def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
         assert "hard negatives" in screen_text(pilot.app)
         headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
-        assert headings == ["model", "objective", "data", "dev", "train", "alerts"]
+        assert headings[:3] == ["Encoder", "Objective", "Training data"]
         await pick(pilot, "o", "rankcse")
         await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
         assert "hard negatives" not in screen_text(pilot.app)
@@ -322,6 +411,7 @@ def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
         await pilot.pause()
         assert screen.focused is row(screen, "train.warmup").value
         assert [row.field.label for row in screen.query(SettingRow) if row.display] == ["schedule", "warmup"]
+        assert "Training" in screen_text(pilot.app) and "Dev set" not in screen_text(pilot.app)
         await pilot.press("escape")
         await pilot.pause()
         assert screen.focused is None and row(screen, "model.backbone").display

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -14,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.reactive import reactive
-from textual.widgets import Checkbox, Input
+from textual.widgets import Checkbox
 from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
@@ -29,6 +30,7 @@ from contrastcli.show.results import suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
+from contrastcli.tui.completion import complete_path
 from contrastcli.tui.model_field import NO_MODEL, ModelField
 from contrastcli.tui.progress import Bars
 from contrastcli.tui.screen import ModeScreen
@@ -78,7 +80,7 @@ class EvaluateScreen(ModeScreen):
     mode = "evaluate"
     help_text = (
         "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. What was measured "
-        "before, here or in a shell, is shown at once; columns such as Table 3 are what a paper reports. The data "
+        "before, here or in a shell, is shown at once; columns such as Tab. 3 are what a paper reports. The data "
         "are looked for in the folder, which has SentEval's layout, else on the hub. Each task is kept once it is "
         "measured: an evaluation that is stopped continues there."
     )
@@ -87,7 +89,7 @@ class EvaluateScreen(ModeScreen):
         Binding("x", "stop", "stop", tooltip="stop the evaluation; what is measured is kept"),
         Binding("m", "open_list('model')", "model", tooltip="choose the model"),
         Binding("t", "edit('sts')", "suites", tooltip="go to the suites; Space ticks"),
-        Binding("d", "edit('data')", "data", tooltip="choose the folder of the data"),
+        Binding("d", "open_list('data')", "data", tooltip="choose the folder of the data"),
         Binding("p", "open_list('pooling')", "pooling", tooltip="choose another pooling than the model's own"),
         hidden_key("pagedown", "scroll(1)", "results down", "down in the results"),
         hidden_key("pageup", "scroll(-1)", "results up", "up in the results"),
@@ -103,6 +105,7 @@ class EvaluateScreen(ModeScreen):
         super().__init__()
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         self._measured = Measured()
+        self._changed = asyncio.Event()  # the model or the pooling
 
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
@@ -115,7 +118,14 @@ class EvaluateScreen(ModeScreen):
             steps=True,
             id="pooling",
         )
-        data = Input(last.data_dir, placeholder="SentEval's folder; else the hub", id="data", compact=True)
+        data = ChoiceField(
+            "The folder of the data: SentEval's, or one with folders such as STS",
+            lambda: [("", "")],
+            last.data_dir,
+            blank="the hub",
+            complete=complete_path,
+            id="data",
+        )
         with VerticalScroll(id="evaluate", can_focus=False):
             with Vertical(id="form") as form:
                 form.border_title = "Suites"
@@ -135,7 +145,7 @@ class EvaluateScreen(ModeScreen):
                     yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
 
     def on_mount(self) -> None:
-        self.set_interval(_POLL, self._look)
+        self._follow_scores()
 
     def on_screen_resume(self) -> None:
         self._model.poll()
@@ -145,16 +155,20 @@ class EvaluateScreen(ModeScreen):
 
     @on(ChoiceField.Changed)
     def _look(self) -> None:
-        """Look for scores that are new, also those that another process has measured."""
-        if self.is_current and self._model.ready:
-            self._read_scores()
+        self._changed.set()
 
-    @work(group="scores", exclusive=True)
-    async def _read_scores(self) -> None:
-        model, pooling, before = self._model.model, self._pooling.value, self._measured
-        measured = await asyncio.to_thread(read_measured, self.contrast.directory, model, pooling, before)
-        if measured != before:
-            await self._show(measured)
+    @work(group="scores")
+    async def _follow_scores(self) -> None:
+        """Show scores that are new, also those that another process has measured."""
+        while True:
+            if self.is_current and self._model.ready:
+                words, before = (self._model.model, self._pooling.value), self._measured
+                measured = await asyncio.to_thread(read_measured, self.contrast.directory, *words, before)
+                if measured != before:
+                    await self._show(measured)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _POLL)
+            self._changed.clear()
 
     async def _show(self, measured: Measured) -> None:
         self._measured, scores = measured, measured.scores
@@ -184,9 +198,9 @@ class EvaluateScreen(ModeScreen):
     def _remember_suites(self) -> None:
         self.contrast.remembered.suites = tuple(name for name in SUITES if self.query_one(f"#{name}", Checkbox).value)
 
-    @on(Input.Changed, "#data")
-    def _remember_data(self, event: Input.Changed) -> None:
-        self.contrast.remembered.data_dir = event.value.strip()
+    @on(ChoiceField.Changed, "#data")
+    def _remember_data(self, event: ChoiceField.Changed) -> None:
+        self.contrast.remembered.data_dir = event.value
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("start", "stop"):

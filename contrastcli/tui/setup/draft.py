@@ -33,6 +33,8 @@ class Field:
     off: str = ""
     """Why it cannot be set."""
     wrong: str = ""
+    meaning: str = ""
+    """What the value means."""
 
     @property
     def label(self) -> str:
@@ -53,7 +55,8 @@ class Field:
     @property
     def about(self) -> str:
         """Its key, its meaning, what a good value is, and where its value is from."""
-        text = f"{self.setting.key}: {self.setting.help}; {self.setting.expected}"
+        expected = "" if self.setting == sections.OBJECTIVE else f"; {self.setting.expected}"
+        text = f"{self.setting.key}: {self.meaning or self.setting.help}{expected}"
         return f"{text} ({self.source})" if self.source else text
 
 
@@ -83,10 +86,9 @@ class Draft:
         """Set a setting; erased, or equal to what is inherited, it is inherited again."""
         setting = self.known[key]
         may_be_empty = setting.kind is str and setting.default == ""
+        self.typed.pop(key, None)
         if text.strip() or may_be_empty:
-            self.typed[key] = text.strip()
-        else:
-            self.typed.pop(key, None)
+            self.typed[key] = text.strip()  # as the last one
         self._update()
         field = self.fields.get(key)
         if key in self.typed and field and not field.off and not field.differs:
@@ -100,6 +102,12 @@ class Draft:
                 return
             self.typed |= {key: spell(values[key]) for key in differing}
             self._update()
+
+    def undo(self, key: str = "") -> None:
+        """Return one setting to what is inherited, by default the one that was typed last."""
+        if key := key if key in self.typed else next(reversed(self.typed), ""):
+            del self.typed[key]
+            self._read()
 
     def reset(self) -> None:
         self.typed.clear()
@@ -198,6 +206,7 @@ class Draft:
             instead=self._instead(key) if key in self._values else "",
             source=self.config.sources[key],
             wrong=self.wrong.get(key, ""),
+            meaning=self.config.spec.about if setting == sections.OBJECTIVE else "",
         )
 
     def _why_off(self, setting: Setting) -> str:

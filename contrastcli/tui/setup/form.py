@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
 from textual import on
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
 from contrastcli.tui.choice_field import ChoiceField, Choices
+from contrastcli.tui.completion import ABSENT, complete_model, complete_path, used_before
+from contrastcli.tui.model_field import list_models
 from contrastcli.tui.setup.draft import Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
+
+if TYPE_CHECKING:
+    from contrastcli.tui.app import ContrastApp
 
 FIELD_KEYS: tuple[BindingType, ...] = (
     hidden_key("down", "app.focus_next", "next field"),
     hidden_key("up", "app.focus_previous", "previous field"),
 )
-_SECTIONS = ("model", "objective", "data", "dev", "train", "alerts")
+_SECTIONS: Mapping[str, str] = {
+    "model": "Encoder",
+    "objective": "Objective",
+    "data": "Training data",
+    "dev": "Dev set",
+    "train": "Training",
+    "alerts": "Alerts: when a run calls for attention",
+}
+"""The groups of settings, in their order, with their titles."""
+_SPARE = 4  # rows for the preset, and for notes of two lines
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
+_COMPLETED = {"model.backbone": complete_model, "data.train": complete_path, "dev.data": complete_path}
+"""Settings that are names, and how a name that is typed is completed."""
+_STARTER = ("starter", "texts that come with contrast")
+_KNOWN: Mapping[str, Choices] = {
+    "data.train": [_STARTER],
+    "dev.data": [
+        _STARTER,
+        ("stsb", "the dev set of STS-B"),
+        ("split:5%", "that share of the training data"),
+        ("none", "no dev set: the last checkpoint is the best"),
+    ],
+}
 
 
 class SettingRow(Horizontal):
@@ -30,10 +58,14 @@ class SettingRow(Horizontal):
         self.field, self._objectives = field, objectives
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
         self.value: Input | ChoiceField = Input(compact=True, classes="value")
+        title, complete = f"{field.label}: {field.setting.help}", _COMPLETED.get(field.setting.key)
         if self._objectives:
             self.value = ChoiceField("Objective", self._options, id="objective")
+        elif complete:
+            other = ABSENT if complete is complete_model else "as typed"
+            self.value = ChoiceField(title, self._offered, complete=complete, other=other)
         elif self._options():
-            self.value = ChoiceField(f"{field.label}: {field.setting.help}", self._options, steps=True)
+            self.value = ChoiceField(title, self._options, steps=True)
         super().__init__(self._label, self.value, self._note)
         self._shown: Field | None = None
         self.show(field)
@@ -61,6 +93,12 @@ class SettingRow(Horizontal):
         values = ("true", "false") if setting.kind is bool else setting.choices
         return self._objectives or [(value, "") for value in values]
 
+    def _offered(self) -> Choices:
+        """Names that are known, those that earlier runs used first."""
+        directory, key = cast("ContrastApp", self.app).directory, self.field.setting.key
+        known = list_models(directory) if key == "model.backbone" else _KNOWN[key]
+        return list(dict([*used_before(directory, key), *(choice for choice in known if choice[0])]).items())
+
     @on(Input.Blurred)
     def _tidy(self) -> None:
         self._shown = None
@@ -68,7 +106,8 @@ class SettingRow(Horizontal):
 
 
 class Form(VerticalScroll, can_focus=False):
-    """A preset, and every setting of a run: the essential ones, and with `more` all of them."""
+    """A preset, and the settings of a run in groups: the essential ones and the groups for which there is room, with
+    `more` all of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]  # in place of scrolling, which follows the focus
 
@@ -78,25 +117,28 @@ class Form(VerticalScroll, can_focus=False):
         self._find = Input(placeholder="name of a setting; Enter goes to it, Esc ends", compact=True, id="find")
         self._none = PlainText("no setting has this name", id="none", classes="muted")
         preset = Horizontal(PlainText("  preset", classes="label"), self.preset, self._changes, id="from")
-        super().__init__(self._find, self._none, preset, id="form")
+        self._sections = {
+            name: Vertical(PlainText(title, classes="heading"), classes="section") for name, title in _SECTIONS.items()
+        }
+        self._hidden = PlainText(id="hidden", classes="muted")
+        super().__init__(self._find, self._none, preset, *self._sections.values(), self._hidden, id="form")
         self._rows: dict[str, SettingRow] = {}
-        self._sections: dict[str, Vertical] = {}
+        self._draft: Draft | None = None
         self._more = False
 
     def fill(self, draft: Draft, more: bool) -> None:
         """Show a draft in place of the one before."""
         self._draft, self._more = draft, more
         if not self._rows:
-            essential = [field for field in draft.fields.values() if field.setting.essential]
-            essential.sort(key=lambda field: _SECTIONS.index(field.setting.section))
-            self.mount(*map(self._row, essential))
+            self._add_rows(essential=True)
         self.show()
 
     def show(self, typing: str = "") -> None:
         """Take the draft's present state; the text of the setting that is being typed stays."""
+        assert self._draft
         self.preset.show(self._draft.preset)
         count = len(self._draft.typed)
-        self._changes.update(f"{count} changed · r resets" if count else "unchanged")
+        self._changes.update(f"{count} changed · u undo · r reset" if count else "unchanged")
         self._sift()
         for key, field in self._draft.fields.items():
             if key in self._rows:
@@ -115,20 +157,42 @@ class Form(VerticalScroll, can_focus=False):
         self._find.value = ""
 
     @on(Input.Changed, "#find")
+    @on(Resize)
     def _sift(self) -> None:
-        """Show the rows that are searched for, or else those that were asked for."""
-        typed = self._find.value.strip()
-        if (typed or self._more) and not self._sections:
-            self._add_rest()
+        """Show the rows that are searched for, or else those that were asked for or have room."""
+        if self._draft is None:
+            return
+        typed, whole = self._find.value.strip(), self._whole_groups(self._draft)
+        if (typed or whole) and len(self._rows) < len(self._draft.known):
+            self._add_rows(essential=False)
         for key, row in self._rows.items():
             setting = row.field.setting
-            is_shown = has_words(f"{row.field.label} {key} {setting.help}", typed) if typed else self._more
-            row.display = key in self._draft.fields and (is_shown or (setting.essential and not typed))
-        shown = [row.field.setting for row in self._rows.values() if row.display]
+            is_shown = setting.essential or setting.section in whole
+            if typed:
+                is_shown = has_words(f"{row.field.label} {key} {setting.help}", typed)
+            row.display = key in self._draft.fields and is_shown
+        shown = [key for key, row in self._rows.items() if row.display]
         for name, section in self._sections.items():
-            section.display = any(setting.section == name and not setting.essential for setting in shown)
+            section.display = any(key.startswith(f"{name}.") for key in shown)
+        hidden = len(self._draft.fields) - len(shown)
+        self._hidden.update(f"  {hidden} more settings: m shows them, / finds one" if hidden else "  m hides most")
+        self._hidden.display = not typed and (hidden > 0 or self._more)
         self.query_one("#from").display = not typed
         self._none.display = bool(typed) and not shown
+        self.set_class(bool(whole), "-whole")
+
+    def _whole_groups(self, draft: Draft) -> set[str]:
+        """The groups that are shown with the settings that are not essential."""
+        if self._more:
+            return set(_SECTIONS)
+        settings = [field.setting for field in draft.fields.values()]
+        whole, room = set(), self.size.height - sum(s.essential for s in settings) - 2 * len(_SECTIONS) - _SPARE
+        for name in _SECTIONS:
+            rest = sum(s.section == name and not s.essential for s in settings)
+            if rest <= room:
+                whole.add(name)
+                room -= rest
+        return whole
 
     @on(Input.Submitted, "#find")
     def _go_to_first(self, event: Input.Submitted) -> None:
@@ -137,18 +201,16 @@ class Form(VerticalScroll, can_focus=False):
         if rows:
             min(rows, key=lambda row: typed not in row.field.label).value.focus()
 
-    def _add_rest(self) -> None:
-        """Add the rows that are not essential, which cost time, when they are first asked for."""
-        for name in _SECTIONS:
-            section = self._sections[name] = Vertical(classes="section")
-            self.mount(section)
-            rest = [s for s in self._draft.known.values() if s.section == name and not s.essential]
-            rows = [self._row(self._draft.fields.get(setting.key, Field(setting))) for setting in rest]
-            section.mount(PlainText(name, classes="heading"), *rows)
+    def _add_rows(self, *, essential: bool) -> None:
+        """Add the essential rows, or the others, which cost time, when they are first shown."""
+        assert self._draft
+        for name, section in self._sections.items():
+            settings = [s for s in self._draft.known.values() if s.section == name and s.essential == essential]
+            section.mount(*(self._row(self._draft.fields.get(s.key, Field(s)), self._draft) for s in settings))
 
-    def _row(self, field: Field) -> SettingRow:
-        specs = self._draft.objectives if field.setting == sections.OBJECTIVE else ()
-        objectives = [(spec.name, f"{spec.paper} · takes {', '.join(spec.needs)}") for spec in specs]
+    def _row(self, field: Field, draft: Draft) -> SettingRow:
+        specs = draft.objectives if field.setting == sections.OBJECTIVE else ()
+        objectives = [(s.name, f"{s.about} {s.paper}; takes {', '.join(s.needs)}".strip()) for s in specs]
         row = self._rows[field.setting.key] = SettingRow(field, objectives)
         return row
 

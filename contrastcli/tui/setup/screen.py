@@ -51,6 +51,7 @@ class SetupScreen(ModeScreen):
         Binding("m", "more", "more", tooltip="show every setting, or the essential ones"),
         hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
         hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
+        hidden_key("u,ctrl+z", "undo", "undo", "return the field that has the focus, or the last one, to the preset"),
         hidden_key("r", "reset", "reset", "return every field to the preset"),
         *FIELD_KEYS,
         hidden_key("pagedown", "scroll_side(1)", "summary", "down to the command and the summary"),
@@ -88,11 +89,16 @@ class SetupScreen(ModeScreen):
     def on_mount(self) -> None:
         self._open()
 
+    @property
+    def _folder(self) -> str:
+        """The runs directory, each of which has a draft of its own."""
+        return str(self.contrast.directory.resolve())
+
     def clipboard_text(self) -> str:
         return self.draft.command(self.contrast.directory) if self._is_open else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        waits = action in ("start", "open_list", "more", "find", "gradient", "reset")
+        waits = action in ("start", "open_list", "more", "find", "gradient", "undo", "reset")
         return None if waits and not self._is_open else super().check_action(action, parameters)
 
     def choose(self, run: Run) -> None:
@@ -104,7 +110,7 @@ class SetupScreen(ModeScreen):
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
         last = self.contrast.remembered
         try:
-            given = (draft_of, run) if run else (Draft, last.preset, last.typed)
+            given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})))
             self.draft = await asyncio.to_thread(*given)
         except ContrastError as error:
             self.contrast.fail(error)
@@ -132,9 +138,13 @@ class SetupScreen(ModeScreen):
     @on(DescendantBlur)
     def _show_about(self) -> None:
         """Describe the setting that has the focus, else how to use the form."""
-        above = self.focused.ancestors if self.focused else ()
-        row = next((widget for widget in above if isinstance(widget, SettingRow)), None)
+        row = self._focused_row
         self.query_one("#about", PlainText).update(row.field.about if row else _HOW_TO)
+
+    @property
+    def _focused_row(self) -> SettingRow | None:
+        above = self.focused.ancestors if self.focused else ()
+        return next((widget for widget in above if isinstance(widget, SettingRow)), None)
 
     def action_more(self) -> None:
         self.contrast.remembered.more = not self.contrast.remembered.more
@@ -146,6 +156,11 @@ class SetupScreen(ModeScreen):
     def action_leave_field(self) -> None:
         self._form.end_search()
         super().action_leave_field()
+
+    def action_undo(self) -> None:
+        row = self._focused_row
+        self.draft.undo(row.field.setting.key if row else "")
+        self._show()
 
     def action_reset(self) -> None:
         self.draft.reset()
@@ -164,7 +179,11 @@ class SetupScreen(ModeScreen):
 
     def _show(self, typing: str = "") -> None:
         draft = self.draft
-        self.contrast.remembered.preset, self.contrast.remembered.typed = draft.preset, dict(draft.typed)
+        drafts = self.contrast.remembered.drafts
+        drafts.pop(self._folder, None)
+        self.contrast.remembered.drafts = dict(
+            [*drafts.items(), (self._folder, (draft.preset, dict(draft.typed)))][-20:]
+        )
         self._form.show(typing)
         self._show_about()
         self.query_one("#command", PlainText).update(self.clipboard_text())
@@ -229,6 +248,8 @@ class SetupScreen(ModeScreen):
         text = f"cannot start: {problem}" if problem else "reading the data…"
         if self._starting:
             text = "starting…"
+        elif self._preview and self._preview.missing and not problem:
+            text = self._preview.missing[0]
         elif self._preview and not problem:
             text = f"ready: {self._preview.steps:,} steps of {self._preview.sentences_per_step:,} sentences"
         ready = self.query_one("#ready", PlainText)

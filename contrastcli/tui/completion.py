@@ -1,0 +1,53 @@
+"""What may be typed into a field of names apart from its list: paths, and models that are not in the list."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from contrastcli.errors import ContrastError
+from contrastcli.model.locate import ModelRef
+from contrastcli.runs.directory import list_runs
+from contrastcli.show.format import size
+from contrastcli.tui.choice_field import Choices
+
+ABSENT = "not on this machine; on the hub, if it is a name there"
+"""Of a model that is typed and is neither in a list nor here."""
+
+_MOST = 200  # entries of a folder
+_RUNS = 50  # that are looked through for values used before
+
+
+def complete_path(typed: str) -> Choices:
+    """Files and folders whose paths begin with what was typed, also one that is the text itself."""
+    head, slash, start = typed.rpartition("/")
+    choices = []
+    with suppress(OSError, RuntimeError):  # a home that is unknown
+        folder = Path(head + slash).expanduser()
+        names = (entry for entry in folder.iterdir() if entry.name.startswith(start))
+        for entry in sorted(islice((e for e in names if start or not e.name.startswith(".")), _MOST)):
+            about = "folder" if entry.is_dir() else size(entry.stat().st_size)
+            choices.append((f"{head}{slash}{entry.name}", about))
+    return [*([(typed, "folder")] if not start and choices else []), *choices]
+
+
+def complete_model(typed: str) -> Choices:
+    """Folders that begin with what was typed, also the text itself, where it is one or a model here."""
+    folders = [(path, "folder") for path, about in complete_path(typed) if about == "folder" and path != typed]
+    folders = folders if "/" in typed else []
+    place = ModelRef(typed).local_folder()
+    if place is None:
+        return folders
+    is_model = (place / "config.json").is_file() or (place / "modules.json").is_file()
+    return [(typed, "a model on this machine" if is_model else "a folder without a model, no config.json"), *folders]
+
+
+def used_before(directory: Path, key: str) -> Choices:
+    """The values of a setting in the newest runs, each with the run."""
+    values: dict[str, str] = {}
+    with suppress(OSError):
+        for run in list_runs(directory)[:_RUNS]:
+            with suppress(OSError, ContrastError):
+                values.setdefault(str(run.config().flat().get(key, "")), f"used in {run.name}")
+    return [(value, about) for value, about in values.items() if value]
