@@ -50,7 +50,7 @@ class Packing(NamedTuple):
     @classmethod
     def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
         """Of a (B, T) bool mask. Other devices compute padding, since to look for it waits, and so do traces."""
-        if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[no-untyped-call]
+        if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return cls(size, None if mask is None else mask[:, None, None, :])
         real, padding = (where.flatten().nonzero().squeeze(1) for where in (mask, ~mask))
         if len(padding) == 0:
