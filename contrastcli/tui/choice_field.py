@@ -65,13 +65,15 @@ class ChoiceField(Static, can_focus=True):
     ) -> None:
         super().__init__(id=id, classes="value", markup=False)
         self.title, self._choices, self._steps = title, choices, steps
+        self.note = ""  # shown after the value
         self.blank, self.complete, self.other = blank, complete, other
         self.show(value)
 
     def show(self, value: str) -> None:
         """Show a value without a message."""
         self.value = value
-        self.update(styled(value or self.blank, ("" if self.disabled else " ▾", "$foreground-muted")))
+        arrow, note = "" if self.disabled else " ▾", f"  {self.note}" if self.note else ""
+        self.update(styled(value or self.blank, (arrow + note, "$foreground-muted")))
 
     def choose(self, value: str | None) -> None:
         """Take a value; None leaves the present one."""

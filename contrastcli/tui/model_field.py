@@ -9,7 +9,7 @@ from pathlib import Path
 from textual import work
 
 from contrastcli.errors import ContrastError
-from contrastcli.model.locate import cached_names, default_word
+from contrastcli.model.locate import cached_names, default_word, resolve
 from contrastcli.runs.directory import list_runs
 from contrastcli.tui.choice_field import ChoiceField, Choices
 from contrastcli.tui.completion import ABSENT, complete_model
@@ -26,6 +26,16 @@ def default_model(directory: Path) -> str:
         return default_word(directory)
     except (OSError, ContrastError):  # no run has ended, or one is being deleted
         return ""
+
+
+def checkpoint_in_words(directory: Path, model: str) -> str:
+    """The checkpoint that is meant by a run; empty for other models."""
+    try:
+        run = resolve(model, directory).run if model else None
+        saved = run.checkpoints() if run else {}
+    except (OSError, ContrastError):
+        return ""
+    return next((f"{which} checkpoint, step {int(saved[which]):,}" for which in ("best", "last") if which in saved), "")
 
 
 def list_models(directory: Path) -> Choices:
@@ -71,8 +81,14 @@ class ModelField(ChoiceField):
         self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
         self.choose(self.value)
 
+    @work(exclusive=True, group="checkpoint")
+    async def _show_checkpoint(self) -> None:
+        self.note = await asyncio.to_thread(checkpoint_in_words, self._directory, self.model)
+        self.show(self.value)
+
     def choose(self, value: str | None) -> None:
         self.show(self.value if value is None else value)
         if (self.value, self.model) != self._posted:
             self._posted = self.value, self.model
             self.post_message(self.Changed(self, self.value))
+            self._show_checkpoint()

@@ -35,7 +35,7 @@ class State(msgspec.Struct):
     show_second_model: bool = False  # Query: whether a second model is shown
     corpus: str = ""
     question: str = ""
-    nearest: str = "5"
+    nearest: str = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
 
 

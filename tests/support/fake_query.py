@@ -9,6 +9,7 @@ import json
 import math
 import os
 import sys
+import time
 from pathlib import Path
 
 LOG = "FAKE_QUERY_LOG"
@@ -53,6 +54,8 @@ def main() -> None:
     report(1, words)
     for line in map(str.strip, sys.stdin):
         write_log({"asked": line})
+        if line == "slow":
+            time.sleep(60)
         if model == "none":
             print("contrast: error: no model is called none\nhint: check the spelling", file=sys.stderr)
             sys.exit(3)

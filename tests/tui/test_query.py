@@ -210,7 +210,9 @@ def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: Models
 def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tuple[int, int]) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("5", "c")
-        await write(pilot, "file", "texts.txt")
+        await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
+        await pilot.press(*"texts.txt", "enter")
+        await until(pilot, lambda: "File      texts.txt ▾" in screen_text(pilot.app))
         await write(pilot, "k", "2")
         await write(pilot, "question", "a puppy")
         await pilot.press("enter")
@@ -219,9 +221,9 @@ def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tu
         await pilot.press("escape")
         if size == WIDE:
             check_golden("query-wide", await settled(pilot))
-        await pilot.press("n")
+        await pilot.press("n", "enter")
         await until(pilot, lambda: any(model.asked == ["a puppy", "a puppy"] for model in models.list()))
-        await pilot.press("y")
+        await pilot.press("escape", "y")
 
     app = ContrastApp(place)
     show(app, body, size)
@@ -244,14 +246,42 @@ def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
-        await pilot.press("n")
-        assert "Type the name of a text file" in screen_text(pilot.app)
-        assert pilot.app.focused is pilot.app.screen.query_one("#file"), "and is where to type it"
+        await pilot.press("n", "enter")
+        assert "Choose a file of sentences with c" in screen_text(pilot.app)
+        assert pilot.app.focused is pilot.app.screen.query_one("#file"), "and is where to choose it"
+        await pilot.press("enter")
+        await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
         await pilot.press(*"a.txt", "enter")
-        assert pilot.app.focused is pilot.app.screen.query_one("#question")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
 
     show(ContrastApp(place), body)
     assert len(models.list()) == 1
+
+
+def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
+    place: Path, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("5", "c")
+        await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
+        await pilot.press(*"texts.txt", "enter")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
+        await pilot.press(*"a puppy", "enter")
+        await until(pilot, lambda: "over the grass" in screen_text(pilot.app))
+        await pilot.press(*"interest rates", "enter")
+        await until(pilot, lambda: any("interest rates" in model.asked for model in models.list()))
+        await until(pilot, lambda: "rates rose" in screen_text(pilot.app).split("rank")[-1].splitlines()[1])
+        assert "x stop" not in screen_text(pilot.app)
+        await write(pilot, "question", "slow")
+        await pilot.press("enter")
+        await until(pilot, lambda: any("slow" in model.asked for model in models.list()))
+        await pilot.press("escape")
+        await until(pilot, lambda: "x stop" in screen_text(pilot.app))
+        await pilot.press("x")
+        await until(pilot, lambda: models.list()[-1].closed)
+        await until(pilot, lambda: "x stop" not in screen_text(pilot.app))
+
+    show(ContrastApp(place), body)
 
 
 def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, models: Models) -> None:

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import msgspec
 from rich.text import Text
+from textual.reactive import reactive
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
+from contrastcli.tui.choice_field import ChoiceField
+from contrastcli.tui.completion import complete_path
 from contrastcli.tui.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, PlainText
 
-EMPTY = "Type the name of a text file with one sentence a line, and a question. Enter finds the nearest sentences."
+EMPTY = "Choose a file of sentences with c, and type a question with n. Enter finds the nearest sentences."
 _COUNT = 5  # where none is given
 _NUMBERS = 33  # characters of a row without its sentence
 
@@ -23,43 +26,54 @@ _NUMBERS = 33  # characters of a row without its sentence
 class CorpusPanel(QueryPanel):
     """A file, a question, the number of neighbours, and the neighbours once they are known."""
 
+    searching: reactive[bool] = reactive(False, init=False, bindings=True)
+
     def __init__(self, directory: Path, model: Callable[[], str], remembered: State) -> None:
         self._model, self._remembered = model, remembered
         self._nearest: Nearest | None = None
         self._table: DataTable[Text] = DataTable(cursor_type="row", id="neighbours")
-        file = Input(remembered.corpus, placeholder="sentences.txt, .csv, .jsonl …", id="file", compact=True)
+        blank = "sentences.txt, .csv, .jsonl …"
+        title = "A file with one sentence a line, or a table with a column of sentences"
+        self._file = ChoiceField(title, list, remembered.corpus, blank=blank, complete=complete_path, id="file")
         count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
         question = Input(remembered.question, placeholder="any sentence", id="question", compact=True)
-        rows = FormRow("File", file, Label("k", id="k-name"), count), FormRow("Question", question)
+        rows = FormRow("File", self._file, Label("k", id="k-name"), count), FormRow("Question", question)
         message = PlainText(EMPTY, classes="message")
         super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        event.input.action_select_all()  # so that another question is typed over this one
         self.search()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        last = self._remembered
-        last.corpus, last.question, last.nearest = map(self._typed, ("file", "question", "k"))
+        self._remembered.question, self._remembered.nearest = self._typed("question"), self._typed("k")
+
+    def on_choice_field_changed(self, event: ChoiceField.Changed) -> None:
+        event.stop()
+        self._remembered.corpus = event.value
+        self.query_one("#question").focus()
 
     def _typed(self, field: str) -> str:
         return self.query_one(f"#{field}", Input).value.strip()
 
     def search(self) -> None:
         """Ask for the nearest sentences, or for what is missing."""
-        file, line, model = self._typed("file"), query_line(self._typed("question")), self._model()
+        file, line, model = self._file.value, query_line(self._typed("question")), self._model()
         if file and line and model:
             count = max(1, int(self._typed("k") or _COUNT))
+            self.searching = True
             self.ask_process(line, "--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model)
             return
         self.show_message(EMPTY if model else NO_MODEL)
         if not (file and line):
-            self.query_one("#question" if file else "#file", Input).focus()
+            (self.query_one("#question") if file else self._file).focus()
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def close_process(self) -> None:
         super().close_process()
+        self.searching = False
         self._nearest = None
         self.show_message(EMPTY)
 
@@ -68,7 +82,12 @@ class CorpusPanel(QueryPanel):
         self.query_one(".message").display = bool(text)
         self._table.display = not text
 
+    def process_failed(self, reason: str) -> None:
+        self.searching = False
+        super().process_failed(reason)
+
     def take_answer(self, line: str) -> None:
+        self.searching = False
         self._nearest = nearest = msgspec.json.decode(line, type=Nearest)
         self.show_message("")
         table = self._table

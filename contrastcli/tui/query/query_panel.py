@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from contrastcli.runs.events import Progress
 from contrastcli.tui.processes import Finished, OnProgress, end_process, read_narration, start_process
+from contrastcli.tui.progress import Bars
 from contrastcli.tui.widgets import PlainText
 
 NO_NUMBERS = "This model returns no numbers: its training may have diverged."
@@ -101,6 +102,7 @@ class QueryPanel(Vertical):
         """Ask `contrast query -` with these arguments: the present process, or a new one."""
         if self._process is None or self._process.args != args:
             self.show_message("loading the model…")
+            self._bars = Bars()
             self._process = QueryProcess(self._directory, args, self._take, self._show_progress)
             self._run(self._process)
         self._process.ask(line)
@@ -122,4 +124,4 @@ class QueryPanel(Vertical):
             self.show_message(NO_NUMBERS)
 
     def _show_progress(self, event: Progress) -> None:
-        self.show_message(f"{event.what} {event.done:,} of {event.total:,}")
+        self.show_message(self._bars.take(event))

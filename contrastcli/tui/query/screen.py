@@ -38,8 +38,9 @@ class QueryScreen(ModeScreen):
         Binding("s", "edit('first')", "sentences", tooltip="type the two sentences; Tab goes to the next field"),
         Binding("m", "open_list('one-model')", "model", tooltip="choose the model"),
         Binding("b", "second_model", "second model", tooltip="show or hide a second model"),
-        Binding("c", "edit('file')", "corpus", tooltip="choose the file that is searched"),
-        Binding("n", "search", "nearest", tooltip="search the corpus"),
+        Binding("c", "open_list('file')", "corpus", tooltip="choose the file that is searched"),
+        Binding("n", "edit('question')", "question", tooltip="type a question to the corpus; Enter searches"),
+        Binding("x", "stop", "stop", tooltip="stop the search of the corpus"),
     ]
 
     def body(self) -> ComposeResult:
@@ -103,8 +104,11 @@ class QueryScreen(ModeScreen):
         else:
             self._second.close_process()
 
-    def action_search(self) -> None:
-        self._corpus.search()
+    def action_stop(self) -> None:
+        self._corpus.close_process()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._corpus.searching if action == "stop" else super().check_action(action, parameters)
 
     def clipboard_text(self) -> str:
         answers = [panel.clipboard_text() for panel in (self._first, self._second) if panel.display]
