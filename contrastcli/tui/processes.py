@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
@@ -31,11 +32,16 @@ class Finished:
 
     @property
     def error(self) -> str:
-        """What went wrong and the hint, as the command line prints them; empty where all went well."""
+        """What went wrong and the hint, with fields in place of options; empty where all went well."""
         if self.code == 0:
             return ""
         lines = [line.removeprefix("contrast: error: ") for line in self.stderr.splitlines() if line.strip()]
-        return "\n".join(lines[-2:]) or f"exited with code {self.code} and printed nothing"
+        return "\n".join(map(_as_fields, lines[-2:])) or f"exited with code {self.code} and printed nothing"
+
+
+def _as_fields(line: str) -> str:
+    """A line with options as the labels of fields, which are made from them; a command line stays as it is."""
+    return line if "contrast " in line else re.sub(r"--([a-z]+(-[a-z]+)*)", lambda m: m[1].replace("-", " "), line)
 
 
 async def run_command(directory: Path, *args: str, on_progress: OnProgress | None = None) -> Finished:

@@ -215,7 +215,7 @@ class SetupScreen(ModeScreen):
             self._show_summary(done.error)
         else:
             self._preview = preview = msgspec.json.decode(done.stdout, type=Preview)
-            self._show_summary(summary(preview), first_rows(preview))
+            self._show_summary(summary(preview, self.draft.config.dev.data), first_rows(preview))
         self._show_ready()
 
     def _show_progress(self, event: Progress) -> None:

@@ -48,10 +48,10 @@ def similarity_picture(draft: Draft, view: View) -> Picture:
     return Picture("similarity", title, "lines", "degrees", "", tuple(series), x_range=(0, 180), y_range=y_range)
 
 
-def summary(preview: Preview) -> Content:
-    """What a run would do."""
+def summary(preview: Preview, dev: str) -> Content:
+    """What a run would do that is scored on this dev set."""
     negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
-    pairs, disk = f"{preview.dev_pairs:,} scored pairs", f"about {size(preview.disk or 0)} of checkpoints"
+    pairs, disk = f"{preview.dev_pairs:,} scored pairs of {dev}", f"about {size(preview.disk or 0)} of checkpoints"
     return _table(
         [
             ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch"),
