@@ -21,6 +21,7 @@ from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.memory import estimate
 from contrastcli.show import console
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def preview(config: Config) -> Preview:
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes),
         missing=missing,
+        memory=memory.total if (memory := estimate(config, len(plan.corpus.views))) else None,
         count=len(plan.examples),
         steps=plan.steps,
         steps_per_epoch=len(plan.order),

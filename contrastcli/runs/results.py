@@ -29,7 +29,8 @@ class Preview(msgspec.Struct, frozen=True):
     """A run as planned, without loading weights: its settings, first rows by role, and size.
 
     `missing` are the models that are not on this machine, each in a sentence. `disk` is the size of its checkpoints in
-    bytes, None while the backbone is missing.
+    bytes, None while the backbone is missing; `memory` an estimate of GPU memory in GB, None for other backbones than
+    the papers'.
     """
 
     settings: dict[str, Sourced]
@@ -43,6 +44,7 @@ class Preview(msgspec.Struct, frozen=True):
     dev_pairs: int
     disk: int | None
     missing: tuple[str, ...] = ()
+    memory: int | None = None
 
 
 class Similarity(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
             ("negatives per anchor", f"{preview.negatives_per_anchor:,}"),
             ("dev pairs", f"{preview.dev_pairs:,}" if preview.dev_pairs else "none: the last checkpoint is the best"),
             ("disk for checkpoints", f"about {disk}"),
+            *([("GPU memory", f"about {preview.memory} GB")] if preview.memory else []),
         ]
     )
     return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{notes}{plan}"

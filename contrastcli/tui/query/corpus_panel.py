@@ -26,6 +26,7 @@ _NUMBERS = 33  # characters of a row without its sentence
 class CorpusPanel(QueryPanel):
     """A file, a question, the number of neighbours, and the neighbours once they are known."""
 
+    how_to_stop = "\n\nEsc, then x, stops the search."
     searching: reactive[bool] = reactive(False, init=False, bindings=True)
 
     def __init__(self, directory: Path, model: Callable[[], str], remembered: State) -> None:

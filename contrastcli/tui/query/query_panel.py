@@ -80,6 +80,9 @@ async def _exchange(process: Process, line: str) -> bytes:
 class QueryPanel(Vertical):
     """Asks one process at a time. A subclass chooses its arguments and shows its answers."""
 
+    how_to_stop = ""
+    """What is added to progress."""
+
     def __init__(self, directory: Path, title: str, id: str, *children: Widget) -> None:
         super().__init__(*children, id=id, classes="query-panel")
         self.border_title = title
@@ -124,4 +127,4 @@ class QueryPanel(Vertical):
             self.show_message(NO_NUMBERS)
 
     def _show_progress(self, event: Progress) -> None:
-        self.show_message(self._bars.take(event))
+        self.show_message(f"{self._bars.take(event)}{self.how_to_stop}")

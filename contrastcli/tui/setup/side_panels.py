@@ -59,6 +59,7 @@ def summary(preview: Preview, dev: str) -> Content:
             ("rows", f"{preview.count:,}"),
             ("dev", pairs if preview.dev_pairs else "none: the last checkpoint counts as the best"),
             ("disk", "known once the backbone is downloaded" if preview.disk is None else disk),
+            *([("GPU", f"about {preview.memory} GB of memory")] if preview.memory else []),
             *(("note", note) for note in preview.notes),
         ]
     )
