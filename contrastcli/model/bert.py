@@ -19,6 +19,9 @@ from contrastcli.model.families import ACTIVATIONS, Family, Shape, canonical
 _WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
 
 
+_ROWS = 32  # packed tokens are a multiple of this
+
+
 class Hidden(NamedTuple):
     """The layers that pooling uses, each (B, T, d). With a single layer `penultimate` is `first`."""
 
@@ -44,21 +47,24 @@ class Packing(NamedTuple):
     size: tuple[int, int]  # B, T
     mask: Tensor | None  # (B, 1, 1, T) false on padding; None if there is none
     places: tuple[Tensor, Tensor, Tensor] | None = None
-    """(M,) the places of the real tokens among the B·T, (B·T,) the number of the token at a place, and those of
-    padding; None if all places are computed."""
+    """(M,) the computed places among the B·T, real tokens and a few of padding, (B·T,) the number of the token at a
+    place, and the places of padding; None if all places are computed."""
 
     @classmethod
     def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
         """Of a (B, T) bool mask. Other devices compute padding, since to look for it waits, and so do traces."""
         if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return cls(size, None if mask is None else mask[:, None, None, :])
-        real, padding = (where.flatten().nonzero().squeeze(1) for where in (mask, ~mask))
+        padding = (~mask).flatten().nonzero().squeeze(1)
         if len(padding) == 0:
             return cls(size, None)
-        return cls(size, mask[:, None, None, :], (real, (mask.flatten().cumsum(0) - 1).clamp_(min=0), padding))
+        computed = mask.flatten().clone()
+        computed[padding[: -int(computed.sum()) % _ROWS]] = True  # the library keeps something for each size it meets
+        places = (computed.nonzero().squeeze(1), (computed.cumsum(0) - 1).clamp_(min=0), padding)
+        return cls(size, mask[:, None, None, :], places)
 
     def pack(self, x: Tensor) -> Tensor:
-        """(B, T, n) → (M, n), the real tokens, or all places."""
+        """(B, T, n) → (M, n), the computed places."""
         rows = x.flatten(0, 1)
         return rows if self.places is None else _Pack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
 
@@ -240,8 +246,6 @@ class Bert(PublishedModule):
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding)."""
         packing = Packing.of(attention_mask, (input_ids.shape[0], input_ids.shape[1]))
         x = self.embed(input_ids, packing)  # (M, d)
-        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-            x = x.bfloat16()  # halves the traffic between the matrix products
         first = penultimate = x
         for layer in self.layers:
             penultimate, x = x, layer(x, packing)

@@ -86,3 +86,18 @@ def test_a_batch_of_1024_takes_little_more_memory_than_one_of_64(tmp_path: Path,
 
 if __name__ == "__main__":
     print(measure(*sys.argv[1:]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_memory_of_a_long_run_is_flat(tmp_path: Path, precision: str) -> None:
+    """Batches have many shapes; after a hundred steps nothing more is kept for new ones."""
+    from contrastcli.runs.directory import Run
+    from contrastcli.runs.events import Step
+
+    where = ["--runs-dir", str(tmp_path), "train", "--preset", "starter", "--name", "long", "--no-ui", "--dev", "none"]
+    how = ["--batch-size", "8", "--max-steps", "300", "--log-every", "50", "--precision", precision, "--device", "cpu"]
+    subprocess.run([sys.executable, "-m", "contrastcli", *where, *how], check=True, timeout=600)
+    memory = [event.memory_mb for event in Run(tmp_path / "long").events() if isinstance(event, Step)]
+    early, *late = [mb for mb in memory[2:] if mb is not None]  # from step 100 on
+    assert len(late) == 4 and max(late) < 1.04 * early, memory
