@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -139,17 +140,22 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
         nonlocal is_checked
         with _own_code(spec), checked(not is_checked):
             value, parts = bound(views, rows, heads)
-            if not (
-                isinstance(value, Tensor) and value.numel() == 1 and value.requires_grad and value.is_floating_point()
-            ):
-                raise TypeError("its loss is not a scalar tensor that depends on the embeddings")
             if not is_checked:
+                _check_result(value, parts)
                 check_inputs(value, (*views.values(), *heads.parameters()))
-                list(map(float, parts.values()))  # an error, unless they are numbers
                 is_checked = True
         return value, parts
 
     return loss
+
+
+def _check_result(value: object, parts: Mapping[str, object]) -> None:
+    """Raises TypeError unless a loss and its parts are tensors of one number. Does not wait for the device."""
+    for name, tensor in {"loss": value, **parts}.items():
+        if not (isinstance(tensor, Tensor) and tensor.numel() == 1 and tensor.is_floating_point()):
+            raise TypeError(f"its {name} is not a tensor of one number")
+    if not cast(Tensor, value).requires_grad:
+        raise TypeError("its loss does not depend on the embeddings")
 
 
 @contextmanager

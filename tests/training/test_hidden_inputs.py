@@ -140,12 +140,12 @@ BROKEN: dict[str, tuple[Callable[[Tensor], object], str]] = {
     "an error": (lambda a: _fails(ValueError), "a reason"),
     "an error without a text": (lambda a: vars(SPEC)["x"], "there is no 'x'"),
     "an exit": (lambda a: _fails(SystemExit), "a reason"),
-    "nothing": (lambda a: (None, {}), "its loss is not a scalar tensor"),
+    "nothing": (lambda a: (None, {}), "its loss is not a tensor of one number"),
     "a loss alone": (lambda a: a.sum(), "iteration over"),
-    "a number": (lambda a: (5.0, {}), "its loss is not a scalar tensor"),
-    "a loss for each row": (lambda a: (a.sum(1), {}), "its loss is not a scalar tensor"),
-    "no gradient": (lambda a: (a.sum().detach(), {}), "its loss is not a scalar tensor"),
-    "parts that are text": (lambda a: (a.sum(), {"a": "x"}), "could not convert"),
+    "a number": (lambda a: (5.0, {}), "its loss is not a tensor of one number"),
+    "a loss for each row": (lambda a: (a.sum(1), {}), "its loss is not a tensor of one number"),
+    "no gradient": (lambda a: (a.sum().detach(), {}), "its loss does not depend on the embeddings"),
+    "parts that are text": (lambda a: (a.sum(), {"a": "x"}), "its a is not a tensor of one number"),
 }
 
 

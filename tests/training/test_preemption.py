@@ -30,17 +30,18 @@ Count = Callable[[Run, int], None]
 @pytest.fixture
 def stop_at(monkeypatch: pytest.MonkeyPatch) -> Count:
     """Ask a run to stop while that forward pass runs, counted from 1; the first one of a new run is an evaluation."""
-    forward = SentenceEncoder.pooled
+    passes = {name: getattr(SentenceEncoder, name) for name in ("pooled", "_pooled_packed")}
 
     def ask(run: Run, number: int) -> None:
         left = iter(range(number - 1, -1, -1))
 
-        def pooled(self: SentenceEncoder, *args: Any) -> Tensor:
+        def stopping(forward: Callable[..., Tensor], *args: Any) -> Tensor:
             if next(left, None) == 0:
                 run.stop_path.touch()
-            return forward(self, *args)
+            return forward(*args)
 
-        monkeypatch.setattr(SentenceEncoder, "pooled", pooled)
+        for name, forward in passes.items():
+            monkeypatch.setattr(SentenceEncoder, name, lambda *args, f=forward: stopping(f, *args))
 
     return ask
 
