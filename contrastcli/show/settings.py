@@ -24,7 +24,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
         return as_json(preview)
     rows = "\n".join(f"  {role:<9} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")])
     notes = "".join(f"note: {note}\n" for note in (*preview.missing, *preview.notes))
-    disk = size(preview.disk) if preview.disk is not None else "known once the backbone is here"
+    disk = f"about {size(preview.disk)}" if preview.disk is not None else "known once the backbone is here"
     plan = names_and_values(
         [
             ("rows", f"{preview.count:,}"),
@@ -32,7 +32,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
             ("sentences per step", f"{preview.sentences_per_step:,}"),
             ("negatives per anchor", f"{preview.negatives_per_anchor:,}"),
             ("dev pairs", f"{preview.dev_pairs:,}" if preview.dev_pairs else "none: the last checkpoint is the best"),
-            ("disk for checkpoints", f"about {disk}"),
+            ("disk for checkpoints", disk),
             *([("GPU memory", f"about {preview.memory} GB")] if preview.memory else []),
         ]
     )
