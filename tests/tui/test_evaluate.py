@@ -205,7 +205,7 @@ def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after
     place: Path, commands: Commands
 ) -> None:
     measured = {"STS12": STS["STS12"], "STS13": {"all": {"spearman": 70.188}, "pairs": 1500}}
-    head = {"average": None, "partial": True, "missing": {}, "protocol": "p"}
+    head: dict[str, object] = {"average": None, "partial": True, "missing": {}, "protocol": "p"}
 
     async def body(pilot: Pilot[None]) -> None:
         await ready(pilot)
@@ -302,8 +302,8 @@ def test_what_was_measured_before_shows_at_once_with_its_pictures(
         await ready(pilot)
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert texts(pilot).index("63.81") < texts(pilot).index("-2.50"), "suites in their usual order"
-        plane = pilot.app.screen.query_one("#plane")
-        await until(pilot, lambda: plane.scroll_visible(animate=False) or "PCA, 38 %" in screen_text(pilot.app))
+        pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
+        await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
         assert "random pairs" in screen_text(pilot.app) or size == NARROW
         if size == WIDE:
             check_golden("evaluate-wide", await settled(pilot))
