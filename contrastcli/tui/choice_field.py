@@ -157,7 +157,7 @@ class ChoiceList(ModalScreen[str | None]):
         """List what matches, and what else may be meant where any name may be chosen."""
         field, typed = self._field, typed.strip()
         extra = await asyncio.to_thread(field.complete, typed) if field.complete and typed else []
-        known = {value: about for value, about in [*extra, *self._choices] if value != typed}
+        known = {value: about for value, about in [*extra, *self._choices] if value != typed or not typed}
         shown = narrowed(list(known.items()), typed, field.blank)
         named = [choice for choice in [*self._choices, *extra] if typed and choice[0] == typed][:1]
         last = [(typed, field.other)] if field.complete and typed and not named else []
