@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import filelock
+
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject, SuiteResult
@@ -62,6 +64,7 @@ def _write(model: str, paths: Sequence[Path], result: SuiteResult) -> None:
     for path in paths if result.tasks else ():
         with writing_to(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+        with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):  # others may write theirs
             merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
             atomic_write(path, json_bytes(merged))
 

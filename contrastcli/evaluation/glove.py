@@ -13,6 +13,7 @@ import math
 import string
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from contrastcli.settings.sections import Pooling
 Floats = NDArray[np.float32]
 
 _SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz")
+_LONGEST, _WIDEST = 1 << 22, 100_000  # bytes of a line, numbers of a vector
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
@@ -75,7 +77,7 @@ class WordVectors:
         """The width d of the vectors, and those of some words; without any word, only the first line is read."""
         try:
             with gzip.open(self.path) if self.path.suffix == ".gz" else open(self.path, "rb") as stream:
-                return self._parse(enumerate(stream, 1), words)
+                return self._parse(enumerate(iter(partial(stream.readline, _LONGEST), b""), 1), words)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(
                 f"{self.path} is a damaged or truncated gzip file: {error}", "copy or download it again"
@@ -86,9 +88,9 @@ class WordVectors:
     def _parse(self, lines: Iterator[tuple[int, bytes]], words: set[bytes]) -> tuple[int, dict[bytes, Floats]]:
         first = next(lines, (1, b""))[1]
         cells = first.split()
-        header = len(cells) == 2 and all(cell.isdigit() for cell in cells)  # word2vec's: count and width
+        header = len(cells) == 2 and all(cell.isdigit() and len(cell) < 16 for cell in cells)  # count and width
         count, width = map(int, cells) if header else (0, _width(first))
-        if width < 1:
+        if not 1 <= width <= _WIDEST:
             raise DataError(f"{self.path}, line 1: not a word and its numbers", _FORMAT)
         vectors: dict[bytes, Floats] = {}
         if not words:

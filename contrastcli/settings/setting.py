@@ -130,7 +130,7 @@ class Setting:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
         with suppress(msgspec.ValidationError, UnicodeError):  # bytes that are not UTF-8
             checked = cast(Value, msgspec.convert(value, self.type))
-            if not self.choices or checked in self.choices:
+            if "\0" not in str(checked) and (not self.choices or checked in self.choices):
                 return checked
         hint = f"{self.key} ({self.help}) must be {self.expected}"
         raise UsageError(f"{self.key} is {value!r}", hint, key=self.key, source=source)

@@ -122,6 +122,12 @@ def test_word_vectors_are_a_subject_that_another_file_is_not(tmp_path: Path) -> 
     assert one.encoder is None and one.fingerprint != other.fingerprint
 
 
+@pytest.mark.parametrize("first", ["3 1000000000000", "1 0"])
+def test_a_header_of_impossible_sizes_is_refused(tmp_path: Path, first: str) -> None:
+    with pytest.raises(DataError, match="line 1: not a word and its numbers"):
+        WordVectors(write(tmp_path, [first, *LINES]))
+
+
 def test_the_file_is_read_once_for_the_texts_of_a_suite(tmp_path: Path) -> None:
     write_stsb(tmp_path, [("the dog", "the dog runs", "1"), ("runs", "dog .", "2")])
     write_sick(tmp_path, [("1999", "don't", "1"), ("dog don't", "runs .", "2")])

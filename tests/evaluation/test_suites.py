@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation.evaluate import evaluate
+from contrastcli.evaluation.evaluate import _write, evaluate
 from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Encode, Options, Subject
+from contrastcli.evaluation.result import Encode, Options, Subject, SuiteResult
 from contrastcli.evaluation.suites import (
     CLUSTERING,
     FEWSHOT,
@@ -27,7 +28,7 @@ from contrastcli.evaluation.suites import (
 )
 from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, read_scores
 from contrastcli.show import results
 from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_stsb, write_year
 from support.tiny import Tiny
@@ -242,3 +243,19 @@ def test_a_subject_without_a_model_reads_whole_texts() -> None:
     some = Subject("words", FakeEncoder(), "average", "1")
     with some.truncated(64):
         assert some.encoder is None
+
+
+def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
+    """Each reads the file, adds its own suite and writes it; none may do so between another's reading and writing."""
+    path, names = tmp_path / "scores.json", [f"suite {number}" for number in range(16)]
+
+    def write(name: str) -> None:
+        for pairs in range(8):
+            result = SuiteResult(name, "", {"task": {"pairs": pairs}}, {})
+            _write("model", [path], result)
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(write, names))
+    assert {name: suite["task"]["pairs"] for name, suite in read_scores(path)["suites"].items()} == dict.fromkeys(
+        names, 7
+    )
