@@ -73,9 +73,15 @@ async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Pr
     """Start `contrast` with these arguments on a runs directory; what it prints is read from its pipes."""
     command = (*COMMAND, "--runs-dir", str(directory.resolve()), *args)
     environment = os.environ | {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
-    return await asyncio.create_subprocess_exec(
+    made = asyncio.create_subprocess_exec(
         *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=environment, limit=_LONGEST
     )
+    starting = asyncio.ensure_future(made)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:  # while it starts: nobody else knows of it yet
+        await end_process(await starting)
+        raise
 
 
 async def end_process(process: Process) -> None:
