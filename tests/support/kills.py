@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,10 @@ class Course(NamedTuple):
 
 def drafts() -> list[Path]:
     """What is being written below the working folder, or was when its writer died."""
-    hidden = [path for folder in DRAFTS for path in Path().glob(f"{folder}/.*")]
+    hidden: list[Path] = []
+    for folder in DRAFTS:
+        with suppress(FileNotFoundError):  # a folder that is renamed while it is searched
+            hidden += Path().glob(f"{folder}/.*")
     return [path for path in hidden if path.name != ".gitignore" and not path.name.endswith(".lock")]
 
 
