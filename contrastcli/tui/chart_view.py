@@ -61,7 +61,8 @@ class ChartView(Widget):
         """Draw now what the next frame would draw, so that neither a frame nor a drawing takes long."""
         if self._rows is None or self._drawn_at != self.size:
             self._drawn_at = self.size
-            self._rows = [self._strip(cells) for cells in self._draw(*self.size)]
+            inks = self._inks()
+            self._rows = [self._strip(cells, inks) for cells in self._draw(*self.size)]
 
     def render_line(self, y: int) -> Strip:
         self.prepare()
@@ -78,11 +79,14 @@ class ChartView(Widget):
         super().notify_style_update()
         self._rows = None
 
-    def _strip(self, cells: Cells) -> Strip:
-        theme, axis = self.app.current_theme, self.get_component_rich_style("chart--axis")
+    def _inks(self) -> list[Style]:
+        """The style of the axes, then that of each colour."""
+        theme = self.app.current_theme
         colours = (_ANSI if theme.ansi else _DARK if theme.dark else _LIGHT).split()
-        inks = [self.rich_style + Style(color=colour) for colour in colours]
-        styles = (inks[(ink - 1) % INKS] if ink > 0 else axis for _, ink in cells)
+        return [self.get_component_rich_style("chart--axis"), *(self.rich_style + Style(color=c) for c in colours)]
+
+    def _strip(self, cells: Cells, inks: list[Style]) -> Strip:
+        styles = (inks[(ink - 1) % INKS + 1 if ink > 0 else 0] for _, ink in cells)
         segments = [Segment(text, style) for (text, _), style in zip(cells, styles, strict=True)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
