@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from contrastcli.settings.catalogue import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Spec, Tau
+from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Spec, Tau
 from contrastcli.settings.setting import Bounds, about
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, presets, sections
+from contrastcli.settings.objective import Spec
 from contrastcli.settings.setting import Value, spell
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show import settings
@@ -113,7 +114,7 @@ FACTS: Facts = {
     "run_directory": lambda: inspect.cleandoc(directory.__doc__ or "").split("\n\n")[1],
     "settings": lambda: list(_settings()),
     "similarities": lambda: list(_similarities()),
-    "spec": lambda: inspect.getdoc(catalogue.Spec) or "",
+    "spec": lambda: inspect.getdoc(Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
     "suites": lambda: [(s.name, f"{s.description} {', '.join(s.tasks)}".rstrip()) for s in SUITES.values()],
     "sweep_presets": lambda: _presets(presets.sweep_names()),

@@ -11,7 +11,7 @@ from itertools import chain, compress
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, dropped, rankable
 from contrastcli.data.roles import LABELS
 from contrastcli.errors import DataError
-from contrastcli.settings.catalogue import Form
+from contrastcli.settings.objective import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
 _SCORES = (1.0, 0.5, 0.0)  # of a held-out pair, by its label

@@ -12,7 +12,7 @@ from contrastcli.data import roles
 from contrastcli.data.formats import Table
 from contrastcli.data.roles import LABELS
 from contrastcli.errors import DataError
-from contrastcli.settings.catalogue import Form
+from contrastcli.settings.objective import Form
 
 FORMS: Mapping[Form, str] = {
     "sentences": "sentences",

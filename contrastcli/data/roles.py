@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from contrastcli.data.formats import LONGEST, Table
 from contrastcli.errors import DataError, UsageError, nearest
-from contrastcli.settings.catalogue import Form
+from contrastcli.settings.objective import Form
 
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
 

@@ -14,7 +14,7 @@ from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, 
 from contrastcli.data.formats import FORMATS, Table, format_of, read_file
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import sections
-from contrastcli.settings.catalogue import Form
+from contrastcli.settings.objective import Form
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts of the package: nli.tsv to train on, dev.tsv with scored pairs."""

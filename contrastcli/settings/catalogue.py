@@ -1,4 +1,4 @@
-"""The objectives: one `Spec` each, with the rows that it needs, its settings, its loss and its paper.
+"""The objectives that come with contrast, and those of other packages: one `Spec` each.
 
 Adding an objective is one file in `objectives/` and one `Spec` in `BUILT_IN`. Another package adds its own under the
 entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
@@ -6,80 +6,26 @@ entry point group `contrast.objectives`, each naming a `Spec`. Nothing here impo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.files import error_text
-from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
-from contrastcli.settings.similarity import SIMILARITIES
+from contrastcli.settings.objective import (
+    AuxiliarySpec,
+    Form,
+    Margin,
+    ObjectiveSettings,
+    SimilarityName,
+    Spec,
+    Tau,
+)
+from contrastcli.settings.setting import Bounds, about
 
-Form = Literal["sentences", "pairs", "triplets", "labelled"]
-"""Training rows: a sentence; anchor and positive; these and a hard negative; premise, hypothesis and label."""
-
-SimilarityName = Annotated[
-    str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
-]
-Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
-Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
 PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
 NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
-
-
-@dataclass(frozen=True)
-class AuxiliarySpec:
-    """Something that is trained or computed next to the encoder.
-
-    `make` is the `module:class` of a `contrastcli.training.auxiliary.Auxiliary`, made with `settings` as keywords.
-    It adds `views` to each batch, and `encoders` through which all views go as well.
-    """
-
-    make: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    views: int = 0
-    encoders: int = 0
-
-
-class ObjectiveSettings(Section, frozen=True, kw_only=True):
-    """Base of every objective's settings. With both `similarity` and `margin`, a subclass gets the margin's unit,
-    limits and default from the similarity."""
-
-    def inactive(self) -> dict[str, str]:
-        """Settings that have no effect, given the values of the others, each with the reason."""
-        margin = self.bounds().get("margin")
-        fixed = margin is not None and margin.low == margin.high
-        return {"margin": f"no effect while similarity is {getattr(self, 'similarity', '')}"} if fixed else {}
-
-    def bounds(self) -> dict[str, Bounds]:
-        """Limits and units that depend on the values of other settings."""
-        similarity = SIMILARITIES.get(getattr(self, "similarity", ""))
-        return {"margin": similarity.margin} if similarity and hasattr(self, "margin") else {}
-
-    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        """What is trained or computed next to the encoder."""
-        return ()
-
-    @property
-    def encoders(self) -> int:
-        """How many encoders are trained."""
-        return 1 + sum(auxiliary.encoders for auxiliary in self.auxiliaries())
-
-    def texts_per_row(self, columns: int) -> int:
-        """How often the encoders read a text for each row of so many columns, added views included."""
-        return (columns + sum(auxiliary.views for auxiliary in self.auxiliaries())) * self.encoders
-
-    @classmethod
-    def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Every default, given the values that were chosen."""
-        defaults = {s.name: s.default for s in describe("objective", cls).values()}
-        similarity = SIMILARITIES.get(str((defaults | dict(chosen)).get("similarity")))
-        if similarity and "margin" in defaults:
-            defaults["margin"] = similarity.default_margin
-        return defaults
 
 
 class Contrast(ObjectiveSettings, frozen=True, kw_only=True):
@@ -232,10 +178,6 @@ class Augment(ObjectiveSettings, frozen=True, kw_only=True):
     negatives: NegativesDrawn = 0
 
 
-def _in_batch(rows: int, hard: bool) -> int:
-    return 2 * rows - 1 if hard else rows - 1
-
-
 def _none(rows: int, hard: bool) -> int:
     return 0
 
@@ -246,40 +188,6 @@ MEASURED = (
     "softmax; rankcse with all-MiniLM-L6-v2 as its teacher"
 )
 """How the `measured` scores of the built-in objectives were obtained."""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """One objective.
-
-    `needs` lists the row forms that it takes, the preferred one first. `loss` and `heads` are `module:function` names:
-
-        loss(views, rows, heads, *, <its settings>) -> (loss, parts)
-        heads(width) -> ModuleDict of modules that only the loss uses
-
-    The views are the rows' columns (anchor, positive, negative) and those that auxiliaries add. `labels` are the labels
-    that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped. `grouped` keeps the
-    rows of one anchor in one batch. `negatives` counts an anchor's negatives, given the batch size and whether rows
-    have hard negatives. `measured` are the scores that `MEASURED` describes. `about` says in plain words what it pulls
-    together and pushes apart.
-    """
-
-    name: str
-    settings: type[ObjectiveSettings]
-    needs: tuple[Form, ...]
-    loss: str
-    paper: str
-    heads: str = ""
-    labels: tuple[int, ...] = ()
-    grouped: bool = False
-    negatives: Callable[[int, bool], int] = _in_batch
-    measured: tuple[float, float] | None = None
-    about: str = ""
-
-    def describe(self) -> Mapping[str, Setting]:
-        """Its settings by name."""
-        return describe("objective", self.settings)
-
 
 _CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"

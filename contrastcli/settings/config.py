@@ -18,6 +18,7 @@ import tomli_w
 from contrastcli.errors import DataError, UsageError
 from contrastcli.files import error_text, read_bytes, user_file
 from contrastcli.settings import catalogue
+from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import (
     OBJECTIVE,
     RESETS,
@@ -38,8 +39,8 @@ from contrastcli.settings.setting import Setting, Value, spell, values
 class Config:
     """Every setting of a run, the `sources` of the values, and `notes` on values that are not used."""
 
-    spec: catalogue.Spec
-    objective: catalogue.ObjectiveSettings
+    spec: Spec
+    objective: ObjectiveSettings
     model: Model
     data: Data
     dev: Dev
@@ -138,7 +139,7 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
     return kept
 
 
-def _unused(key: str, spec: catalogue.Spec, layer: Layer) -> str:
+def _unused(key: str, spec: Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and unknown keys."""
     source = layer.sources[key]
     find(key, source)

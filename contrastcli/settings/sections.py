@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import catalogue
+from contrastcli.settings.objective import Spec
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
@@ -120,7 +121,7 @@ RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.ma
 """Prefixes of the keys that a choice resets: an objective its settings; a similarity the margin, whose unit it has."""
 
 
-def settings_of(*specs: catalogue.Spec) -> dict[str, Setting]:
+def settings_of(*specs: Spec) -> dict[str, Setting]:
     """Every setting of runs with these objectives, by key; the first, if several have the same key."""
     by_key = {OBJECTIVE.key: OBJECTIVE}
     for spec in specs:

@@ -10,6 +10,7 @@ from contrastcli.runs.text import MISSING
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
+from contrastcli.settings.objective import Spec
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
@@ -104,7 +105,7 @@ def objectives() -> list[tuple[str, str]]:
     return described
 
 
-def _published_score(spec: catalogue.Spec) -> str:
+def _published_score(spec: Spec) -> str:
     """The published STS average of the objective's first preset, those named after it first, with its mark."""
     candidates = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
     for preset in sorted(candidates, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):

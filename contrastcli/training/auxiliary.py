@@ -19,8 +19,8 @@ from contrastcli.files import error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Event, Progress
-from contrastcli.settings.catalogue import ObjectiveSettings
 from contrastcli.settings.config import Config
+from contrastcli.settings.objective import ObjectiveSettings
 from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import Batch, Chunk
 

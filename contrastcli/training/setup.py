@@ -22,7 +22,8 @@ from contrastcli.objectives.functional import HiddenInput, Result, Views, check_
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
-from contrastcli.settings.catalogue import BUILT_IN, ObjectiveSettings, Spec
+from contrastcli.settings.catalogue import BUILT_IN
+from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
 from contrastcli.training.auxiliary import Context, Emit, import_named

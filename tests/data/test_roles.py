@@ -10,7 +10,7 @@ import pytest
 from contrastcli.data.examples import Examples, preview
 from contrastcli.data.sources import load_examples, load_scored
 from contrastcli.errors import ContrastError, DataError, UsageError
-from contrastcli.settings.catalogue import Form
+from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
 
 ANY: tuple[Form, ...] = ("sentences", "pairs", "triplets", "labelled")

@@ -16,6 +16,7 @@ from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_dev, load_examples, load_scored
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import catalogue
+from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
 
 LABELLED = [  # premise, hypothesis, label
@@ -129,7 +130,7 @@ def test_triplets_and_labelled_pairs_become_pairs(files: dict[str, str]) -> None
     ],
 )
 def test_a_form_that_the_data_cannot_give_is_an_error_with_one_that_would_do(
-    files: dict[str, str], form: str, needs: tuple[catalogue.Form, ...], holds: str, remedy: str
+    files: dict[str, str], form: str, needs: tuple[Form, ...], holds: str, remedy: str
 ) -> None:
     with pytest.raises(DataError) as caught:
         load_examples(Data(train=files[form]), needs, ())
@@ -179,7 +180,7 @@ def test_a_fingerprint_changes_with_the_rows_alone(files: dict[str, str], tmp_pa
     assert len({other.fingerprint for other in [rows, *others]}) == 6
 
 
-def many(form: catalogue.Form) -> Examples:
+def many(form: Form) -> Examples:
     """120 rows of 40 anchors, not in the order of the anchors."""
     anchors = [f"anchor {n % 40}" for n in range(120)]
     others = [f"text {n}" for n in range(120)]
@@ -190,7 +191,7 @@ def many(form: catalogue.Form) -> Examples:
 
 
 @pytest.mark.parametrize("form", ["labelled", "triplets"])
-def test_what_is_held_out_shares_no_anchor_with_the_rest(form: catalogue.Form) -> None:
+def test_what_is_held_out_shares_no_anchor_with_the_rest(form: Form) -> None:
     rows = many(form)
     rest, dev = load_dev("split:10%", rows, seed=3)
     assert dev is not None
@@ -225,7 +226,7 @@ def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
 
 
 @pytest.mark.parametrize("form", ["sentences", "pairs"])
-def test_rows_without_negatives_cannot_be_held_out(form: catalogue.Form) -> None:
+def test_rows_without_negatives_cannot_be_held_out(form: Form) -> None:
     with pytest.raises(DataError, match="cannot be held out as dev data") as caught:
         load_dev("split:5%", many(form), seed=0)
     assert "--dev none" in caught.value.hint

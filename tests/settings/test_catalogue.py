@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from contrastcli.errors import UsageError
 from contrastcli.settings import catalogue, sections
-from contrastcli.settings.catalogue import ObjectiveSettings, SimilarityName, Spec
+from contrastcli.settings.objective import ObjectiveSettings, SimilarityName, Spec
 from support.settings import config
 
 HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "textual", "tokenizers"}

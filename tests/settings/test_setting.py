@@ -13,6 +13,7 @@ from contrastcli.errors import ContrastError, UsageError
 from contrastcli.runs.methods import Member, group
 from contrastcli.settings import catalogue, config, sections
 from contrastcli.settings.config import Layer
+from contrastcli.settings.objective import Spec
 from contrastcli.settings.setting import Section, Setting, Value, about, describe, spell
 from contrastcli.tui.setup.draft import Draft
 from support.command import Contrast
@@ -189,7 +190,7 @@ def test_the_form_a_note_and_an_error_give_the_same_reason(chosen: dict[str, Val
 
 
 @pytest.mark.parametrize("spec", catalogue.BUILT_IN, ids=lambda spec: spec.name)
-def test_a_reason_names_a_setting_and_the_value_that_it_has(spec: catalogue.Spec) -> None:
+def test_a_reason_names_a_setting_and_the_value_that_it_has(spec: Spec) -> None:
     for chosen in ({}, {"similarity": "rbf"}, {"classification": False}, {"gamma": 0.0}, {"normalize": True}):
         known = {name: value for name, value in chosen.items() if name in spec.describe()}
         resolved = config.resolve([Layer.of({"objective.name": spec.name}, "a"), layer("objective", known)])

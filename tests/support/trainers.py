@@ -10,7 +10,7 @@ from torch import Tensor
 
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue
-from contrastcli.settings.catalogue import Spec
+from contrastcli.settings.objective import Spec
 from contrastcli.training.batch import Batch
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer

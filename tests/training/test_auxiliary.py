@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.settings.catalogue import PCL, AuxiliarySpec, ObjectiveSettings, RankCSE, SimCSE
+from contrastcli.settings.catalogue import PCL, RankCSE, SimCSE
+from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
 from contrastcli.training.auxiliary import make_auxiliaries
 from contrastcli.training.mlm import MaskedTokens
 from contrastcli.training.plan import make_plan
