@@ -11,13 +11,13 @@ import torch
 from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError
 from contrastcli.files import error_text, writing_to
 from contrastcli.model.devices import choose_device, choose_precision
+from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Event, Note, Started, Step
 from contrastcli.runs.process import handle_signals, hold
 from contrastcli.runs.status import Writer
 from contrastcli.settings.config import Config
-from contrastcli.training.alerts import Rules, post
 from contrastcli.training.auxiliary import Emit
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 import torch
 
+from contrastcli.runs import alerts
+from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
 from contrastcli.settings.sections import Alerts
-from contrastcli.training import alerts, system
-from contrastcli.training.alerts import Rules
+from contrastcli.training import system
 from support.command import Contrast
 
 
