@@ -44,7 +44,7 @@ def preview(config: Config) -> Preview:
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes),
         missing=missing,
-        memory=memory.total if (memory := estimate(config, len(plan.corpus.views))) else None,
+        memory=memory.total if (memory := estimate(config, plan.corpus.texts_per_row)) else None,
         count=len(plan.examples),
         steps=plan.steps,
         steps_per_epoch=len(plan.order),

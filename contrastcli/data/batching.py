@@ -18,7 +18,10 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Examples as indices into their distinct texts, one for each row of a view: equal indices are equal texts."""
+    """Examples as indices into their distinct texts, one for each row of a view: equal indices are equal texts.
+
+    The index is −1 where a row has no text, having fewer hard negatives than others.
+    """
 
     texts: list[str]
     views: dict[str, Indices]  # view -> (N,)
@@ -27,14 +30,29 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.views["anchor"])
 
+    @property
+    def texts_per_row(self) -> float:
+        """The mean number of texts of a row."""
+        return sum(int((texts >= 0).sum()) for texts in self.views.values()) / len(self)
+
+    @property
+    def negatives_per_row(self) -> float:
+        """The mean number of hard negatives of a row."""
+        return self.texts_per_row - len(self.views.keys() & {"anchor", "positive"})
+
+    def rows(self, rows: Indices) -> dict[str, list[str]]:
+        """The texts of (N,) rows by view, "" for none."""
+        return {view: [self.texts[i] if i >= 0 else "" for i in texts[rows]] for view, texts in self.views.items()}
+
     @classmethod
     def of(cls, examples: Examples) -> Corpus:
         """Number the distinct texts in order of appearance. A sentence is its own positive."""
         numbers: dict[str, int] = {}
-        views = {
-            view: np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, len(texts))
-            for view, texts in examples.views.items()
-        }
+
+        def number(text: str) -> int:
+            return numbers.setdefault(text, len(numbers)) if text else -1
+
+        views = {view: np.fromiter(map(number, texts), np.int64, len(texts)) for view, texts in examples.views.items()}
         if examples.form == "sentences":
             views["positive"] = views["anchor"]
         labels = None if examples.labels is None else np.asarray(examples.labels, dtype=np.int64)

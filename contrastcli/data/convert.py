@@ -33,7 +33,7 @@ def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], c
     """The rows in a form of `needs`; of labelled rows those whose label is in `labels` (all, if it is empty).
 
     Rows that already have a form of `needs` keep it. Otherwise triplets become labelled pairs (the positive entails,
-    the negative contradicts), these become pairs (the entailments), and any become sentences; labelled pairs become
+    the negatives contradict), these become pairs (the entailments), and any become sentences; labelled pairs become
     triplets if those are needed, a triplet for each entailment, with the contradictions of its premise in turn.
     Raises DataError, which names the `columns` of the rows, if they have and become no such form; also if no row is
     left, or only one sentence.
@@ -84,15 +84,22 @@ def _convert(examples: Examples, form: Form) -> Examples:
         return examples
     views, labels = examples.views, None
     if form == "sentences":
-        views = {"anchor": list(dict.fromkeys(chain.from_iterable(zip(*views.values(), strict=True))))}
+        distinct = dict.fromkeys(chain.from_iterable(zip(*views.values(), strict=True)))
+        views = {"anchor": [text for text in distinct if text]}
     elif form == "pairs":
         if examples.labels is not None:
             views = _select(examples, [label == _ENTAILMENT for label in examples.labels]).views
         views = {view: views[view] for view in ("anchor", "positive")}
     elif form == "labelled":
-        hypotheses = chain.from_iterable(zip(views["positive"], views["negative"], strict=True))
-        labels = [_ENTAILMENT, _CONTRADICTION] * len(examples)
-        views = {"anchor": [text for text in views["anchor"] for _ in range(2)], "positive": list(hypotheses)}
+        anchors, *columns = views.values()
+        pairs = [
+            (anchor, text, _CONTRADICTION if place else _ENTAILMENT)
+            for anchor, *texts in zip(anchors, *columns, strict=True)
+            for place, text in enumerate(texts)
+            if text
+        ]
+        views = {"anchor": [pair[0] for pair in pairs], "positive": [pair[1] for pair in pairs]}
+        labels = [label for _, _, label in pairs]
     else:
         views = _triplets(examples)
     converted = replace(examples, form=form, views=views, labels=labels)

@@ -27,9 +27,9 @@ FORMS: Mapping[Form, str] = {
 class Examples:
     """Training rows: texts by view, all views of one length.
 
-    sentences: anchor · pairs: anchor, positive · triplets: anchor, positive, negative · labelled: anchor (premise),
-    positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction. `source` is the user's name for
-    them; `notes` tell the user what was converted and dropped.
+    sentences: anchor · pairs: anchor, positive · triplets: anchor, positive, negative, negative_2 … ("" where a row has
+    fewer) · labelled: anchor (premise), positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction.
+    `source` is the user's name for them; `notes` tell the user what was converted and dropped.
     """
 
     form: Form
@@ -79,7 +79,7 @@ def _digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
 def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
     """The first rows, each as texts by role, with the name of its `label`."""
     heads = [texts[:count] for texts in examples.views.values()]
-    rows = [dict(zip(examples.views, row, strict=True)) for row in zip(*heads, strict=True)]
+    rows = [{v: text for v, text in zip(examples.views, row, strict=True) if text} for row in zip(*heads, strict=True)]
     if examples.labels is not None:
         for row, label in zip(rows, examples.labels, strict=False):
             row["label"] = LABELS[label]
@@ -99,9 +99,13 @@ def from_table(table: Table, columns: str, labels: str, source: str) -> Examples
         raise DataError(what, f"give it as --dev, or train on the pairs alone: --columns {pair}")
     label = used.pop("label", None)
     notes = _notes(table, [*used.values(), label])
+    hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     views: dict[str, list[str]] = {
         "anchor" if role == "sentence" else role: roles.texts(table, column) for role, column in used.items()
     }
+    if hard:
+        views |= roles.negatives(table, hard)
+        notes += _count_negatives(views)
     if label is None:
         return Examples(form, views, None, source, notes)
     values = roles.labels(table, label, names)
@@ -109,6 +113,14 @@ def from_table(table: Table, columns: str, labels: str, source: str) -> Examples
     views = {view: list(compress(texts, has_gold)) for view, texts in views.items()}
     gold = [value for value in values if value is not None]
     return Examples(form, views, gold, source, notes + dropped(has_gold, "without a gold label"))
+
+
+def _count_negatives(views: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """A note on rows of several hard negatives."""
+    columns = [texts for view, texts in views.items() if view.startswith("negative")]
+    fewest = min(sum(map(bool, row)) for row in zip(*columns, strict=True))
+    count = f"{fewest} to {len(columns)}" if fewest < len(columns) else f"{fewest}"
+    return (f"each row has {count} hard negatives",) if len(columns) > 1 else ()
 
 
 def dropped(keep: list[bool], which: str) -> tuple[str, ...]:

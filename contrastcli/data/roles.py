@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Literal, cast
 
-from contrastcli.data.formats import LONGEST, Table
+from contrastcli.data.formats import LONGEST, Cell, Table
 from contrastcli.errors import DataError, UsageError, nearest
 from contrastcli.settings.objective import Form
 
@@ -29,17 +32,19 @@ NAMES: Mapping[str, Role] = {
     "sent1": "positive",
     "sentence_b": "positive",
     "negative": "negative",
+    "negatives": "negative",
     "hard_neg": "negative",
     "label": "label",
     "score": "score",
     "relatedness_score": "score",
 }
-"""The role of a column name in lower case."""
+"""The role of a column name in lower case. Hard negatives may be numbered: negative_1, negative_2 …"""
 
 LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 """Names of the labels 0, 1 and 2."""
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
+_NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
 _NO_GOLD = {"-", "-1"}  # in SNLI and MNLI: the annotators disagreed
 
 SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
@@ -57,8 +62,8 @@ _HINT = (
 )
 
 
-def shape(table: Table, columns: str, source: str) -> tuple[Shape, dict[Role, str]]:
-    """The kind of rows that a table holds and the column of each role.
+def shape(table: Table, columns: str, source: str) -> tuple[Shape, dict[str, str]]:
+    """The kind of rows that a table holds and the column of each role, of several hard negatives in their order.
 
     Roles come from `columns` ("anchor=a,positive=b") alone if it is set, else from the names of the columns. Raises
     UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
@@ -67,20 +72,32 @@ def shape(table: Table, columns: str, source: str) -> tuple[Shape, dict[Role, st
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
         raise DataError(what, f"choose one: --columns sentence={roles['sentence']}")
+    in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
     for form, needed in SHAPES:
-        if all(role in roles for role in needed):
-            return form, {role: roles[role] for role in needed}
+        if set(needed) <= {_kind(role) for role in roles}:
+            return form, {role: roles[role] for kind in needed for role in in_order if _kind(role) == kind}
     names = ", ".join(f"'{column}'" for column in table.columns)
     what = f"{source}: its columns {names} make neither sentences nor pairs"
     tabs = any("\t" in column for column in table.columns)
     raise DataError(what, "its fields are separated by tabs: name the file .tsv" if tabs else _HINT)
 
 
-def _roles_by_name(table: Table, source: str) -> dict[Role, str]:
-    roles: dict[Role, str] = {}
-    second: dict[Role, str] = {}
+def _role_of(name: str) -> str | None:
+    """The role of a name, with the number of a hard negative: `negative_2`."""
+    numbered = _NUMBERED.fullmatch(name.strip().lower())
+    return f"negative_{int(numbered[1])}" if numbered else NAMES.get(name.strip().lower())
+
+
+def _kind(role: str) -> str:
+    """A role without the number of a hard negative."""
+    return role.partition("_")[0]
+
+
+def _roles_by_name(table: Table, source: str) -> dict[str, str]:
+    roles: dict[str, str] = {}
+    second: dict[str, str] = {}
     for column in table.columns:
-        role = NAMES.get(column.strip().lower())
+        role = _role_of(column)
         if role and roles.setdefault(role, column) != column:
             second.setdefault(role, column)
     for role, column in second.items():
@@ -89,10 +106,10 @@ def _roles_by_name(table: Table, source: str) -> dict[Role, str]:
     return roles
 
 
-def _parse_columns(columns: str, table: Table, source: str) -> dict[Role, str]:
-    roles: dict[Role, str] = {}
+def _parse_columns(columns: str, table: Table, source: str) -> dict[str, str]:
+    roles: dict[str, str] = {}
     for key, column in _parse_items("data.columns", columns, "anchor=a,positive=b").items():
-        role = NAMES.get(key.lower())
+        role = _role_of(key)
         if role is None:
             raise UsageError(f"data.columns: there is no role '{key}'", nearest(key, set(NAMES.values())))
         if role in roles:
@@ -116,15 +133,18 @@ def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     return items
 
 
-def texts(table: Table, column: str) -> list[str]:
-    """A column of sentences, without the white space around them. Raises DataError for blanks and non-text."""
+def texts(table: Table, column: str, *, blank: bool = False) -> list[str]:
+    """A column of sentences, without the white space around them.
+
+    Raises DataError for what is no text and, unless they may be `blank`, for blanks.
+    """
     cells = table.columns[column]
     for row, cell in enumerate(cells):
         if type(cell) is not str and cell is not None:
             what = f"{table.where(row)}: the column '{column}' holds {cell!r:.40}, which is not text"
             raise DataError(what, "write sentences as text, or choose another column by data.columns")
     stripped = [cast(str, cell).strip() if cell else "" for cell in cells]
-    if "" in stripped:
+    if not blank and "" in stripped:
         what = f"{table.where(stripped.index(''))}: the sentence in the column '{column}' is blank"
         raise DataError(what, "fill it in or delete the row")
     if max(map(len, stripped), default=0) > LONGEST:
@@ -132,6 +152,26 @@ def texts(table: Table, column: str) -> list[str]:
         what = f"{table.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
         raise DataError(what, "is it a sentence? Shorten it or delete the row")
     return stripped
+
+
+def negatives(table: Table, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The hard negatives of columns of texts or of lists of texts, by view (negative, negative_2 …).
+
+    A row that has fewer than others is filled up with "". Raises DataError, for one column of texts also for blanks.
+    """
+    cells = [table.columns[column] for column in columns]
+    if len(columns) == 1 and not any(isinstance(cell, list) for cell in cells[0]):
+        return {"negative": texts(table, columns[0])}
+    rows: list[list[Cell]] = []
+    for row in zip(*cells, strict=True):
+        flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
+        rows.append([cell for cell in flat if cell is not None and str(cell).strip()])
+    width = max(map(len, rows), default=0)
+    if not width:
+        raise DataError(f"no row has a hard negative in {', '.join(columns)}", "fill one in, or delete the columns")
+    names = ["negative", *(f"negative_{number}" for number in range(2, width + 1))]
+    filled = {name: [row[k] if k < len(row) else "" for row in rows] for k, name in enumerate(names)}
+    return {name: texts(replace(table, columns=filled), name, blank=True) for name in names}
 
 
 def scores(table: Table, column: str) -> list[float]:

@@ -20,7 +20,7 @@ from contrastcli.objectives.functional import (
     mask_logits,
     mean_over,
 )
-from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import paired, pairwise
 
 
@@ -36,10 +36,10 @@ def infonce(
 ) -> Result:
     """mean_i −log( e^(s'(a_i, p_i)/τ) / (e^(s'(a_i, p_i)/τ) + Σ_j e^(s(a_i, c_j)/τ)) ), anchors to columns only.
 
-    Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, if there is a view
-    "negative", every row's hard negative. The margin s' − s, in the unit of `similarity`, applies to positives only.
-    `hard_negative_weight` is added to the logit, already divided by τ, of a row's own hard negative. No heads.
-    Parts: contrast.
+    Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, of the views negative,
+    negative_2 …, if there are any, every row's hard negatives. The margin s' − s, in the unit of `similarity`, applies
+    to positives only. `hard_negative_weight` is added to the logits, already divided by τ, of a row's own hard
+    negatives. No heads. Parts: contrast.
     """
     return _contrast(views, rows, similarity, margin, tau, discrimination, hard_negative_weight)
 
@@ -70,14 +70,14 @@ def _contrast(
     """The mean over anchors of `loss`, of the positive's logit and the log-sum-exp of the negatives': two (n,)."""
     with full_precision(views) as full:
         rows, size = rows.to(full["anchor"].device), len(full["anchor"])
-        names = [name for name in ("positive", "negative") if name in full]
-        everything = torch.cat([full[name] for name in names])  # (M, d), M is N or 2N, row i's positive is column i
+        names = candidates(full)  # the positive first
+        everything = torch.cat([full[name] for name in names])  # (M, d), M is N, 2N …: row i's positive is column i
         places = torch.arange(len(everything), device=everything.device)  # (M,)
 
         def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
             logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
             if hard_negative_weight:
-                logits = logits + hard_negative_weight * (places == size + i[:, None])
+                logits = logits + hard_negative_weight * ((places >= size) & (places % size == i[:, None]))
             positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
             return loss(positive, mask_logits(logits, rows.negatives(i, names)).logsumexp(dim=1))
 

@@ -1,6 +1,6 @@
 """The rows of a batch for a loss: which texts are equal, and the labels of pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +11,11 @@ from contrastcli.objectives.functional import isin
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
 
+def candidates(views: Iterable[str]) -> list[str]:
+    """The views that hold positives and hard negatives: positive, negative, negative_2 …, as far as there are any."""
+    return [view for view in views if view == "positive" or view.startswith("negative")]
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of a batch without their embeddings.
@@ -19,7 +24,7 @@ class Rows:
     """
 
     ids: Mapping[str, Tensor]
-    """View → (N,) integers, equal exactly where the texts are equal, also across views."""
+    """View → (N,) integers, equal exactly where the texts are equal, also across views; −1 where there is no text."""
 
     label: Tensor | None = None
     """(N,) 0 entailment, 1 neutral, 2 contradiction."""
@@ -45,11 +50,11 @@ class Rows:
     def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
         """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
-        All but the row's text in the first column and, with `mask_duplicates`, texts equal to the row's anchor or to
-        its positive.
+        All texts but the row's own in the first column and, with `mask_duplicates`, those equal to the row's anchor or
+        to its positive.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
-        valid = torch.arange(len(texts), device=texts.device) != rows[:, None]
+        valid = (torch.arange(len(texts), device=texts.device) != rows[:, None]) & (texts >= 0)
         if self.mask_duplicates:
             own = torch.stack([self.ids["anchor"][rows], self.ids["positive"][rows]], dim=1)  # (n, 2)
             valid &= ~isin(texts, own)

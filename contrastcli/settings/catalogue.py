@@ -178,7 +178,7 @@ class Augment(ObjectiveSettings, frozen=True, kw_only=True):
     negatives: NegativesDrawn = 0
 
 
-def _none(rows: int, hard: bool) -> int:
+def _none(rows: int, hard: int) -> int:
     return 0
 
 
@@ -367,5 +367,5 @@ def _checked(spec: object) -> Spec:
     spec.settings()  # each setting needs a default
     msgspec.convert(spec.needs, Annotated[tuple[Form, ...], Meta(min_length=1)])
     msgspec.convert([spec.loss, spec.heads or spec.loss], list[Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]])
-    msgspec.convert(spec.negatives(2, False), int)
+    msgspec.convert(spec.negatives(2, 0), int)
     return spec

@@ -31,14 +31,14 @@ class Memory(NamedTuple):
     total: int
 
 
-def estimate(config: Config, texts: int, budget: int = CUDA_BUDGET) -> Memory | None:
+def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET) -> Memory | None:
     """The memory of a run with so many `texts` per row; None for an unknown backbone."""
     if config.model.backbone not in SIZES:
         return None
     vocabulary, positions, types, layers, width = SIZES[config.model.backbone]
     embeddings = (vocabulary + positions + types + 2) * width
     parameters = config.objective.encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
-    batch = config.objective.texts_per_row(texts) * config.train.batch_size * config.model.max_length
+    batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * config.model.max_length
     tokens = min(batch, config.train.token_budget or budget)
     weights = 16 * parameters  # bytes: the weight, its gradient and two moments in fp32
     activations = 28 * tokens * layers * width * 2 / 1e9  # 28 of the width in each layer, in bf16

@@ -60,7 +60,7 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         """How many encoders are trained."""
         return 1 + sum(auxiliary.encoders for auxiliary in self.auxiliaries())
 
-    def texts_per_row(self, columns: int) -> int:
+    def texts_per_row(self, columns: float) -> float:
         """How often the encoders read a text for each row of so many columns, added views included."""
         return (columns + sum(auxiliary.views for auxiliary in self.auxiliaries())) * self.encoders
 
@@ -74,8 +74,8 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         return defaults
 
 
-def _in_batch(rows: int, hard: bool) -> int:
-    return 2 * rows - 1 if hard else rows - 1
+def _in_batch(rows: int, hard: int) -> int:
+    return rows - 1 + hard
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class Spec:
         loss(views, rows, heads, *, <its settings>) -> (loss, parts)
         heads(width) -> ModuleDict of modules that only the loss uses
 
-    The views are the rows' columns (anchor, positive, negative) and those that auxiliaries add. `labels` are the labels
-    that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped. `grouped` keeps the
-    rows of one anchor in one batch. `negatives` counts an anchor's negatives, given the batch size and whether rows
-    have hard negatives. `measured` are the scores that `MEASURED` describes. `about` says in plain words what it pulls
-    together and pushes apart.
+    The views are the rows' columns (anchor, positive, negative, negative_2 …) and those that auxiliaries add. `labels`
+    are the labels that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
+    `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives, given the rows and
+    the hard negatives of a batch. `measured` are the scores that `MEASURED` describes. `about` says in plain words what
+    it pulls together and pushes apart.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Spec:
     heads: str = ""
     labels: tuple[int, ...] = ()
     grouped: bool = False
-    negatives: Callable[[int, bool], int] = _in_batch
+    negatives: Callable[[int, int], int] = _in_batch
     measured: tuple[float, float] | None = None
     about: str = ""
 

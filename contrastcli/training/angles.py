@@ -10,7 +10,7 @@ from torch import Tensor
 
 from contrastcli.model.metrics import degrees, histogram
 from contrastcli.objectives.functional import BLOCK
-from contrastcli.objectives.rows import ENTAILMENT, Rows
+from contrastcli.objectives.rows import ENTAILMENT, Rows, candidates
 from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles
 
@@ -26,7 +26,7 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     rows = replace(rows.to(torch.device("cpu")), mask_duplicates=True)
     ids, label = rows.ids["anchor"], rows.label
     anchors = torch.arange(len(ids)) if label is None else rows.entailed()  # (P,)
-    columns = [name for name in ("positive", "negative") if name in views]
+    columns = candidates(views)
     others = torch.cat([views[name] for name in columns])  # (M, d)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
     total, counts = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64)

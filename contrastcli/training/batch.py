@@ -20,13 +20,18 @@ perturbed views."""
 
 @dataclass(frozen=True)
 class Batch:
-    """The texts of one step: `texts` (V·N,) indexes the table, view after view. Every encoder gets all of them."""
+    """The texts of one step: `texts` (V·N,) indexes the table, view after view, −1 for none. Every encoder gets all."""
 
     step: int
     table: TokenTable
     texts: Indices
     views: Sequence[str]
     rows: Rows
+
+    @property
+    def places(self) -> Indices:
+        """The places of `texts` that hold one."""
+        return np.flatnonzero(self.texts >= 0)
 
     def view(self, name: str) -> Indices:
         """The texts of one view: (N,)."""

@@ -88,7 +88,7 @@ class Trainer:
             last = step == self.plan.steps
             self.position.step = step
             self.position.to_evaluate = last or step % self.config.dev.every == 0
-            clock.tick(len(batch.texts) * len(self.stepper.encoders))
+            clock.tick(len(batch.places) * len(self.stepper.encoders))
             if last or step == 1 or step % self.config.train.log_every == 0:
                 self._log(batch, outcome, norm, lr, epoch, clock)
             if self.position.to_evaluate or self._save_is_due():
@@ -157,9 +157,7 @@ class Trainer:
         if not step:
             return
         _, _, rows = next(self.plan.batches(step - 1))
-        corpus = self.plan.corpus
-        views = {view: [corpus.texts[i] for i in texts[rows]] for view, texts in corpus.views.items()}
-        record = {"step": step, "rows": rows.tolist(), **views}
+        record = {"step": step, "rows": rows.tolist(), **self.plan.corpus.rows(rows)}
         path = self.run.path / "diverged.json"
         batch = f"its batch is in {path}"
         try:

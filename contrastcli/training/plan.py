@@ -27,8 +27,8 @@ class Plan:
 
     @property
     def sentences_per_step(self) -> int:
-        """Texts through all encoders in a full batch."""
-        return self.order.batch_size * self.config.objective.texts_per_row(len(self.corpus.views))
+        """Texts through all encoders in a full batch, on average."""
+        return round(self.order.batch_size * self.config.objective.texts_per_row(self.corpus.texts_per_row))
 
     @property
     def models(self) -> list[str]:
@@ -37,8 +37,9 @@ class Plan:
 
     @property
     def negatives_per_anchor(self) -> int:
-        """Negatives that each anchor of a full batch is contrasted with, before duplicates are masked."""
-        return self.config.spec.negatives(self.order.batch_size, "negative" in self.corpus.views)
+        """Negatives that each anchor of a full batch is contrasted with, on average, before duplicates are masked."""
+        rows = self.order.batch_size
+        return self.config.spec.negatives(rows, round(rows * self.corpus.negatives_per_row))
 
     def batches(self, start: int) -> Iterator[tuple[int, float, Indices]]:
         """Step number (from 1), epochs done after it, and row indices of each batch after `start` steps."""

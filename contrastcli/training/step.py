@@ -70,14 +70,16 @@ class Stepper:
         Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs besides its
         graph stays small too. On a CPU larger ones than CPU_CHUNK are not faster.
         """
-        lengths = batch.table.lengths[batch.texts]
+        places = batch.places
+        texts = batch.texts[places]
+        lengths = batch.table.lengths[texts]
         most = CPU_CHUNK if self.encoder.device.type == "cpu" else self.token_budget
         parts = cut_lengths(lengths, min(most, self.token_budget // 4))
         padded = len(self.encoders) * sum(len(part) * int(lengths[part[0]]) for part in parts)
         chunks: list[Chunk] = []
         for number, encoder in enumerate(self.encoders.values()):
             first = number * len(batch.texts)
-            chunks += [Chunk(len(chunks) + n, encoder, batch.texts[p], p + first) for n, p in enumerate(parts)]
+            chunks += [Chunk(len(chunks) + n, encoder, texts[p], places[p] + first) for n, p in enumerate(parts)]
         return chunks, padded <= self.token_budget
 
     def backward(

@@ -107,6 +107,14 @@ def test_equal_texts_have_equal_numbers_in_every_view() -> None:
     assert len(corpus) == 3
 
 
+def test_a_text_that_a_row_does_not_have_has_no_number() -> None:
+    views = {"anchor": ["a", "b"], "positive": ["c", "d"], "negative": ["e", "a"], "negative_2": ["f", ""]}
+    corpus = Corpus.of(Examples("triplets", views, None, "test"))
+    assert corpus.texts == ["a", "b", "c", "d", "e", "f"]
+    assert corpus.views["negative_2"].tolist() == [5, -1]
+    assert (corpus.texts_per_row, corpus.negatives_per_row) == (3.5, 1.5)
+
+
 def test_sentences_are_their_own_positives() -> None:
     corpus = Corpus.of(Examples("sentences", {"anchor": ["x", "y", "x"]}, None, "test"))
     assert corpus.views["positive"].tolist() == corpus.views["anchor"].tolist() == [0, 1, 0]

@@ -239,3 +239,50 @@ def test_a_preview_shows_the_first_rows_with_their_roles(load: Load) -> None:
         {"anchor": "p2", "positive": "h2", "label": "contradiction"},
     ]
     assert preview(load("text", "a", "b"), 9) == [{"anchor": "a"}, {"anchor": "b"}]
+
+
+@pytest.mark.parametrize("name", ["negative", "hard_neg"])
+def test_several_hard_negatives_stand_in_numbered_columns(load: Load, name: str) -> None:
+    header = f"{name}_10|{name}_2|anchor|positive|{name}_1"
+    rows = load(header, "j|c|a|p|b", "||d|q|e", "k||f|r|")
+    assert rows.form == "triplets"
+    assert {view: texts for view, texts in rows.views.items() if view.startswith("negative")} == {
+        "negative": ["b", "e", "k"],
+        "negative_2": ["c", "", ""],
+        "negative_3": ["j", "", ""],
+    }
+    assert "each row has 1 to 3 hard negatives" in rows.notes
+    assert preview(rows)[1] == {"anchor": "d", "positive": "q", "negative": "e"}
+
+
+def test_several_hard_negatives_may_be_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"anchor": "a", "positive": "p", "negatives": ["b", " c "]}\n'
+        '{"anchor": "d", "positive": "q", "negatives": []}\n'
+    )
+    rows = load_examples(Data(train=str(path)), ANY, ())
+    assert rows.views["negative"] == ["b", ""] and rows.views["negative_2"] == ["c", ""]
+    assert "each row has 0 to 2 hard negatives" in rows.notes
+    path.write_text('{"anchor": "a", "positive": "p", "negatives": ["b", 3]}\n')
+    with pytest.raises(DataError, match=r"line 1.* holds 3, which is not text"):
+        load_examples(Data(train=str(path)), ANY, ())
+    path.write_text('{"anchor": "a", "positive": "p", "negatives": []}\n')
+    with pytest.raises(DataError, match="no row has a hard negative in negatives"):
+        load_examples(Data(train=str(path)), ANY, ())
+
+
+def test_columns_names_several_hard_negatives(load: Load) -> None:
+    rows = load("q|a|x|y", "a|p|b|c", "d|q|e|f", columns="anchor=q,positive=a,negative_1=y,negative_2=x")
+    assert (rows.views["negative"], rows.views["negative_2"]) == (["c", "f"], ["b", "e"])
+
+
+def test_each_of_several_hard_negatives_becomes_a_contradiction(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("anchor\tpositive\tnegative_1\tnegative_2\na\tp\tb\tc\nd\tq\te\t\n")
+    rows = load_examples(Data(train=str(path)), ("labelled",), (0, 2))
+    assert list(zip(rows.views["anchor"], rows.views["positive"], rows.labels or (), strict=True)) == [
+        ("a", "p", 0), ("a", "b", 2), ("a", "c", 2), ("d", "q", 0), ("d", "e", 2),
+    ]  # fmt: skip
+    sentences = load_examples(Data(train=str(path)), ("sentences",), ()).views["anchor"]
+    assert sentences == ["a", "p", "b", "c", "d", "q", "e"]

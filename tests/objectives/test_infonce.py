@@ -33,6 +33,23 @@ def test_infonce_weighs_each_rows_own_hard_negative() -> None:
     check(loss, by_loops, list(views.values()))
 
 
+def test_every_hard_negative_of_every_row_counts_and_missing_ones_do_not() -> None:
+    views = batch("anchor", "positive", "negative", "negative_2", "negative_3", rows=4)
+    ids = distinct(views)
+    ids["negative_2"][1] = ids["negative_3"][1] = ids["negative_3"][2] = -1  # row 1 has one negative, row 2 has two
+    loss, _ = infonce(views, Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5)
+    other, _ = infonce(
+        {**views, "negative_3": views["negative_3"] + torch.tensor([[0.0], [9.0], [-9.0], [0.0]])},
+        Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5,
+    )  # fmt: skip
+    assert other == loss
+
+    def by_loops() -> float:
+        return infonce_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, weight=0.5)
+
+    check(loss, by_loops, list(views.values()))
+
+
 @pytest.mark.parametrize("mask", [True, False])
 def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask: bool) -> None:
     views = batch("anchor", "positive", "negative", rows=4)

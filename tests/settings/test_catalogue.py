@@ -154,16 +154,16 @@ def test_heads_have_the_requested_width(spec: Spec) -> None:
 @pytest.mark.parametrize(
     ("name", "rows", "hard", "negatives"),
     [
-        ("simcse", 64, False, 63),  # N - 1
-        ("simcse", 512, True, 1023),  # and every hard negative of the batch
-        ("pairsupcon", 1024, False, 2046),  # 2M - 2
-        ("softmax", 16, False, 0),
-        ("augment", 64, False, 0),
-        ("dcl", 64, True, 127),
-        ("mpt", 64, False, 63),  # of which one counts
+        ("simcse", 64, 0, 63),  # N - 1
+        ("simcse", 512, 512, 1023),  # and every hard negative of the batch
+        ("pairsupcon", 1024, 0, 2046),  # 2M - 2
+        ("softmax", 16, 0, 0),
+        ("augment", 64, 0, 0),
+        ("dcl", 64, 3 * 64, 255),
+        ("mpt", 64, 0, 63),  # of which one counts
     ],
 )
-def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows: int, hard: bool, negatives: int) -> None:
+def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows: int, hard: int, negatives: int) -> None:
     assert catalogue.find(name).negatives(rows, hard) == negatives
 
 

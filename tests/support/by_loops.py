@@ -44,11 +44,19 @@ def similarity_of(a: Vector, b: Vector, kind: str, margin: float = 0.0) -> float
     return math.exp(-sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / 2)
 
 
+def hard_negatives(views: Views, ids: Ids) -> list[tuple[int, int, Vector]]:
+    """Every hard negative with its row and its text; rows that lack one have the id −1."""
+    names = [name for name in views if name.startswith("negative")]
+    every = [(row, ids[name][row], vector) for name in names for row, vector in enumerate(views[name])]
+    return [(row, text, vector) for row, text, vector in every if text != -1]
+
+
 def infonce_by_loops(
     views: Views, ids: Ids, kind: str, margin: float, tau: float, weight: float = 0.0, mask: bool = False
 ) -> float:
-    """`weight` is added to the logit of a row's own hard negative."""
-    anchors, positives, negatives = views["anchor"], views["positive"], views.get("negative", [])
+    """`weight` is added to the logits of a row's own hard negatives. A negative without a text has the id −1."""
+    anchors, positives = views["anchor"], views["positive"]
+    negatives = hard_negatives(views, ids)
     total = 0.0
     for i, anchor in enumerate(anchors):
         own = math.exp(similarity_of(anchor, positives[i], kind, margin) / tau)
@@ -57,8 +65,8 @@ def infonce_by_loops(
         for j, other in enumerate(positives):
             if j != i and ids["positive"][j] not in taken:
                 below += math.exp(similarity_of(anchor, other, kind) / tau)
-        for j, other in enumerate(negatives):
-            if ids["negative"][j] not in taken:
+        for j, text, other in negatives:
+            if text not in taken:
                 below += math.exp(similarity_of(anchor, other, kind) / tau + (weight if i == j else 0.0))
         total -= math.log(own / below)
     return total / len(anchors)
@@ -157,12 +165,12 @@ def supervised_contrast_by_loops(
 
 
 def decoupled_by_loops(views: Views, ids: Ids, kind: str, margin: float, tau: float, mask: bool = False) -> float:
-    anchors, positives, negatives = views["anchor"], views["positive"], views.get("negative", [])
+    anchors, positives = views["anchor"], views["positive"]
     total = 0.0
     for i, anchor in enumerate(anchors):
         taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
         others = [y for j, y in enumerate(positives) if j != i and ids["positive"][j] not in taken]
-        others += [y for j, y in enumerate(negatives) if ids["negative"][j] not in taken]
+        others += [y for _, text, y in hard_negatives(views, ids) if text not in taken]
         if others:
             total -= similarity_of(anchor, positives[i], kind, margin) / tau
             total += math.log(sum(math.exp(similarity_of(anchor, y, kind) / tau) for y in others))

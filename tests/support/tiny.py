@@ -97,7 +97,15 @@ def write_tiny(folder: Path) -> Tiny:
     pairs = [{name: row[name] for name in ("anchor", "positive")} for row in triplets]
     sentences = [{"sentence": row["anchor"]} for row in triplets]
     scored = [{"sentence1": next(texts), "sentence2": next(texts), "score": draw.random()} for _ in range(30)]
-    files = {"labelled": labelled, "grouped": grouped, "triplets": triplets, "pairs": pairs, "sentences": sentences}
+    negatives = [{**row, "negative": [next(texts) for _ in range(n % 4)]} for n, row in enumerate(pairs)]
+    files: dict[str, Sequence[Mapping[str, object]]] = {
+        "labelled": labelled,
+        "grouped": grouped,
+        "negatives": negatives,
+        "triplets": triplets,
+        "pairs": pairs,
+        "sentences": sentences,
+    }
     data = {form: _write_rows(folder / f"{form}.jsonl", rows) for form, rows in files.items()}
     return Tiny(write_backbone(folder / "backbone"), data, _write_rows(folder / "dev.jsonl", scored))
 

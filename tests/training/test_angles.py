@@ -34,8 +34,8 @@ def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
         own = degrees(views["anchor"][i], views["positive"][i])
         premise, hypothesis = ids["anchor"][i], ids["positive"][i]
         against = []
-        for view in [view for view in ("positive", "negative") if view in views]:
-            for j in range(count):
+        for view in [view for view in ("positive", "negative", "negative_2") if view in views]:
+            for j in [j for j in range(count) if ids[view][j] >= 0]:
                 entailed = rows.label is not None and ids["anchor"][j] == premise and labels[j] == 0
                 if ids[view][j] not in (premise, hypothesis) and not entailed:
                     against.append(degrees(views["anchor"][i], views[view][j]))
@@ -59,13 +59,15 @@ def batch(count: int, *names: str, texts: int = 1000) -> tuple[dict[str, Tensor]
 
 @pytest.mark.parametrize("block", [256, 4])
 @pytest.mark.parametrize("texts", [1000, 12])
-@pytest.mark.parametrize("kind", ["pairs", "triplets", "labelled"])
+@pytest.mark.parametrize("kind", ["pairs", "triplets", "several", "labelled"])
 def test_angles_are_those_of_loops_over_pairs(
     kind: str, texts: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(angles, "BLOCK", block)
-    names = ("anchor", "positive", "negative") if kind == "triplets" else ("anchor", "positive")
-    views, ids = batch(14, *names, texts=texts)
+    hard = {"triplets": ["negative"], "several": ["negative", "negative_2"]}.get(kind, [])
+    views, ids = batch(14, "anchor", "positive", *hard, texts=texts)
+    if kind == "several":
+        ids["negative_2"][3:9] = -1
     rows = Rows(ids, torch.arange(14) % 3 if kind == "labelled" else None)
     expected = by_loops(views, rows)
     event = measure(views, rows)

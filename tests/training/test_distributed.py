@@ -20,6 +20,7 @@ from support.tiny import Tiny, on_step, told, train
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "pairs": ("simcse", "pairs", {}),
     "hard-negatives": ("simcse", "triplets", {"train__token_budget": 240, "model__head": "keep"}),
+    "several-negatives": ("simcse", "negatives", {"train__token_budget": 240, "model__head": "train-only"}),
     "masked-tokens": ("simcse", "triplets", {"objective__mlm_weight": 0.5, "train__token_budget": 400}),
     "labelled": ("pairsupcon", "labelled", {"train__weight_decay": 0.1, "model__head": "train-only"}),
     "peer": ("pcl", "sentences", {"train__token_budget": 2400, "model__head": "train-only"}),

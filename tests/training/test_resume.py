@@ -59,6 +59,7 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], se
         ("pairsupcon", "labelled", 20, {"train__save_every": 20}),  # at an epoch's end
         ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
         ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
+        ("simcse", "negatives", 13, {"train__token_budget": 200}),
         ("simcse", "pairs", 2, {"train__schedule": "cosine", "train__epochs": 1}),  # before anything was saved
     ],
 )
