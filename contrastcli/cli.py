@@ -275,6 +275,24 @@ def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
     show.console.narrate(f"wrote {output}: {count:,} vectors of {width}")
 
 
+@cli.command(params=[*options.MINING])
+@click.argument("source", metavar="DATA")
+@click.pass_obj
+def mine(directory: Path, /, json: bool, **request: Any) -> None:
+    """Add hard negatives to pairs, for training on triplets.
+
+    They are the texts nearest to an anchor that are not its positive, nor as close as that. Next to the output a file
+    .mined says how it was made.
+
+    contrast mine pairs.csv -o triplets.jsonl --show 20
+    contrast mine faq.csv --columns anchor=title,positive=body -o out.csv
+    contrast mine pairs.csv -o out.parquet --corpus texts.txt --ranks 10-60
+    """
+    made = commands.mine.mine_file(commands.mine.Request(**request), directory)
+    _print(show.results.mined(made, json))
+    commands.mine.report(made)
+
+
 @cli.command()
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @options.model

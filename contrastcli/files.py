@@ -12,13 +12,13 @@ import shutil
 import socket
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from contrastcli.errors import DataError, RunError
+from contrastcli.errors import DataError, RunError, UsageError
 
 T = TypeVar("T")
 
@@ -115,6 +115,16 @@ def replaced(path: Path) -> Iterator[Path]:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def check_output(path: Path, what: str, known: Collection[str]) -> None:
+    """Raise RunError without the folder of a file to write, UsageError where its suffix is not a known one."""
+    if not path.parent.is_dir():
+        raise RunError(f"there is no folder {path.parent}", "create it, or write elsewhere")
+    if path.is_dir():
+        raise RunError(f"{path} is a folder", "give the name of a file")
+    if path.suffix not in known:
+        raise UsageError(f"{what} cannot be written as '{path.name}'", f"use {', '.join(known)}")
 
 
 def draft_of(path: Path) -> Path:

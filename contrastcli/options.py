@@ -97,6 +97,75 @@ MEASURING = (
 """Options of an evaluation."""
 
 
+MINING = (
+    click.Option(["--model"], metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run."),
+    click.Option(["-o", "--output"], required=True, type=PATH, help=".jsonl, .csv, .tsv or .parquet."),
+    click.Option(
+        ["-n", "negatives"], type=click.IntRange(min=1, max=1000), default=1, metavar="N", help="Negatives of each row."
+    ),
+    click.Option(
+        ["--corpus"],
+        default="",
+        show_default=False,
+        metavar="FILE",
+        help="Choose from its sentences, not from the positives.",
+    ),
+    click.Option(["--ranks"], default="1-1000", metavar="A-B", help="Which of the nearest may be negatives."),
+    click.Option(
+        ["--below"],
+        type=click.FloatRange(min=0),
+        metavar="SHARE",
+        help="Largest cosine of a negative, as a share of the positive's. Default: 0.95, or none with --margin.",
+    ),
+    click.Option(
+        ["--margin"],
+        type=click.FloatRange(min=-2, max=2),
+        metavar="COSINE",
+        help="A negative's cosine lies this much below the positive's.",
+    ),
+    click.Option(
+        ["--guard"],
+        default="",
+        show_default=False,
+        metavar="MODEL",
+        help="Drop what this model finds closer than the positive.",
+    ),
+    click.Option(
+        ["--show"],
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=False,
+        metavar="N",
+        help="Print N rows with the hardest candidates.",
+    ),
+    click.Option(
+        ["--columns"],
+        default="",
+        show_default=False,
+        metavar="TEXT",
+        help="Roles of columns: anchor=question,positive=answer.",
+    ),
+    click.Option(
+        ["--labels"],
+        default="",
+        show_default=False,
+        metavar="TEXT",
+        help="Names of labels: 0=entailment,2=contradiction.",
+    ),
+    click.Option(
+        ["--limit"],
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=False,
+        metavar="N",
+        help="Read only the first N rows.",
+    ),
+    click.Option(["--precision"], **_PRECISION),
+    click.Option(["--json"], is_flag=True, help="Print JSON."),
+)
+"""Options of mining."""
+
+
 def of_run(body: Callable[..., Any]) -> Callable[..., Any]:
     """The argument RUN; the body gets the run."""
 

@@ -7,7 +7,33 @@ from typing import TYPE_CHECKING
 from contrastcli.lazy import files_of
 
 if TYPE_CHECKING:
-    from contrastcli.commands import bench, compare, doctor, encode, evaluate, export, help, query, sweep, train, verify
+    from contrastcli.commands import (
+        bench,
+        compare,
+        doctor,
+        encode,
+        evaluate,
+        export,
+        help,
+        mine,
+        query,
+        sweep,
+        train,
+        verify,
+    )
 
-__all__ = ["bench", "compare", "doctor", "encode", "evaluate", "export", "help", "query", "sweep", "train", "verify"]
+__all__ = [
+    "bench",
+    "compare",
+    "doctor",
+    "encode",
+    "evaluate",
+    "export",
+    "help",
+    "mine",
+    "query",
+    "sweep",
+    "train",
+    "verify",
+]
 __getattr__ = files_of(__name__, __all__)

@@ -10,13 +10,13 @@ from pathlib import Path
 from contrastcli.data.formats import decode, within
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import DataError, RunError, UsageError
-from contrastcli.files import replaced, writing_to
+from contrastcli.errors import DataError
+from contrastcli.files import check_output, replaced, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
-from contrastcli.model.vectors import WRITERS, Writer
+from contrastcli.model.vectors import WRITERS
 from contrastcli.settings.sections import Precision
 from contrastcli.show import console
 
@@ -29,7 +29,7 @@ def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, pr
 
     Raises UsageError, DataError and RunError.
     """
-    check_output(output)
+    check_output(output, "vectors", WRITERS)
     ref = resolve(model, runs_dir)
     texts = read_sentences(source)
     encoder = load_model(ref, precision=precision)
@@ -57,9 +57,9 @@ def encode_to(encoder: SentenceEncoder, texts: Sequence[str], output: Path, on_p
 
     The file appears when it is complete. Raises UsageError for an unknown suffix, RunError if it cannot be written.
     """
-    write = check_output(output)
+    check_output(output, "vectors", WRITERS)
     with writing_to(output), replaced(output) as draft:
-        write(draft, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
+        WRITERS[output.suffix](draft, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
 
 
 def compare_to_fp32(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
@@ -71,14 +71,3 @@ def compare_to_fp32(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
     encoder.precision = precision
     where = f"of {len(sample):,} texts"
     return f"cosine of {precision} to fp32, {where}: {cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least"
-
-
-def check_output(output: Path) -> Writer:
-    """The writer of files with that suffix. Raises UsageError for an unknown suffix, RunError without its folder."""
-    if not output.parent.is_dir():
-        raise RunError(f"there is no folder {output.parent}", "create it, or write elsewhere")
-    if output.is_dir():
-        raise RunError(f"{output} is a folder", "give the name of a file")
-    if output.suffix not in WRITERS:
-        raise UsageError(f"vectors cannot be written as '{output.name}'", f"use {', '.join(WRITERS)}")
-    return WRITERS[output.suffix]

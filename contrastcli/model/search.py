@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from contrastcli.data.batching import Indices
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.model.vectors import cached_vectors
-from contrastcli.objectives.similarity import cosines
+from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 
 ROWS = 16_384  # of a corpus, compared at once
@@ -44,19 +45,32 @@ class Index:
     def nearest(self, query: str, k: int) -> list[Neighbour]:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query])[0]  # (d,)
-        rows = _top(self._vectors, vector, k)
+        rows = top(self._vectors, vector[None], k)[1][0].tolist()
         neighbours = [Neighbour(row + 1, self._texts[row], *_compare(vector, self._vectors[row])) for row in rows]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
 
 
-def _top(vectors: Floats, query: Floats, k: int) -> list[int]:
-    """Rows of the k largest cosines, block by block."""
-    best = torch.empty(0)
-    rows = torch.empty(0, dtype=torch.long)
-    for start in range(0, len(vectors), ROWS):
-        block = torch.from_numpy(np.array(vectors[start : start + ROWS]))  # (rows, d), read from disk here
-        best = torch.cat([best, cosines(block, torch.from_numpy(query)[None])[:, 0]])
-        rows = torch.cat([rows, torch.arange(start, start + len(block))])
-        best, chosen = best.topk(min(k, len(best)))
-        rows = rows[chosen]
-    return [int(row) for row in rows]
+def top(
+    vectors: Floats, queries: Floats, k: int, among: Indices | None = None, excluded: Indices | None = None
+) -> tuple[Floats, Indices]:
+    """Cosines and rows of the k nearest of (N, d) vectors to each of (Q, d) queries, the nearest first: two (Q, k).
+
+    They are the rows `among` (M,), or all, but not those of the pairs `excluded` (E, 2) of a query and a place in
+    `among`. The search is exact, block by block; where fewer than k are left, the rest have the cosine −∞.
+    """
+    count = len(vectors) if among is None else len(among)
+    unit_queries = unit(torch.from_numpy(queries))
+    best = torch.empty(len(queries), 0)
+    places = torch.empty(len(queries), 0, dtype=torch.long)
+    for start in range(0, count, ROWS):
+        rows = slice(start, start + ROWS) if among is None else among[start : start + ROWS]
+        block = torch.from_numpy(np.array(vectors[rows]))  # (rows, d), read from disk here
+        scores = unit_queries @ unit(block).T
+        if excluded is not None:
+            inside = torch.from_numpy(excluded[(excluded[:, 1] >= start) & (excluded[:, 1] < start + ROWS)])
+            scores[inside[:, 0], inside[:, 1] - start] = -torch.inf
+        near, columns = scores.topk(min(k, len(block)), dim=1)
+        best, chosen = torch.cat([best, near], dim=1).topk(min(k, best.shape[1] + near.shape[1]), dim=1)
+        places = torch.cat([places, columns + start], dim=1).gather(1, chosen)
+    nearest = places.numpy()
+    return best.numpy(), nearest if among is None else among[nearest]

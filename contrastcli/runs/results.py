@@ -74,6 +74,52 @@ class Nearest(msgspec.Struct, frozen=True):
     model: str
 
 
+class Candidate(msgspec.Struct, frozen=True):
+    """A text that is near to an anchor: its rank, from 1, and whether it was kept as a negative, or why not."""
+
+    rank: int
+    text: str
+    cosine: float
+    verdict: str
+
+
+class MinedRow(msgspec.Struct, frozen=True):
+    """A row with its candidates, the nearest first; `row` counts from 1, cosines are to the anchor."""
+
+    row: int
+    anchor: str
+    positive: str
+    cosine: float
+    candidates: list[Candidate]
+
+
+class Mined(msgspec.Struct, frozen=True):
+    """How hard negatives were mined, and what came of it.
+
+    `rows` of `of` have `negatives` each and were written. `too_close` are the rows whose nearest candidate was too
+    close, `guarded` those for which the guard dropped one. Cosines, to the anchor, are means over the rows written.
+    """
+
+    output: str
+    source: str
+    corpus: str
+    model: str
+    model_sha256: str
+    guard: str
+    ranks: str
+    below: float | None
+    margin: float | None
+    negatives: int
+    of: int
+    rows: int
+    candidates: int
+    too_close: int
+    guarded: int
+    cosine_positive: float
+    cosine_negative: float
+    hardest: list[MinedRow] = []
+
+
 class Check(msgspec.Struct, frozen=True):
     """Something of a run that is in order, in words, or its fault and the remedy."""
 

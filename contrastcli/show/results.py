@@ -18,7 +18,7 @@ from contrastcli.show.format import as_json, as_json_lines, cell, markdown_table
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.result import Scores
-    from contrastcli.runs.results import Benchmark, Nearest, Similarity
+    from contrastcli.runs.results import Benchmark, Mined, Nearest, Similarity
     from contrastcli.show.pictures import Picture
 
 
@@ -157,6 +157,19 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
     for answer in answers:
         lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {printable(n.text)}" for n in answer.neighbours]
         blocks.append("\n".join([printable(answer.query), *lines] if len(answers) > 1 else lines))
+    return "\n\n".join(blocks)
+
+
+def mined(result: Mined, to_json: bool) -> str:
+    """What was mined, as JSON; else its hardest rows: cosine, verdict, rank and text of each candidate."""
+    if to_json:
+        return as_json(result)
+    blocks = []
+    for row in result.hardest:
+        lines = [f"row {row.row:,}  {printable(row.anchor)}"]
+        lines += [f"  {row.cosine:7.4f}  positive         {printable(row.positive)}"]
+        lines += [f"  {c.cosine:7.4f}  {c.verdict:<9}  {c.rank:>4}  {printable(c.text)}" for c in row.candidates]
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 

@@ -1,0 +1,122 @@
+"""`contrast mine` turns pairs into triplets, and says how."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import contrastcli
+from contrastcli.data.sources import load_examples
+from contrastcli.settings.sections import Data
+from support.command import MODEL, Contrast, failed, refused
+
+PAIRS = "tiny/pairs.jsonl"
+EASY = ("--margin", "-2")  # any text may be a negative
+
+
+def pairs() -> list[dict[str, str]]:
+    return [json.loads(line) for line in Path(PAIRS).read_text().splitlines()]
+
+
+def nearest(anchor: str, texts: list[str]) -> list[str]:
+    """The texts in the order of their cosine to the anchor."""
+    encode = contrastcli.load("tiny/backbone").encode
+    vectors = encode(texts)
+    closeness = vectors @ encode([anchor])[0] / np.linalg.norm(vectors, axis=1)
+    return [texts[i] for i in np.argsort(-closeness, kind="stable")]
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.csv", "t.tsv", "t.parquet"])
+def test_each_pair_gets_the_nearest_other_positive(contrast: Contrast, name: str) -> None:
+    answer = contrast("mine", PAIRS, "-o", name, *MODEL, *EASY)
+    assert (answer.code, answer.out) == (0, "")
+    assert f"wrote {name}: 160 of 160 rows, each with 1 negative\n" in answer.err
+    assert f"next: contrast train --objective simcse --data {name}\n" in answer.err
+    rows = load_examples(Data(train=name), ("triplets",), ())
+    assert rows.form == "triplets" and [*rows.views] == ["anchor", "positive", "negative"]
+    assert [rows.views["anchor"], rows.views["positive"]] == [[p[r] for p in pairs()] for r in ("anchor", "positive")]
+    for row in (0, 7, 159):
+        others = [text for text in rows.views["positive"] if text != rows.views["positive"][row]]
+        assert rows.views["negative"][row] == nearest(rows.views["anchor"][row], others)[0]
+    made = json.loads(Path(f"{name}.mined").read_text())
+    assert (made["source"], made["model"], made["ranks"], made["margin"]) == (PAIRS, "tiny/backbone", "1-1000", -2)
+    assert len(made["model_sha256"]) == 64 and made["rows"] == 160 and made["candidates"] == 160
+    assert sorted(path.name for path in Path().glob("*t.*")) == [name, f"{name}.mined"]
+
+
+def test_several_negatives_have_a_column_each_in_order(contrast: Contrast) -> None:
+    assert contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, *EASY, "-n", "3", "--ranks", "2-9").code == 0
+    row = json.loads(Path("t.jsonl").read_text().splitlines()[5])
+    assert [*row] == ["anchor", "positive", "negative_1", "negative_2", "negative_3"]
+    others = [pair["positive"] for pair in pairs() if pair["positive"] != row["positive"]]
+    assert [*row.values()][2:] == nearest(row["anchor"], others)[1:4]
+
+
+def test_candidates_of_a_corpus_leave_out_what_equals_a_positive(contrast: Contrast) -> None:
+    positive = pairs()[0]["positive"]
+    texts = [f"  {positive.upper()} ", pairs()[0]["anchor"], "ba den", "fir go ba"]
+    Path("corpus.txt").write_text("".join(f"{text}\n" for text in texts))
+    assert contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, *EASY, "-n", "2", "--corpus", "corpus.txt").code == 0
+    first = json.loads(Path("t.jsonl").read_text().splitlines()[0])
+    assert {first["negative_1"], first["negative_2"]} == {"ba den", "fir go ba"}
+
+
+def test_rows_without_enough_negatives_are_left_out_and_counted(contrast: Contrast) -> None:
+    answer = contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, "--json")
+    made = json.loads(answer.out)
+    assert 0 < made["rows"] < made["of"] == 160
+    assert f"{160 - made['rows']:,} rows have fewer and were left out" in answer.err
+    assert f"of {made['too_close']:,} rows the nearest candidate is too close" in answer.err
+    assert len(Path("t.jsonl").read_text().splitlines()) == made["rows"]
+    guarded = json.loads(contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, *EASY, "--guard", "starter", "--json").out)
+    assert guarded["guarded"] > 0 and guarded["guard"] == "starter"
+
+
+def test_the_hardest_are_shown_with_the_reasons(contrast: Contrast) -> None:
+    answer = contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, "--show", "2", "--json")
+    rows = json.loads(answer.out)["hardest"]
+    assert len(rows) == 2
+    for row in rows:
+        for candidate in row["candidates"]:
+            close = candidate["cosine"] > 0.95 * row["cosine"]
+            assert candidate["verdict"] == ("too close" if close else "kept")
+    text = contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, "--show", "2").out
+    assert text.count("\nrow ") + text.startswith("row ") == 2
+    assert all(candidate["text"] in text for row in rows for candidate in row["candidates"])
+
+
+def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
+    Path("tab.jsonl").write_text(
+        "".join(json.dumps({"question": f"q {n}", "answer": f"ba\tden {n}"}) + "\n" for n in range(4))
+    )
+    Path("t.tsv").write_text("before")
+    failed(contrast("mine", "tab.jsonl", "-o", "t.tsv", *MODEL, *EASY), 3, "cannot hold a tab", "write a .jsonl")
+    assert Path("t.tsv").read_text() == "before" and not [*Path().glob(".t*")] and not Path("t.tsv.mined").exists()
+    assert contrast("mine", "tab.jsonl", "-o", "t.csv", *MODEL, *EASY).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what", "hint"),
+    [
+        (("tiny/sentences.jsonl", "-o", "t.csv"), 3, "needs pairs (anchor, positive)", "give pairs"),
+        (("tiny/none.csv", "-o", "t.csv"), 3, "there is no file or folder tiny/none.csv", "the folder holds"),
+        ((PAIRS, "-o", "t.npy"), 2, "rows cannot be written as 't.npy'", ".jsonl, .csv, .tsv, .parquet"),
+        ((PAIRS, "-o", "none/t.csv"), 1, "there is no folder none", "create it"),
+        ((PAIRS, "-o", "t.csv", "--ranks", "3"), 2, "--ranks is '3'", "10-60"),
+        ((PAIRS, "-o", "t.csv", "--ranks", "1-3", "-n", "4"), 2, "leaves fewer than 4 negatives", "lower -n"),
+        ((PAIRS, "-o", "t.csv", "--corpus", PAIRS), 3, "holds pairs", "give sentences"),
+    ],
+)
+def test_what_cannot_be_mined_is_refused(
+    words: tuple[str, ...], code: int, what: str, hint: str, contrast: Contrast
+) -> None:
+    refused(contrast("mine", *words, *MODEL), code, what, hint)
+
+
+def test_a_rule_that_leaves_nothing_is_an_error(contrast: Contrast) -> None:
+    answer = contrast("mine", PAIRS, "-o", "t.csv", *MODEL, "--margin", "1.9")
+    failed(answer, 3, "no row of tiny/pairs.jsonl has 1 negatives by this rule", "--corpus FILE")
+    assert not Path("t.csv").exists()
