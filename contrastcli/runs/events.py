@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from contrastcli.runs.text import duration, escaped, fixed, printable, score
+from contrastcli.runs.text import duration, escaped, excerpt, fixed, printable, score
 
 HISTOGRAM_BINS = 36
 """Bins of an angle histogram: 5° each over 0-180°."""
@@ -137,14 +137,26 @@ class Progress(Event, frozen=True, kw_only=True):
         return self.done == self.total
 
 
+class DevPair(msgspec.Struct, frozen=True, kw_only=True):
+    """A dev pair that the model misjudges: its score and cosine, and their ranks, 1 for the most similar pair."""
+
+    first: str
+    second: str
+    score: float
+    cosine: float
+    score_rank: int
+    cosine_rank: int
+
+
 class Evaluated(Event, frozen=True, kw_only=True):
-    """The dev set: Spearman in −1..1, alignment and uniformity of unit vectors."""
+    """The dev set: Spearman in −1..1, alignment and uniformity of unit vectors; and the `worst` pairs as texts."""
 
     spearman: float | None
     alignment: float | None
     uniformity: float | None
     pairs: int
     best: bool = False
+    worst: list[DevPair] = []
 
     titles: ClassVar[Mapping[str, str]] = {
         "spearman": "dev score, Spearman × 100",
@@ -202,11 +214,26 @@ class Step(Event, frozen=True, kw_only=True):
         return rate if self.seconds_left is None else [*rate, f"{duration(self.seconds_left)} left"]
 
 
+class HardNegative(msgspec.Struct, frozen=True, kw_only=True):
+    """An anchor with its closest negative and its positive; angles in degrees."""
+
+    anchor: str
+    negative: str
+    positive: str
+    negative_deg: float
+    positive_deg: float
+
+    @property
+    def is_closer(self) -> bool:
+        """Whether the negative is closer than the positive."""
+        return self.negative_deg < self.positive_deg
+
+
 class Angles(Event, frozen=True, kw_only=True):
     """Angles of the batch in degrees; histograms count pairs in bins of 5° from 0° to 180°.
 
     `satisfied` is the fraction of positives whose angle is smaller than that of every negative by the margin or more,
-    the accuracy in the batch.
+    the accuracy in the batch. `closest` are the hardest negatives as texts, the closest first, of some batches only.
     """
 
     positive: float | None
@@ -215,6 +242,7 @@ class Angles(Event, frozen=True, kw_only=True):
     satisfied: float | None
     positive_histogram: list[int] = []
     negative_histogram: list[int] = []
+    closest: list[HardNegative] = []
 
     routine: ClassVar[bool] = True
     titles: ClassVar[Mapping[str, str]] = {
@@ -229,7 +257,11 @@ class Angles(Event, frozen=True, kw_only=True):
     def details(self, steps: int) -> str:
         angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]
         share = "–" if self.satisfied is None else f"{100 * self.satisfied:.0f} %"
-        return "  ".join([f"step {self.step:,}", *angles, f"batch accuracy {share}"])
+        texts = [
+            f"closest negative {fixed(one.negative_deg, 1)}°: {excerpt(one.anchor, 40)} | {excerpt(one.negative, 40)}"
+            for one in self.closest[:1]
+        ]
+        return "  ".join([f"step {self.step:,}", *angles, f"batch accuracy {share}", *texts])
 
 
 class System(Event, frozen=True, kw_only=True):
@@ -269,10 +301,11 @@ class System(Event, frozen=True, kw_only=True):
 
     def in_words(self) -> list[tuple[str, str]]:
         """What the machine tells: a name, and the value with its unit."""
-        return [
-            (self.units[name][0], f"{fixed(x, 0 if x >= 10 else 1)} {self.units[name][1]}")
-            for name, x in self.numbers().items()
-        ]
+        return [(self.units[name][0], self.in_unit(name, value)) for name, value in self.numbers().items()]
+
+    @classmethod
+    def in_unit(cls, name: str, value: float) -> str:
+        return f"{fixed(value, 0 if value >= 10 else 1)} {cls.units[name][1]}"
 
 
 class Alert(Event, frozen=True, kw_only=True):

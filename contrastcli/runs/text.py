@@ -22,6 +22,12 @@ def score(correlation: float | None) -> str:
     return fixed(None if correlation is None else 100 * correlation, 2)
 
 
+def excerpt(text: str, most: int) -> str:
+    """The beginning of a text in one line of at most so many characters."""
+    text = printable(" ".join(text[: 4 * most].split()))
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def duration(seconds: float) -> str:
     """`45s`, `2m 10s`, `1h 05m`."""
     minutes, rest = divmod(round(seconds), 60)

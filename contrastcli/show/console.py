@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from contrastcli.runs.events import Done, Evaluated, Event, Progress, Started, Step, encode
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step, encode
 from contrastcli.runs.text import escaped, fixed, score
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class Bars(Console):
         self._loss: list[str] = []
         self._dev: list[str] = []
         self._pace: list[str] = []
+        self._angles = ""  # the last ones that name the closest negative
         self._drawn = -_REDRAW
 
     def __call__(self, event: Event, line: bytes) -> None:
@@ -158,20 +159,28 @@ class Bars(Console):
                 self._pace = event.pace()[::-1]  # a narrow terminal cuts the rate first
                 self._train(event.step, None)
             case Evaluated():
+                self._print(self._angles)
                 self._dev = [f"dev {score(event.spearman)}"]
                 self._train(event.step, None)
+            case Angles() if event.closest:
+                self._angles = event.line()
             case Progress():
                 self._advance(event.what, event.done, event.total)
                 if event.done == event.total:
                     self._display.remove_task(self._tasks.pop(event.what))
-        if not event.routine and (text := _line(event)):
-            text = fitting(text, self._terminal.encoding)
-            self._terminal.print(text, markup=False, highlight=False, soft_wrap=True)
+        if not event.routine:
+            self._print(_line(event))
         if time.monotonic() - self._drawn >= _REDRAW:
             self._display.refresh()
             self._drawn = time.monotonic()
         if isinstance(event, Done):
             self.close()
+
+    def _print(self, text: str) -> None:
+        """Print a line above the bars, unless it is empty."""
+        if text:
+            text = fitting(text, self._terminal.encoding)
+            self._terminal.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Draw the last state and show the cursor again."""

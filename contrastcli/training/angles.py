@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -12,16 +12,23 @@ from contrastcli.model.metrics import degrees, histogram
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import ENTAILMENT, Rows, candidates
 from contrastcli.objectives.similarity import cosines
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles
+from contrastcli.runs.events import HISTOGRAM_BINS, Angles, HardNegative
+from contrastcli.runs.text import excerpt
+
+TEXTS, LENGTH = 5, 200
+"""Hardest negatives of a batch that are shown as texts, and the characters of each text, at most."""
+BATCHES = 200
+"""Batches of a run, about, of which they are shown, so that its events stay few bytes."""
 
 
 @torch.no_grad()
-def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: float) -> Angles:
+def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: float, texts: Sequence[str] = ()) -> Angles:
     """Angles of a batch, as SimACE's Figures 4, 5, 7 and 8 draw them.
 
     Of labelled pairs, entailed ones are positives. An anchor's negatives are the second sentences of the other rows,
     except those that it entails, and the hard negatives; texts equal to the anchor or to its positive are never
     negatives, whatever the loss does with them. `hardest` is the mean over anchors of the smallest negative angle.
+    With the `texts` that the rows' ids index, the event tells a few of these negatives.
     """
     rows = replace(rows.to(torch.device("cpu")), mask_duplicates=True)
     ids, label = rows.ids["anchor"], rows.label
@@ -30,7 +37,7 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     others = torch.cat([views[name] for name in columns])  # (M, d)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
     total, counts = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64)
-    hardest = torch.full_like(positive, torch.inf)
+    hardest, closest = torch.full_like(positive, torch.inf), torch.zeros(len(anchors), dtype=torch.long)
     for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
         block = anchors[start : start + BLOCK]  # (n,)
         is_negative = rows.negatives(block, columns)  # (n, M)
@@ -38,10 +45,13 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
             is_negative &= ~((ids[block, None] == ids) & (label == ENTAILMENT))
         cosine = cosines(views["anchor"][block], others)
         angle = torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu()
-        hardest[start : start + BLOCK] = angle.masked_fill(~is_negative, torch.inf).amin(dim=1)
+        part = slice(start, start + BLOCK)
+        hardest[part], closest[part] = angle.masked_fill(~is_negative, torch.inf).min(dim=1)
         total += float(angle[is_negative].double().sum())
         counts += histogram(angle[is_negative])
     count = float(counts.sum())
+    negatives = torch.cat([rows.ids[name] for name in columns])[closest]  # (P,) texts
+    ids_of = torch.stack([ids[anchors], negatives, rows.ids["positive"][anchors]], dim=1)  # (P, 3)
     return Angles(
         step=step,
         positive=_mean(positive),
@@ -50,7 +60,26 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
         satisfied=_mean((positive + margin_deg < hardest).float()),
         positive_histogram=histogram(positive).int().tolist(),
         negative_histogram=counts.int().tolist(),
+        closest=_closest(ids_of, hardest, positive, texts) if texts else [],
     )
+
+
+def _closest(ids: Tensor, negative_deg: Tensor, positive_deg: Tensor, texts: Sequence[str]) -> list[HardNegative]:
+    """The hardest of the (P, 3) anchors, negatives and positives, with their (P,) angles; each two texts once."""
+    chosen: dict[frozenset[int], HardNegative] = {}
+    for row in negative_deg.argsort().tolist():
+        if len(chosen) == TEXTS or not negative_deg[row].isfinite():
+            break
+        anchor, negative, positive = ids[row].tolist()
+        if (pair := frozenset((anchor, negative))) not in chosen:
+            chosen[pair] = HardNegative(
+                anchor=excerpt(texts[anchor], LENGTH),
+                negative=excerpt(texts[negative], LENGTH),
+                positive=excerpt(texts[positive], LENGTH),
+                negative_deg=round(float(negative_deg[row]), 2),
+                positive_deg=round(float(positive_deg[row]), 2),
+            )
+    return list(chosen.values())
 
 
 def _mean(values: Tensor) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 import torch
@@ -188,7 +189,11 @@ class Trainer:
         bounds = self.config.objective.bounds().get("margin")
         in_degrees = bounds is not None and bounds.unit == "degrees"
         margin = float(self.config.flat()["objective.margin"]) if in_degrees else 0.0
-        self.emit(angles.measure(batch.step, outcome.views, batch.rows, margin))
+        logged = self.config.train.log_every
+        every = logged * ceil(self.plan.steps / (logged * angles.BATCHES))
+        shows_texts = batch.step in (1, self.plan.steps) or batch.step % every == 0
+        texts = self.plan.corpus.texts if shows_texts else ()
+        self.emit(angles.measure(batch.step, outcome.views, batch.rows, margin, texts))
 
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step
 from contrastcli.runs.status import Digest
@@ -13,11 +14,43 @@ from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
 from contrastcli.tui.columns import Axis, Table
 
 LOG_LINES = 300  # lines of the log that are kept
-HISTOGRAMS = 800
-"""Histograms that are kept: of more, every second one is dropped, so that they still cover the whole run."""
+SAMPLES = 800
+"""Events of a kind that are kept whole: of more, every second one is dropped, so that they still cover all steps."""
 
 _ALL = (0.0, math.inf)
 _INKS = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST}
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Samples(Generic[E]):
+    """Events of one kind over a whole run: the newest one, and some of all, thinned out."""
+
+    def __init__(self) -> None:
+        self.newest: E | None = None
+        self.kept: list[E] = []
+        self._every = 1  # which ones are kept: each, every second, every fourth …
+        self._seen = 0
+
+    def add(self, event: E) -> None:
+        self.newest = event
+        if self._seen % self._every == 0:
+            self.kept.append(event)
+        self._seen += 1
+        if len(self.kept) > SAMPLES:
+            del self.kept[1::2]
+            self._every *= 2
+
+    def void(self, started: Started) -> None:
+        """Drop what a resume makes void."""
+        self.kept = [event for event in self.kept if not started.voids(event)]
+        self.newest = self.kept[-1] if self.kept else None
+
+    def at(self, step: float) -> E | None:
+        """The last one that is kept up to a step."""
+        row = bisect_right(self.kept, step, key=lambda event: event.step) - 1
+        return self.kept[row] if row >= 0 else None
 
 
 class History(Digest):
@@ -28,14 +61,12 @@ class History(Digest):
         self.begin = 0  # its first step; more than 0 while only the end of a large file has been read
         self.tables: defaultdict[str, Table] = defaultdict(Table)
         """Numbers over steps, by the kind of event that reports them."""
-        self.newest: Angles | None = None
-        self.histograms: list[Angles] = []  # of the whole run, thinned out
+        self.histograms = Samples[Angles]()
+        self.negatives = Samples[Angles]()  # those with texts
+        self.dev_pairs = Samples[Evaluated]()
         self.log: deque[str] = deque(maxlen=LOG_LINES)
-        self.logged = 0  # lines of the log so far, those no longer kept included
         self.bests: list[Evaluated] = []
         self.progress: Progress | None = None  # work under way other than training
-        self._every = 1  # which angles' histograms are kept: each, every second, every fourth …
-        self._seen = 0
         self.untrained: Evaluated | None = None  # before the first step
         self.minutes = 0.0  # from the start to the last event, without those between an end and a resume
         self._zero = 0.0  # the time at which these would have begun
@@ -56,6 +87,11 @@ class History(Digest):
         """The place of the last event on an axis."""
         return self.minutes if axis.timed else axis.unit * self.last_step
 
+    def step_at(self, place: float, axis: Axis) -> int:
+        """The last logged step up to a place of an axis."""
+        table = self.tables["step"]
+        return table.steps[max(0, table.rows(place, axis) - 1)] if table.steps else 0
+
     def seconds_left(self) -> float | None:
         """The time to the last step at the mean speed of this start so far, evaluating and saving included."""
         steps, started = self.tables["step"], self.started
@@ -72,11 +108,10 @@ class History(Digest):
         self.minutes = (event.time - self._zero) / 60
         if numbers := event.numbers():
             self.tables[event.kind()].add(event.step, numbers, self.minutes)
+        self._keep_whole(event)
         match event:
             case Step():
                 self.step, self.progress = event, None
-            case Angles():
-                self._keep_histogram(event)
             case Evaluated():
                 self.progress = None
                 self.untrained = event if event.step == 0 else self.untrained
@@ -89,16 +124,14 @@ class History(Digest):
                 self.done, self.progress = event, None
         if not event.routine and (line := event.line()):
             self.log.append(line)
-            self.logged += 1
 
-    def _keep_histogram(self, event: Angles) -> None:
-        self.newest = event
-        if event.positive_histogram and self._seen % self._every == 0:
-            self.histograms.append(event)
-        self._seen += 1
-        if len(self.histograms) > HISTOGRAMS:
-            del self.histograms[1::2]
-            self._every *= 2
+    def _keep_whole(self, event: Event) -> None:
+        if isinstance(event, Evaluated):
+            self.dev_pairs.add(event)
+        elif isinstance(event, Angles):
+            self.histograms.add(event)
+            if event.closest:
+                self.negatives.add(event)
 
     def _start(self, started: Started) -> None:
         """Training begins or is resumed, which makes some of what is known void."""
@@ -107,8 +140,8 @@ class History(Digest):
             table.cut(started.valid_until)
         self.minutes = max((table.minutes[-1] for table in self.tables.values() if table.minutes), default=0.0)
         self._zero = started.time - 60 * self.minutes
-        self.histograms = [angles for angles in self.histograms if not started.voids(angles)]
-        self.newest = self.histograms[-1] if self.histograms else None
+        for samples in (self.histograms, self.negatives, self.dev_pairs):
+            samples.void(started)
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
         self.best = self.bests[-1] if self.bests else None
         self.step = None if self.step and started.voids(self.step) else self.step

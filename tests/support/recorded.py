@@ -20,9 +20,11 @@ from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import (
     HISTOGRAM_BINS,
     Angles,
+    DevPair,
     Done,
     Evaluated,
     Event,
+    HardNegative,
     Note,
     Progress,
     Saved,
@@ -39,6 +41,14 @@ Kind = Literal[
 BEGIN = 1_795_000_000.0
 """The start of every recorded run, in seconds since the epoch."""
 
+_SENTENCES = (
+    "A man is playing a guitar on a stage in front of a large crowd.",
+    "A man plays the guitar for many people.",
+    "Two dogs run through the snow.",
+    "Dogs are running in a park covered with snow, and one of them has a red ball in its mouth.",
+    "The bank raised its rates.",
+    "A woman slices an onion.",
+)
 _STEPS, _EVERY, _LOGGED = 600, 100, 10
 _BATCH = 64
 _DEAD = 2**30  # no system gives out a pid as large
@@ -126,7 +136,22 @@ def angles(step: int) -> Angles:
         satisfied=0.97 - 0.5 * _left(step),
         positive_histogram=_bell(positive, 9, _BATCH),
         negative_histogram=_bell(negative, 11, _BATCH * (_BATCH - 1)),
+        closest=[_hard_negative(step, row) for row in range(5)],
     )
+
+
+def _hard_negative(step: int, row: int) -> HardNegative:
+    return HardNegative(
+        anchor=_sentence(row),
+        negative=_sentence(row + 1),
+        positive=_sentence(row + 3),
+        negative_deg=12.5 + 7 * row + 20 * _left(step),
+        positive_deg=22.5 + 3 * row + 10 * _left(step),
+    )
+
+
+def _sentence(number: int) -> str:
+    return _SENTENCES[number % len(_SENTENCES)]
 
 
 def evaluated(step: int, *, best: bool) -> Evaluated:
@@ -141,6 +166,17 @@ def evaluated(step: int, *, best: bool) -> Evaluated:
         uniformity=round(uniformity, 5),
         pairs=500,
         best=best,
+        worst=[
+            DevPair(
+                first=_sentence(row),
+                second=_sentence(row + 1),
+                score=(row % 2) * 4.8,
+                cosine=0.9 - 0.8 * (row % 2) + step / 10_000,
+                score_rank=480 - 465 * (row % 2) + row,
+                cosine_rank=20 + 440 * (row % 2) - row,
+            )
+            for row in range(5)
+        ],
     )
 
 

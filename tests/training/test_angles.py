@@ -80,6 +80,26 @@ def test_angles_are_those_of_loops_over_pairs(
         assert getattr(event, f"{name}_histogram") == counts
 
 
+def test_the_hardest_negatives_are_told_as_texts_each_two_once() -> None:
+    views, ids = batch(40, "anchor", "positive", texts=60)
+    texts = [f"text {number} " + "word " * 60 for number in range(60)]
+    event = angles.measure(3, views, Rows(ids), MARGIN, texts)
+    pairs: dict[frozenset[int], tuple[float, float]] = {}
+    for i, anchor in enumerate(ids["anchor"].tolist()):
+        own = {anchor, ids["positive"][i].item()}
+        others = [j for j in range(40) if ids["positive"][j].item() not in own]
+        near, j = min((degrees(views["anchor"][i], views["positive"][j]), j) for j in others)
+        pair = frozenset((anchor, int(ids["positive"][j])))
+        pairs[pair] = min(pairs.get(pair, (180.0, 0.0)), (near, degrees(views["anchor"][i], views["positive"][i])))
+    expected = sorted(pairs.items(), key=lambda item: item[1])[:5]
+    assert len(event.closest) == 5
+    for one, (pair, (negative, positive)) in zip(event.closest, expected, strict=True):
+        assert {int(text.split()[1]) for text in (one.anchor, one.negative)} == pair
+        assert (one.negative_deg, one.positive_deg) == pytest.approx((negative, positive), abs=0.02)
+        assert len(one.negative) == 200 and one.negative.endswith("…")
+    assert measure(views, Rows(ids)).closest == []
+
+
 def test_equal_sentences_are_at_zero_degrees() -> None:
     views, ids = batch(6, "anchor")
     event = measure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from contrastcli.data.sources import load_scored
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Saved, Started, Step
+from contrastcli.training import angles
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
 from support.tiny import Tiny, known, told, train
@@ -38,6 +39,18 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 # ---- events ---------------------------------------------------------------------------------------------------------
+
+
+def test_texts_of_the_hardest_negatives_are_told_of_some_batches_only(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(angles, "BATCHES", 3)
+    run = tiny.run(place, train__log_every=2)
+    train(run)
+    told_of = {event.step: len(event.closest) for event in told(run, Angles)}
+    assert [step for step in told_of if told_of[step]] == [1, 8, 16, 20]
+    texts = tiny.data["labelled"].read_text()
+    assert all(f'"{event.closest[0].anchor}"' in texts for event in told(run, Angles) if event.closest)
 
 
 def test_a_run_writes_its_events_in_order(tiny: Tiny, place: Path) -> None:
@@ -164,6 +177,29 @@ def test_the_best_model_has_the_score_that_was_logged(tiny: Tiny, place: Path) -
     again = DevSet.of(pairs, best).evaluate(best, 0)
     scores = {event.step: event.spearman for event in told(run, Evaluated) if event.step}
     assert scores[int(run.checkpoints()["best"])] == again.spearman == max(known(scores.values()))
+
+
+def test_the_worst_dev_pairs_are_those_whose_ranks_differ_most(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, dev__every=20)
+    train(run)
+    pairs = load_scored(str(tiny.dev))
+    assert pairs is not None
+    encoder = load_encoder(run.checkpoint("best"))
+    first, second = (torch.from_numpy(encoder.encode(texts)).double() for texts in (pairs.first, pairs.second))
+    cosines = [float(a @ b / a.norm() / b.norm()) for a, b in zip(first, second, strict=True)]
+
+    def rank(values: Sequence[float], row: int) -> float:
+        larger, equal = sum(v > values[row] for v in values), sum(v == values[row] for v in values)
+        return larger + (equal + 1) / 2
+
+    gaps = sorted((-abs(rank(pairs.scores, n) - rank(cosines, n)), n) for n in range(len(pairs)))
+    worst = told(run, Evaluated)[-1].worst
+    assert len(worst) == 5
+    for one, (gap, _) in zip(worst, gaps, strict=False):
+        n = next(n for n in range(len(pairs)) if (pairs.first[n], pairs.second[n]) == (one.first, one.second))
+        assert abs(rank(pairs.scores, n) - rank(cosines, n)) == -gap
+        assert one.score == pairs.scores[n] and one.cosine == pytest.approx(cosines[n], abs=1e-3)
+        assert abs(one.score_rank - one.cosine_rank) == pytest.approx(-gap, abs=1)
 
 
 def test_without_a_dev_set_there_is_no_best_and_last_counts(tiny: Tiny, place: Path) -> None:

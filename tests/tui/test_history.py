@@ -19,7 +19,7 @@ from contrastcli.runs.status import Writer
 from contrastcli.tui import feed
 from contrastcli.tui.columns import Column, Table
 from contrastcli.tui.feed import Feed
-from contrastcli.tui.history import HISTOGRAMS, LOG_LINES, History
+from contrastcli.tui.history import LOG_LINES, SAMPLES, History
 from support.recorded import angles, append, evaluated, recorded, started, stepped, training
 
 ME = Writer("here", 1, 1.0)
@@ -132,8 +132,8 @@ def test_a_resume_voids_later_steps() -> None:
             k: list(c.values) for k, c in other.columns.items()
         }
     assert resumed.best == straight.best == evaluated(200, best=True)
-    assert resumed.newest == straight.newest == angles(260)
-    assert resumed.histograms == straight.histograms
+    assert resumed.histograms.newest == straight.histograms.newest == angles(260)
+    assert resumed.histograms.kept == straight.histograms.kept
 
 
 def test_a_resume_takes_back_the_end() -> None:
@@ -156,12 +156,13 @@ def _all(path: Path) -> Iterator[Event]:
 
 def test_histograms_cover_the_whole_run_and_stay_few() -> None:
     history = History()
-    for step in range(1, 5 * HISTOGRAMS):
+    for step in range(1, 5 * SAMPLES):
         history.take(msgspec.structs.replace(angles(30), step=step))
-    kept = [event.step for event in history.histograms]
-    assert len(kept) <= HISTOGRAMS and kept[0] == 1 and kept[-1] > 4.9 * HISTOGRAMS
+    kept = [event.step for event in history.histograms.kept]
+    assert len(kept) <= SAMPLES and kept[0] == 1 and kept[-1] > 4.9 * SAMPLES
     assert len({b - a for a, b in pairwise(kept)}) == 1
-    assert history.newest and history.newest.step == 5 * HISTOGRAMS - 1
+    newest = history.histograms.newest
+    assert newest and newest.step == 5 * SAMPLES - 1
 
 
 def test_the_log_tells_what_happened_and_stays_short() -> None:

@@ -29,7 +29,7 @@ from contrastcli.tui.live.panels import Panel
 from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
-from support.recorded import Kind, angles, append, recorded, started, stepped, training
+from support.recorded import Kind, angles, append, evaluated, recorded, started, stepped, training
 from support.screens import NARROW, SIZES, check_golden, screen_text, settled, show, until
 
 Page = Pilot[None]
@@ -139,15 +139,15 @@ def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, 
     async def body(page: Page) -> None:
         await until(page, lambda: "loss" in charts(page))
         met = []
-        for _ in range(7):
+        for _ in range(8):
             await page.press("tab")
             assert page.app.focused
             met.append(page.app.focused.id)
             await until(page, lambda: seen(page.app.focused))
-        assert met == ["loss", "angles", "dev", "numbers", "histogram", "plane", "log"]
+        assert met == ["loss", "angles", "dev", "numbers", "histogram", "plane", "negatives", "log"]
         await until(page, lambda: charts(page) == {"loss", "angles", "histogram", "dev", "plane"})
         assert says(page, "finished step 600")
-        await page.press("shift+tab", "up")
+        await page.press("shift+tab", "shift+tab", "up")
         above = "numbers" if size == NARROW else "dev"
         await until(page, lambda: page.app.focused and page.app.focused.id == above)
 
@@ -265,6 +265,7 @@ def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
 
 def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
+    chosen = ["dev", "angles", "numbers", "histogram", "plane", "negatives", "log"]
 
     def shown(page: Page) -> list[str]:
         panels = page.app.screen.query("#panels > *")
@@ -275,13 +276,43 @@ def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) ->
         await page.press("c")
         await until(page, lambda: says(page, "Panels", "● loss"))
         await page.press("space", "down", "d", "escape")
-        await until(page, lambda: shown(page) == ["dev", "angles", "numbers", "histogram", "plane", "log"])
+        await until(
+            page,
+            lambda: shown(page) == chosen,
+        )
 
     async def find_it_again(page: Page) -> None:
-        await until(page, lambda: shown(page) == ["dev", "angles", "numbers", "histogram", "plane", "log"])
+        await until(
+            page,
+            lambda: shown(page) == chosen,
+        )
 
     show(opened(run), choose)
     show(opened(run), find_it_again)
+
+
+@SIZES
+def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_step(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    run = recorded(tmp_path, "finished")
+    hard, worst = angles(600).closest[0], evaluated(600, best=False).worst[0]
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("c", *["down"] * 9, "space", "escape")
+        await page.press(*["tab"] * 7, "z")
+        await until(page, lambda: says(page, "Hardest negatives, step 600", f"{hard.negative_deg:.1f}°▲"))
+        assert says(page, "▲ closer than the positive", hard.anchor, hard.negative, hard.positive)
+        await page.press(*["tab"])
+        await until(page, lambda: says(page, "Worst dev pairs, step 600", worst.second))
+        assert says(page, "too close score 0 (rank 480), cosine 0.96 (rank 20)")
+        await page.press(*["left_square_bracket"] * 20)
+        await until(page, lambda: says(page, "Worst dev pairs, step 300", "cosine 0.93 (rank 20)"))
+        await page.press("shift+tab")
+        await until(page, lambda: says(page, "Hardest negatives, step 300"))
+
+    show(opened(run), body, size)
 
 
 @SIZES

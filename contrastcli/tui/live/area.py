@@ -7,35 +7,50 @@ from collections.abc import Iterator, Sequence
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from contrastcli.tui.live.panels import LogPanel, NumbersPanel, Panel, all_panels
+from contrastcli.tui.live.panels import AnyPanel, LinesPanel, all_panels
 
 _NARROWEST, _LOWEST = 38, 8  # columns and rows of a panel, at least
-_TALL = 34  # rows of a screen on which the log has more of them
+_TALL = 34  # rows of a screen on which lines have more of them
+_HALVED = 110  # columns of a screen on which two panels of lines share a row
+_UNUSUAL = ("system", "dev-pairs")  # not shown unless chosen
 _AROUND = 4  # rows of the screen above and below the panels
 
 
 class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
-    """A grid of panels, the log below. Arrow keys go from one panel to the next, so it has no keys of its own."""
+    """A grid of charts, lines and the log below. It has no keys: arrows go from one panel to the next."""
 
     def __init__(self) -> None:
-        self.panels: dict[str, Panel | NumbersPanel | LogPanel] = {panel.id or "": panel for panel in all_panels()}
-        self.shown = list(self.panels)
-        self._columns = 1
+        self.panels: dict[str, AnyPanel] = {panel.id or "": panel for panel in all_panels()}
+        self.shown = [name for name in self.panels if name not in _UNUSUAL]
         super().__init__(*self.panels.values(), id="panels")
 
     def lay_out(self, chosen: Sequence[str], width: int, height: int) -> None:
-        """Show the chosen panels in their order, all where there is none, on a screen of this size."""
-        known = [name for name in chosen if name in self.panels] or list(self.panels)
-        self.shown = sorted(known, key=lambda name: name == "log")
+        """Show the chosen panels in their order, the usual ones where there is none, on a screen of this size.
+
+        Charts and numbers come first, in a grid of two cells each; then lines, and the log.
+        """
+        known = [name for name in chosen if name in self.panels]
+        known = known or [name for name in self.panels if name not in _UNUSUAL]
+        self.shown = sorted(known, key=lambda name: (isinstance(self.panels[name], LinesPanel), name == "log"))
         for name, panel in self.panels.items():
             panel.set_class(name not in self.shown, "-hidden")
         self.sort_children(key=self._rank)
-        self._columns = min(max(1, width // _NARROWEST), 3)
-        has_log = "log" in self.shown
-        rows, log = -(-(len(self.shown) - has_log) // self._columns), 9 if height >= _TALL else 7
-        room = (height - _AROUND - has_log * log) // max(1, rows)
-        self.styles.grid_size_columns = self.panels["log"].styles.column_span = self._columns
-        self.styles.grid_rows = " ".join(["1fr" if room > _LOWEST + 2 else str(_LOWEST)] * rows + [str(log)])
+        columns = min(max(1, width // _NARROWEST), 3)
+        lines = [name for name in self.shown if isinstance(self.panels[name], LinesPanel)]
+        charts = [name for name in self.shown if name not in lines]
+        spans = dict.fromkeys(charts, 2) | dict.fromkeys(lines, 2 * columns)
+        if charts:
+            spans[charts[-1]] += 2 * (-len(charts) % columns)  # fills its row
+        if len(lines) > 1 and width >= _HALVED:
+            spans |= dict.fromkeys(lines[:2], columns)
+        for name, span in spans.items():
+            self.panels[name].styles.column_span = span
+        chart_rows, low = -(-len(charts) // columns), 10 if height >= _TALL else 7
+        low_rows = sum(spans[name] for name in lines) // (2 * columns)
+        room = (height - _AROUND - low_rows * low) // max(1, chart_rows)
+        self.styles.grid_size_columns = 2 * columns
+        heights = ["1fr" if room > _LOWEST else str(_LOWEST)] * chart_rows + [str(low)] * low_rows
+        self.styles.grid_rows = " ".join(heights)
 
     def zoom(self, name: str) -> None:
         """Let a panel fill the screen; show all where there is no name."""
@@ -50,12 +65,15 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
         return next((name for name in self.shown if self.panels[name] is self.screen.focused), "")
 
     def neighbour(self, name: str, by: int, below: bool) -> str:
-        """The name of the next panel, or of the one in the next row."""
-        stride = self._columns if below else 1
-        there = self.shown.index(name) + by * stride if name in self.shown else min(by, 0)
-        return self.shown[there % len(self.shown)]
+        """The name of the next panel, or of the one below."""
+        ring = self.shown
+        if below and name in ring:
+            x = self.panels[name].region.x
+            ring = [n for n in ring if self.panels[n].region.x <= x < self.panels[n].region.right]
+        there = ring.index(name) + by if name in ring else min(by, 0)
+        return ring[there % len(ring)]
 
-    def visible_panels(self) -> Iterator[Panel | NumbersPanel | LogPanel]:
+    def visible_panels(self) -> Iterator[AnyPanel]:
         """The panels of which some row is on the screen."""
         for name in self.shown:
             if self.panels[name].display and self.panels[name].region.overlaps(self.region):

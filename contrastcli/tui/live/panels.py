@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from textwrap import wrap
@@ -14,7 +13,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from contrastcli.runs.events import Step
+from contrastcli.runs.events import Step, System
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
@@ -41,12 +40,7 @@ def angles(history: History, view: View, width: int) -> Picture:
 
 def histogram(history: History, view: View, width: int) -> Picture:
     """The angles of one batch, the newest or the last of the view: the share of its pairs in each 5°, in per cent."""
-    batch = history.newest
-    if view.cursor is not None:
-        axis = history.axis(view.axis)
-        steps = [history.tables["angles"].place(event.step, axis) for event in history.histograms]
-        row = bisect_right(steps, view.cursor) - 1
-        batch = history.histograms[row] if row >= 0 else None
+    batch = view.sample(history.histograms, history)
     if batch is None or not batch.positive_histogram:
         return Picture("angles", "% of pairs by angle", "histogram", "", "", ())
     return angle_histogram(f"% of pairs, step {batch.step:,}", batch.positive_histogram, batch.negative_histogram)
@@ -91,17 +85,20 @@ class Panel(ChartView, can_focus=True):
         return True
 
 
-def run_numbers(history: History, view: View) -> list[tuple[str, str, str]]:
+Number = tuple[str, str, str]
+"""A name, a value, and what is drawn behind it."""
+
+
+def run_numbers(history: History, view: View) -> list[Number]:
     """What Live shows as numbers: a name, the value at the end of the view, and what may be drawn behind it."""
     started, step = history.started, history.step
     if started is None:
         return []
     axis, (first, end) = history.axis(view.axis), view.x_range(history)
     end = end if view.cursor is None else view.cursor
-    steps = history.tables["step"]
-    until = steps.steps[max(0, steps.rows(end, axis) - 1)] if steps.steps else 0
+    until = history.step_at(end, axis)
 
-    def row(name: str, table: Table, column: str, form: Callable[[float], str]) -> tuple[str, str, str]:
+    def row(name: str, table: Table, column: str, form: Callable[[float], str]) -> Number:
         value = table.at(column, end, axis)
         return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS, axis))
 
@@ -131,16 +128,28 @@ def spark(values: Sequence[float]) -> str:
     return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
 
 
+def system_numbers(history: History, view: View) -> list[Number]:
+    """The machine that trains, as far as it tells."""
+    table, axis, (first, end) = history.tables["system"], history.axis(view.axis), view.x_range(history)
+    end = end if view.cursor is None else view.cursor
+    return [
+        (name, System.in_unit(key, value), spark(table.sampled(key, (first, end), _SPARKS, axis)))
+        for key, (name, _) in System.units.items()
+        if (value := table.at(key, end, axis)) is not None
+    ]
+
+
 class NumbersPanel(PlainText, can_focus=True):
     """Numbers that need no chart, and how some of them have changed."""
 
-    def __init__(self, waiting: str) -> None:
-        super().__init__(waiting, id="numbers", classes="-waiting")
-        self.border_title = "Numbers"
-        self._shown: list[tuple[str, str, str]] = []
+    def __init__(self, id: str, title: str, make: Callable[[History, View], list[Number]], waiting: str) -> None:
+        super().__init__(waiting, id=id, classes="numbers -waiting")
+        self.border_title = title
+        self._make = make
+        self._shown: list[Number] = []
 
     def show_history(self, history: History, view: View) -> bool:
-        numbers = run_numbers(history, view)
+        numbers = self._make(history, view)
         if numbers == self._shown:
             return False
         self._shown = numbers
@@ -155,26 +164,65 @@ class NumbersPanel(PlainText, can_focus=True):
         return True
 
 
-class LogPanel(ScrollView, can_focus=True):
-    """The log, the newest line last; long lines are wrapped."""
+def negatives(history: History, view: View) -> tuple[str, list[str]]:
+    """The hardest negatives of a batch: each anchor, its negative and its positive."""
+    batch, lines = view.sample(history.negatives, history), []
+    for one in batch.closest if batch else ():
+        positive = "the anchor itself" if one.positive == one.anchor else one.positive
+        lines += [
+            f"{'':10}{one.anchor}",
+            f"−{one.negative_deg:>6.1f}°{'▲' if one.is_closer else ' '} {one.negative}",
+            f"+{one.positive_deg:>6.1f}°  {positive}",
+        ]
+    return f"Hardest negatives{f', step {batch.step:,}' if batch else ''}", lines
 
-    def __init__(self) -> None:
-        super().__init__(id="log")
-        self.border_title = "Log"
-        self._shown: object = None
-        self._history = History()
+
+def dev_pairs(history: History, view: View) -> tuple[str, list[str]]:
+    """The dev pairs whose ranks by cosine and by score differ most."""
+    event, lines = view.sample(history.dev_pairs, history), []
+    for pair in event.worst if event else ():
+        wrong = "too close" if pair.cosine_rank < pair.score_rank else "too far"
+        score = f"score {pair.score:.4g} (rank {pair.score_rank:,})"
+        cosine = f"cosine {pair.cosine:.2f} (rank {pair.cosine_rank:,})"
+        lines += [f"{wrong:<10}{score}, {cosine}", f"{'':10}{pair.first}", f"{'':10}{pair.second}"]
+    return f"Worst dev pairs{f', step {event.step:,}' if event else ''}", lines
+
+
+def log(history: History, view: View) -> tuple[str, list[str]]:
+    """What happened, the newest last."""
+    return "Log", [*history.log]
+
+
+class LinesPanel(ScrollView, can_focus=True):
+    """Lines, of which the long ones are wrapped; `follows` keeps the last one in sight."""
+
+    def __init__(
+        self,
+        id: str,
+        make: Callable[[History, View], tuple[str, list[str]]],
+        waiting: str = "",
+        legend: str = "",
+        *,
+        follows: bool = False,
+    ) -> None:
+        super().__init__(id=id, classes="lines")
+        self.border_subtitle = legend
+        self._make, self._waiting, self._follows = make, waiting, follows
+        self._lines: list[str] = []
         self._rows: list[str] = []
 
     def show_history(self, history: History, view: View) -> bool:
-        new = (id(history), history.logged)
-        if new == self._shown:
+        title, lines = self._make(history, view)
+        lines = lines or [self._waiting]
+        if (title, lines) == (self.border_title, self._lines):
             return False
-        self._shown, self._history = new, history
+        self.border_title, self._lines = title, lines
         self._lay_out()
         return True
 
     def on_mount(self) -> None:
-        self.anchor()  # stays at the end until the user scrolls away from it
+        if self._follows:
+            self.anchor()  # stays at the end until the user scrolls away from it
 
     def on_resize(self) -> None:
         self._lay_out()
@@ -184,7 +232,7 @@ class LogPanel(ScrollView, can_focus=True):
         width = max(20, self.scrollable_content_region.width - 1)
         self._rows = [
             row
-            for line in self._history.log
+            for line in self._lines
             for row in ([line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10))
         ]
         self.virtual_size = Size(width, len(self._rows))
@@ -196,16 +244,23 @@ class LogPanel(ScrollView, can_focus=True):
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
 
-def all_panels() -> list[Panel | NumbersPanel | LogPanel]:
+AnyPanel = Panel | NumbersPanel | LinesPanel
+
+
+def all_panels() -> list[AnyPanel]:
     """The panels in their order, each with what it shows while there is nothing to draw."""
     logged = "from the first logged step on"
+    legend = "− negative  + positive  ▲ closer than the positive"
     path = "the path from start ○ to now ●, a point each evaluation; lower left is better"
     return [
         Panel("loss", "step", loss, f"the loss and its parts, {logged}"),
         Panel("angles", "angles", angles, f"positive, negative and hardest negative angle, {logged}"),
         Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on"),
-        NumbersPanel(f"rates, memory and device, {logged}"),
+        NumbersPanel("numbers", "Numbers", run_numbers, f"rates, memory and device, {logged}"),
         Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
         Panel("plane", "evaluated", plane, path),
-        LogPanel(),
+        NumbersPanel("system", "System", system_numbers, "GPU, CPU, memory and disk, a few seconds after the start"),
+        LinesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
+        LinesPanel("dev-pairs", dev_pairs, "the pairs that the model ranks worst, from the first evaluation on"),
+        LinesPanel("log", log, follows=True),
     ]

@@ -44,6 +44,8 @@ class LiveScreen(RunScreen):
         "come closer than every negative, which batch accuracy counts. After each name are the newest value and, in "
         "brackets, its change over what is shown. ◆ marks the best dev score; the model of that step is kept. "
         "Alignment and uniformity are both better when lower; their path goes from ○ to ●.\n\n"
+        "Hardest negatives are an anchor's closest ones of a batch. Look there for false negatives and duplicates, and "
+        "among the worst dev pairs, whose ranks by score and by cosine differ most, for wrong scores.\n\n"
         "Training is a process of its own: it continues when you leave the app, and can be watched again later."
     )
 

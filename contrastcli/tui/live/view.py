@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import GREY, Picture, Range
 from contrastcli.tui.columns import STEPS
-from contrastcli.tui.history import History, Metric
+from contrastcli.tui.history import E, History, Metric, Samples
 
 SHARES = {"all steps": 1.0, "the last third": 1 / 3, "the last tenth": 0.1}
 """How much of the steps charts show, by what the header says of it."""
@@ -34,6 +34,12 @@ class View:
         end = history.end(axis)
         begin = 0.0 if axis.timed else min(history.begin * axis.unit, end - axis.unit)
         return max(end * (1 - SHARES[self.share]), begin), max(end, axis.unit)
+
+    def sample(self, samples: Samples[E], history: History) -> E | None:
+        """The event at the cursor, or the newest."""
+        if self.cursor is None:
+            return samples.newest
+        return samples.at(history.step_at(self.cursor, history.axis(self.axis)))
 
     def over_steps(self, metric: Metric, history: History, width: int) -> Picture:
         """A metric over what is shown of the x axis, with its values, below it those of the baseline."""
