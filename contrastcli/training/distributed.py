@@ -8,17 +8,19 @@ on the process, so dropout is the same too.
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import RunError, UsageError
 from contrastcli.files import error_text
+
+_BUCKET = 2**22  # numbers that travel at once, 16 MB
 
 
 @dataclass(frozen=True)
@@ -34,37 +36,80 @@ class World:
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over processes, in place."""
+        """The sum over processes, in place. Raises RunError where a process is lost, as all methods do."""
         if self.size > 1:
-            dist.all_reduce(tensor)
+            with self._together():
+                dist.all_reduce(tensor)
         return tensor
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none."""
+        """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
+
+        Dense ones travel many at once. A sparse one, the word embedding's on a CPU, travels as the rows that it has.
+        """
         if self.size == 1:
             return
         every = list(parameters)
-        used = self.sum(torch.tensor([float(parameter.grad is not None) for parameter in every]))
-        for parameter in itertools.compress(every, used.tolist()):
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            dist.all_reduce(parameter.grad)
+        kinds = torch.tensor([0 if p.grad is None else 1 + p.grad.is_sparse for p in every])
+        with self._together():
+            dist.all_reduce(kinds, dist.ReduceOp.MAX)
+            bucket: list[Tensor] = []
+            for parameter, kind in zip(every, kinds.tolist(), strict=True):
+                if kind == 2:
+                    parameter.grad = _sum_rows(parameter)
+                elif kind:
+                    parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                    bucket.append(parameter.grad)
+                if sum(gradient.numel() for gradient in bucket) >= _BUCKET:
+                    _sum_all(bucket)
+                    bucket = []
+            _sum_all(bucket)
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
-        return bool(self.sum(torch.tensor(float(flag))).item()) if self.size > 1 else flag
+        return bool(self.sum(torch.tensor(float(flag))).item())
 
     def broadcast(self, word: str) -> str:
         """The main process's word, on every process."""
         words = [word]
         if self.size > 1:
-            dist.broadcast_object_list(words)
+            with self._together():
+                dist.broadcast_object_list(words)
         return words[0]
 
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:
-            dist.barrier()
+            with self._together():
+                dist.barrier()
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            what = f"process {self.rank} of {self.size} lost another one: {error_text(error)}"
+            raise RunError(what, "the first error on stderr is the cause; mend it, then resume the run") from None
+
+
+def _sum_rows(parameter: nn.Parameter) -> Tensor:
+    """The sum of a parameter's sparse gradients over processes: only rows that one of them has travel."""
+    own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
+    used = own.ne(0).any(1).byte()
+    dist.all_reduce(used, dist.ReduceOp.MAX)
+    rows = used.nonzero().squeeze(1)
+    dist.all_reduce(values := own[rows])
+    return own.index_copy_(0, rows, values)
+
+
+def _sum_all(gradients: Sequence[Tensor]) -> None:
+    """Add up several tensors over processes, in place, as one."""
+    if gradients:
+        dist.all_reduce(together := torch.cat([gradient.flatten() for gradient in gradients]))
+        for gradient, total in zip(gradients, torch.split(together, [g.numel() for g in gradients]), strict=True):
+            gradient.copy_(total.view_as(gradient))
 
 
 def world() -> World:

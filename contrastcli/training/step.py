@@ -131,10 +131,10 @@ class Stepper:
     def _sum_gradients(self) -> None:
         """Sum what the chunks left, over processes too. Sparse gradients, the word embedding's, become dense."""
         for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
+            self.world.sum_gradients(module.parameters())
             for parameter in module.parameters():
                 if parameter.grad is not None and parameter.grad.is_sparse:
                     parameter.grad = parameter.grad.to_dense()
-            self.world.sum_gradients(module.parameters())
 
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
         """Loss over the whole batch, and its gradient by the pooled embeddings (E·V·N, d); heads get theirs."""

@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated, Note, Saved, Started, Step
+from contrastcli.runs.events import Done, Evaluated, Note, Saved, Started, Step
 from support import train_runs
+from support.kills import wait_until
 from support.tiny import Tiny, on_step, told, train
 
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
@@ -114,3 +115,16 @@ def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
         steps = [event.step for event in events if isinstance(event, kind)]
         assert steps == sorted(set(steps))
     assert by_two[case].status().state == "finished"
+
+
+def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path, "simcse", "triplets", train__max_steps=10_000, train__epochs=10_000, dev__every=20_000)
+    port = free_port()
+    main, other = (start([run], rank, port) for rank in (0, 1))
+    wait_until(lambda: bool(told(run, Step)) or other.poll() is not None)
+    other.kill()
+    errors = main.communicate(timeout=60)[1]
+    other.communicate()
+    end = told(run, Done)[-1]
+    assert (main.returncode, end.status, end.code) == (1, "failed", 1), errors
+    assert end.message.startswith("process 0 of 2 lost another one") and "resume" in end.hint
