@@ -278,7 +278,7 @@ def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
 @cli.command(params=[*options.MINING])
 @click.argument("source", metavar="DATA")
 @click.pass_obj
-def mine(directory: Path, /, json: bool, **request: Any) -> None:
+def mine(directory: Path, /, source: str, output: Path, ranks: str, negatives: int, json: bool, **how: Any) -> None:
     """Add hard negatives to pairs, for training on triplets.
 
     They are the texts nearest to an anchor that are not its positive, nor as close as that. Next to the output a file
@@ -288,9 +288,10 @@ def mine(directory: Path, /, json: bool, **request: Any) -> None:
     contrast mine faq.csv --columns anchor=title,positive=body -o out.csv
     contrast mine pairs.csv -o out.parquet --corpus texts.txt --ranks 10-60
     """
-    made = commands.mine.mine_file(commands.mine.Request(**request), directory)
+    rule = commands.mine.make_rule(ranks, how.pop("below"), how.pop("margin"), negatives)
+    made = commands.mine.mine_file(source, output, directory, rule, **how)
     _print(show.results.mined(made, json))
-    commands.mine.report(made)
+    commands.mine.report(made, output)
 
 
 @cli.command()

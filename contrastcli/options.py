@@ -100,66 +100,18 @@ MEASURING = (
 MINING = (
     click.Option(["--model"], metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run."),
     click.Option(["-o", "--output"], required=True, type=PATH, help=".jsonl, .csv, .tsv or .parquet."),
-    click.Option(
-        ["-n", "negatives"], type=click.IntRange(min=1, max=1000), default=1, metavar="N", help="Negatives of each row."
-    ),
-    click.Option(
-        ["--corpus"],
-        default="",
-        show_default=False,
-        metavar="FILE",
-        help="Choose from its sentences, not from the positives.",
-    ),
+    click.Option(["-n", "negatives"], type=click.IntRange(min=1), default=1, help="Negatives of each row."),
+    click.Option(["--corpus"], default="", metavar="FILE", help="Choose from its sentences, not from the positives."),
+    click.Option(["--columns"], default="", metavar="ROLES", help="As for training: anchor=title,positive=body."),
     click.Option(["--ranks"], default="1-1000", metavar="A-B", help="Which of the nearest may be negatives."),
     click.Option(
-        ["--below"],
-        type=click.FloatRange(min=0),
-        metavar="SHARE",
-        help="Largest cosine of a negative, as a share of the positive's. Default: 0.95, or none with --margin.",
+        ["--below"], type=float, metavar="SHARE", help="Of the positive's cosine, the most that they may have."
     ),
     click.Option(
-        ["--margin"],
-        type=click.FloatRange(min=-2, max=2),
-        metavar="COSINE",
-        help="A negative's cosine lies this much below the positive's.",
+        ["--margin"], type=float, metavar="COSINE", help="In its place: at least so far below the positive's."
     ),
-    click.Option(
-        ["--guard"],
-        default="",
-        show_default=False,
-        metavar="MODEL",
-        help="Drop what this model finds closer than the positive.",
-    ),
-    click.Option(
-        ["--show"],
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=False,
-        metavar="N",
-        help="Print N rows with the hardest candidates.",
-    ),
-    click.Option(
-        ["--columns"],
-        default="",
-        show_default=False,
-        metavar="TEXT",
-        help="Roles of columns: anchor=question,positive=answer.",
-    ),
-    click.Option(
-        ["--labels"],
-        default="",
-        show_default=False,
-        metavar="TEXT",
-        help="Names of labels: 0=entailment,2=contradiction.",
-    ),
-    click.Option(
-        ["--limit"],
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=False,
-        metavar="N",
-        help="Read only the first N rows.",
-    ),
+    click.Option(["--guard"], default="", metavar="MODEL", help="Drop what it finds closer than the positive."),
+    click.Option(["--show"], type=click.IntRange(min=0), default=0, metavar="N", help="Print the N hardest rows."),
     click.Option(["--precision"], **_PRECISION),
     click.Option(["--json"], is_flag=True, help="Print JSON."),
 )

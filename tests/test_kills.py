@@ -80,6 +80,7 @@ KINDS: dict[str, Kind] = {
     "pcl": training("pcl", "sentences", "--max-steps 5"),
     "rankcse": training("rankcse", "pairs", "--teachers tiny/backbone:cls=2,tiny/backbone"),
     "masked tokens": training("simcse", "triplets", "--mlm-weight 0.1 --head train-only"),
+    "mined": training("simcse", "pairs", "--mine-every 3"),
     "chunks": training("simcse", "pairs", "--token-budget 64 --max-steps 4"),
     "bf16": training("simcse", "sentences", "--precision bf16"),
     "patience": training("simcse", "sentences", "--set dev.patience=2 --max-steps 40 --lr 0.03"),
@@ -102,6 +103,7 @@ KINDS: dict[str, Kind] = {
         f"encode {end}": Kind(f"encode tiny/sentences.jsonl -o out.{end} --model simple", outputs=(f"out.{end}",))
         for end in ("npy", "safetensors", "parquet")
     },
+    "mine": Kind("mine tiny/pairs.jsonl -o out.jsonl --model simple", outputs=("out.jsonl", "out.jsonl.mined")),
     "encode over another": Kind("encode tiny/sentences.jsonl -o old.npy --model simple", outputs=("old.npy",)),
     "rm": Kind("runs rm simple --yes", folders=("runs",)),
     "prune": Kind("runs prune", folders=("runs",)),

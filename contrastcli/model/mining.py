@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.batching import Indices
+from contrastcli.data.batching import Corpus, Indices
 from contrastcli.errors import UsageError
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
+from contrastcli.settings.sections import Data
 
 ANCHORS = 512  # searched for at once
 
@@ -84,6 +86,17 @@ class Judged:
     cosines: Floats  # (R, K)
     verdicts: NDArray[np.int8]  # (R, K)
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The fields of each row."""
+        return zip(self.rows, self.positive, self.candidates, self.cosines, self.verdicts, strict=True)
+
+    def negatives(self, count: int) -> Indices:
+        """The texts that were kept, the nearest first, −1 where there are fewer: (R, count)."""
+        kept = self.verdicts == KEPT
+        first = np.argsort(~kept, axis=1, kind="stable")[:, :count]
+        texts = np.take_along_axis(np.where(kept, self.candidates, -1), first, axis=1)
+        return np.pad(texts, ((0, 0), (0, count - texts.shape[1])), constant_values=-1)
+
 
 def mine(
     vectors: Floats, pool: Pool, rule: Rule, guard: Floats | None = None, only: Indices | None = None
@@ -145,3 +158,33 @@ def _judge(
     kept = verdicts == KEPT
     verdicts[kept & (kept.cumsum(axis=1) > rule.count)] = SPARE
     return Judged(rows, positive, texts, cosines, verdicts)
+
+
+@dataclass(frozen=True)
+class Miner:
+    """Mines the hard negatives of training rows again and again. `negatives` (N, n) are the corpus' own, in place."""
+
+    pool: Pool
+    rule: Rule
+    negatives: Indices
+    every: int
+    first: int
+    """The first step that needs new ones: 1 if the rows have none yet."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, data: Data) -> Miner:
+        """Any text of the corpus may be a negative but those that are anchors only. Raises UsageError."""
+        names = [view for view in corpus.views if view.startswith("negative")] or ["negative"]
+        none = np.zeros(len(corpus), np.int64)
+        negatives = np.stack([corpus.views.get(name, none) for name in names], axis=1)
+        first = data.mine_every + 1 if "negative" in corpus.views else 1
+        corpus.views.update(zip(names, negatives.T, strict=True))
+        anchors, positives = corpus.views["anchor"], corpus.views["positive"]
+        others = np.setdiff1d(np.arange(len(corpus.texts)), np.setdiff1d(anchors, positives))
+        pool = Pool.of(corpus.texts, anchors, positives, others)
+        ranks = read_ranks(data.mine_ranks, "data.mine_ranks")
+        return cls(pool, Rule(*ranks, data.mine_below or None, count=len(names)), negatives, data.mine_every, first)
+
+    def is_due(self, step: int) -> bool:
+        """Whether the negatives are mined before a step, from 1."""
+        return step >= self.first and (step - 1) % self.every == 0

@@ -96,17 +96,16 @@ class MinedRow(msgspec.Struct, frozen=True):
 class Mined(msgspec.Struct, frozen=True):
     """How hard negatives were mined, and what came of it.
 
-    `rows` of `of` have `negatives` each and were written. `too_close` are the rows whose nearest candidate was too
-    close, `guarded` those for which the guard dropped one. Cosines, to the anchor, are means over the rows written.
+    `rows` of `of` have `negatives` each and were written. `too_close` are the rows with a candidate that was too close,
+    `guarded` those with one that the guard dropped. Cosines, to the anchor, are means over the rows written.
     """
 
-    output: str
     source: str
     corpus: str
     model: str
     model_sha256: str
     guard: str
-    ranks: str
+    ranks: tuple[int, int]
     below: float | None
     margin: float | None
     negatives: int

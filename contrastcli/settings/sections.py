@@ -48,6 +48,15 @@ class Data(Section, frozen=True, kw_only=True):
     labels: Annotated[str, about_data("names of labels: 0=entailment,1=neutral,2=contradiction")] = ""
     limit: Annotated[int, about_data("rows to read; 0: all", ge=0, le=1_000_000_000)] = 0
     mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
+    mine_every: Annotated[
+        int, about_data("steps after which hard negatives are mined again, by the encoder itself; 0: never", ge=0)
+    ] = 0
+    mine_ranks: Annotated[str, about_data("which of an anchor's nearest texts may be mined, the nearest being 1")] = (
+        "1-1000"
+    )
+    mine_below: Annotated[
+        float, about_data("largest cosine of a mined negative, as a share of the positive's; 0: any", ge=0, le=2)
+    ] = 0.95
 
 
 class Dev(Section, frozen=True, kw_only=True):

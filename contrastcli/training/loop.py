@@ -18,9 +18,10 @@ from contrastcli.errors import DivergedError, RunError
 from contrastcli.files import atomic_write, error_text, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.mining import mine
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Note, Saved, Step
+from contrastcli.runs.events import Note, Progress, Saved, Step
 from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
 from contrastcli.training.auxiliary import Emit
@@ -80,9 +81,9 @@ class Trainer:
         clock = Clock()
         for step, epoch, rows in self.plan.batches(self.position.step):
             if self._out_of_patience():
-                text = f"stopped early: {self.config.dev.patience} evaluations without a best"
-                self.emit(Note(step=self.position.step, text=text))
+                self._note(f"stopped early: {self.config.dev.patience} evaluations without a best")
                 break
+            self._mine_if_due(step, clock)
             lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
             batch = self.make_batch(step, rows)
             outcome, norm = self.update(batch)
@@ -98,10 +99,32 @@ class Trainer:
             if not last and self.stepper.world.any(self.should_stop()):
                 raise _Stop
 
+    def _note(self, text: str) -> None:
+        self.emit(Note(step=self.position.step, text=text))
+
     def _check_stop(self) -> None:
         """Between chunks: raises _Stop where a stop was asked for. Several processes agree on it after a step."""
         if self.stepper.world.size == 1 and self.should_stop():
             raise _Stop
+
+    def _mine_if_due(self, step: int, clock: Clock) -> None:
+        """Replace the hard negatives by those that the encoder finds now; the main process finds them for all."""
+        miner = self.plan.miner
+        if miner is None or not miner.is_due(step):
+            return
+        mined, done = np.zeros_like(miner.negatives), 0
+        if self.stepper.world.is_main:
+            vectors = self.encoder.encode_table(self.table, on_chunk=lambda texts: self._check_stop()).numpy()
+            for judged in mine(vectors, miner.pool, miner.rule):
+                self._check_stop()
+                mined[judged.rows] = judged.negatives(miner.rule.count)
+                done += len(judged.rows)
+                self.emit(Progress(step=step - 1, what="mining", done=done, total=len(mined)))
+        self.stepper.world.sum(torch.from_numpy(mined))
+        new, none = np.mean(mined != miner.negatives), int((mined[:, 0] < 0).sum())
+        miner.negatives[:] = mined
+        self._note(f"hard negatives mined: {new:.0%} changed, {none:,} rows have none")
+        clock.restart()
 
     def make_batch(self, step: int, rows: Indices) -> Batch:
         """The batch of (N,) rows of the corpus, with the views that auxiliaries add."""

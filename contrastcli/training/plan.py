@@ -9,7 +9,10 @@ from contrastcli.data.batching import BatchOrder, Corpus, Indices
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.sources import load_dev, load_examples
 from contrastcli.errors import UsageError
+from contrastcli.model.mining import Miner
+from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
+from contrastcli.settings.objective import Form
 from contrastcli.training.auxiliary import Auxiliary, make_auxiliaries
 
 
@@ -24,6 +27,7 @@ class Plan:
     order: BatchOrder
     steps: int
     auxiliaries: Sequence[Auxiliary]
+    miner: Miner | None
 
     @property
     def sentences_per_step(self) -> int:
@@ -58,12 +62,25 @@ def make_plan(config: Config) -> Plan:
     if not config.data.train:
         raise UsageError("there is nothing to train on: data.train is not set", "use --data FILE, or --preset starter")
     auxiliaries = make_auxiliaries(config.objective)
-    examples = load_examples(config.data, config.spec.needs, config.spec.labels)
+    examples = load_examples(config.data, _forms(config), config.spec.labels)
     examples, dev = load_dev(config.dev.data, examples, config.train.seed)
     corpus = Corpus.of(examples)
+    miner = Miner.of(corpus, config.data) if config.data.mine_every else None
     groups = corpus.views["anchor"] if config.spec.grouped else None
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups)
     steps = config.train.epochs * len(order)
     if groups is not None:  # whose epochs differ in length
         steps = sum(len(order.epoch(number)) for number in range(config.train.epochs))
-    return Plan(config, examples, corpus, dev, order, min(steps, config.train.max_steps or steps), auxiliaries)
+    steps = min(steps, config.train.max_steps or steps)
+    return Plan(config, examples, corpus, dev, order, steps, auxiliaries, miner)
+
+
+def _forms(config: Config) -> tuple[Form, ...]:
+    """The forms of rows that the run can use. Raises UsageError where it cannot use mined negatives."""
+    if not config.data.mine_every:
+        return config.spec.needs
+    if "triplets" not in config.spec.needs:
+        takers = ", ".join(spec.name for spec in catalogue.every() if "triplets" in spec.needs)
+        what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
+        raise UsageError(what, f"choose one of {takers}, or --mine-every 0")
+    return "triplets", "pairs"

@@ -52,6 +52,8 @@ def make_trainer(
     stepper = _make_stepper(plan, context, world)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         parameter.data = parameter.data.clone()  # aligned, unlike a mapped file's: rounding errors depend on that
+    if plan.miner:  # its negatives are in the checkpoints, and a resume restores them in place
+        stepper.extras.register_buffer("mined", torch.from_numpy(plan.miner.negatives))
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     if context.max_length < config.model.max_length:
         emit(Note(step=0, text=f"model.max_length is {context.max_length}, the most that this backbone reads"))

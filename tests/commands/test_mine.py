@@ -42,7 +42,7 @@ def test_each_pair_gets_the_nearest_other_positive(contrast: Contrast, name: str
         others = [text for text in rows.views["positive"] if text != rows.views["positive"][row]]
         assert rows.views["negative"][row] == nearest(rows.views["anchor"][row], others)[0]
     made = json.loads(Path(f"{name}.mined").read_text())
-    assert (made["source"], made["model"], made["ranks"], made["margin"]) == (PAIRS, "tiny/backbone", "1-1000", -2)
+    assert (made["source"], made["model"], made["ranks"], made["margin"]) == (PAIRS, "tiny/backbone", [1, 1000], -2)
     assert len(made["model_sha256"]) == 64 and made["rows"] == 160 and made["candidates"] == 160
     assert sorted(path.name for path in Path().glob("*t.*")) == [name, f"{name}.mined"]
 
@@ -118,5 +118,5 @@ def test_what_cannot_be_mined_is_refused(
 
 def test_a_rule_that_leaves_nothing_is_an_error(contrast: Contrast) -> None:
     answer = contrast("mine", PAIRS, "-o", "t.csv", *MODEL, "--margin", "1.9")
-    failed(answer, 3, "no row of tiny/pairs.jsonl has 1 negatives by this rule", "--corpus FILE")
+    failed(answer, 3, "no row of tiny/pairs.jsonl has enough negatives by this rule", "--corpus FILE")
     assert not Path("t.csv").exists()

@@ -60,6 +60,9 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], se
         ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
         ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
         ("simcse", "negatives", 13, {"train__token_budget": 200}),
+        ("simcse", "pairs", 24, {"data__mine_every": 7, "data__mine_below": 0}),  # between two minings
+        ("dcl", "triplets", 20, {"data__mine_every": 10, "data__mine_below": 0.99}),  # at one
+        ("simcse", "negatives", 18, {"data__mine_every": 6, "data__mine_below": 1}),
         ("simcse", "pairs", 2, {"train__schedule": "cosine", "train__epochs": 1}),  # before anything was saved
     ],
 )

@@ -1,0 +1,63 @@
+"""Training mines its hard negatives again, from its own state. See test_resume.py for runs that were killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.events import Note, Progress, Started
+from contrastcli.training.plan import make_plan
+from support.command import Contrast, refused
+from support.command import train as words
+from support.tiny import Tiny, told, train
+
+
+@pytest.mark.parametrize(("form", "first"), [("pairs", 0), ("triplets", 10)])
+def test_the_hard_negatives_are_those_that_the_encoder_finds(tiny: Tiny, place: Path, form: str, first: int) -> None:
+    """Recomputed from the model of the step that they were mined at; triplets begin with their own."""
+    changes = {"data__mine_every": 10, "data__mine_below": 0.99, "train__save_every": 10, "train__keep": 3}
+    run = tiny.run(place, "simcse", form, **changes)
+    train(run)
+    corpus = make_plan(run.config()).corpus
+    anchors, positives = corpus.views["anchor"], corpus.views["positive"]
+    candidates = np.setdiff1d(np.arange(len(corpus.texts)), anchors)
+    for step, folder in ((10, tiny.backbone), (20, run.checkpoints_dir / "000010")):
+        mined = load_file(run.checkpoints_dir / f"{step:06d}" / "training" / "heads.safetensors")["mined"]
+        if step <= first:
+            assert np.array_equal(mined[:, 0], corpus.views["negative"])
+            continue
+        vectors = load_encoder(folder).encode(corpus.texts)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        for row, (anchor, positive) in enumerate(zip(anchors, positives, strict=True)):
+            others = candidates[candidates != positive]
+            closeness = vectors[others] @ vectors[anchor]
+            closeness[closeness > 0.99 * (vectors[positive] @ vectors[anchor])] = -1
+            assert mined[row, 0] == (others[closeness.argmax()] if closeness.max() > -1 else -1)
+        assert len(np.unique(mined)) > 10
+
+
+def test_a_run_tells_what_it_mined(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", data__mine_every=8, data__mine_below=0.0)
+    train(run)
+    notes = [(note.step, note.text) for note in told(run, Note) if "mined" in note.text]
+    assert [step for step, _ in notes] == [0, 8, 16]
+    assert notes[0][1] == "hard negatives mined: 100% changed, 0 rows have none"
+    assert [event.done for event in told(run, Progress) if event.what == "mining"] == [160] * 3
+    (started,) = told(run, Started)
+    assert (started.negatives_per_anchor, started.sentences_per_step) == (15, 24)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "what", "hint"),
+    [
+        ("--data tiny/labelled.jsonl", 2, "the objective 'pairsupcon' takes no hard negatives", "simcse, simace"),
+        ("--objective simcse --data tiny/sentences.jsonl", 3, "holds sentences", "give triplets"),
+        ("--objective simcse --data tiny/pairs.jsonl --mine-ranks 5", 2, "data.mine_ranks is '5'", "10-60"),
+    ],
+)
+def test_what_cannot_be_mined_is_refused(contrast: Contrast, changes: str, code: int, what: str, hint: str) -> None:
+    refused(contrast(*words("--no-ui", "--mine-every", "5", *changes.split())), code, what, hint)
