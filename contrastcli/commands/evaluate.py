@@ -64,7 +64,7 @@ def measure(request: Request, models: Sequence[str], directory: Path) -> tuple[l
 
 
 def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress) -> list[Picture]:
-    """Pictures of the suite geometry and, if the first model is a run, of its training sentences under each model."""
+    """Pictures of the suite geometry and, if a model is a run, of the first run's training sentences under each."""
     from contrastcli.evaluation.evaluate import load_subject  # torch is loaded only when a model is needed
     from contrastcli.evaluation.geometry import training_sentences
     from contrastcli.evaluation.projection import pca
@@ -76,9 +76,9 @@ def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress
         before = run.scores().get("suites", {}) if run else {}
         suites[labels[one.model]] = {**before, **one.to_json()["suites"]}
     drawn = pictures.of_models(suites)
-    run = resolve(scores[0].model).run
-    if drawn and run:
-        data = run.config().data
+    runs = [run for one in scores if (run := resolve(one.model).run)]
+    if drawn and runs:
+        data = runs[0].config().data
         texts = training_sentences(data)
         subjects = {labels[one.model]: load_subject(one.model, pooling, advance) for one in scores}
         planes = {label: pca(subject.encode(texts)).points.tolist() for label, subject in subjects.items()}

@@ -121,3 +121,12 @@ def test_names_in_a_legend_are_short_and_begin_with_a_letter_or_digit() -> None:
     long = [f"runs/2026-11-20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
     assert list(pictures.labels(long).values()) == [f"20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
     assert list(pictures.labels(long, None).values()) == [Path(path).name for path in long]
+
+
+@pytest.mark.parametrize("models", [("simple", "tiny/backbone"), ("tiny/backbone", "simple")])
+def test_the_training_sentences_of_a_run_are_drawn_wherever_it_stands(
+    contrast: Contrast, run: Run, models: tuple[str, ...]
+) -> None:
+    answer = contrast("eval", *models, "--suite", "geometry")
+    assert answer.code == 0, answer.err
+    assert "labelled.jsonl" in answer.out
