@@ -20,6 +20,8 @@ from contrastcli.settings import presets
 
 if TYPE_CHECKING:
     from contrastcli.commands.export import Format
+    from contrastcli.settings.papers import Item, Request
+    from contrastcli.show.papers import Format as TableFormat
     from contrastcli.show.pictures import Picture
 
 
@@ -362,6 +364,94 @@ def show_preset(name: str) -> None:
     contrast presets show simace-bert-base > mine.toml
     """
     _print(show.settings.preset_details(presets.find(name)))
+
+
+@cli.group("papers")
+def papers_group() -> None:
+    """Make the tables and figures of three papers again.
+
+    contrast papers
+    contrast papers show simace table-1
+    contrast papers run simace table-1 --scale 0.002 --set model.backbone=starter
+    """
+
+
+@papers_group.command("list")
+@options.as_json
+@click.pass_obj
+def list_papers(directory: Path, json: bool) -> None:
+    """List every table and figure, what it needs and what is made of it.
+
+    contrast papers list
+    contrast papers list --json
+    """
+    _print(show.papers.listing(commands.papers.overview(directory), json))
+
+
+@papers_group.command("show")
+@options.of_item
+def show_item(item: Item, request: Request, directory: Path) -> None:
+    """Show the printed numbers of a table or figure, and what each row takes.
+
+    contrast papers show simace table-1
+    contrast papers show pairsupcon table-3 --backbones BERT-base
+    """
+    if item.tables:
+        _print([show.papers.numbers(item, request, commands.papers.table(item, request, directory), "text"), "\n"])
+    _print(show.papers.plan(item, request, commands.papers.parts(item, request, directory)))
+
+
+@papers_group.command("run")
+@click.option("--dry-run", is_flag=True, help="Show what would be done.")
+@click.option("--detach", is_flag=True, help="Run in the background and return at once.")
+@options.of_item
+def run_item(item: Item, request: Request, directory: Path, dry_run: bool, detach: bool) -> int:
+    """Train and measure what a table or figure needs, but for what is there.
+
+    Without options it continues as it was last run, else at the paper's own size.
+
+    contrast papers run simace table-1
+    contrast papers run simace table-2 --rows SimCSE,SimACE --backbones BERT-base --detach
+    contrast papers run supcon table-4 --scale 0.01 --set model.backbone=starter --data-dir SentEval/data
+    """
+    if dry_run:
+        commands.papers.check(item, request)
+        _print(show.papers.plan(item, request, commands.papers.parts(item, request, directory)))
+        return 0
+    if detach:
+        show.console.narrate(f"running in the background: see {commands.papers.detach(item, request, directory)}")
+        return 0
+    code = commands.papers.run(item, request, directory)
+    verb = "table" if item.tables else "figure"
+    show.console.narrate(f"next: contrast papers {verb} {item.paper} {item.key}")
+    return code
+
+
+@papers_group.command("table")
+@click.option("--format", "form", type=click.Choice(["text", "markdown", "latex", "csv", "json"]), default="text")
+@options.of_item
+def table_item(item: Item, request: Request, directory: Path, form: TableFormat) -> None:
+    """Print a table, ours beside the paper's.
+
+    contrast papers table simace table-1
+    contrast papers table simace table-1 --format latex
+    """
+    _print(show.papers.numbers(item, request, commands.papers.table(item, request, directory), form))
+
+
+@papers_group.command("figure")
+@click.option("--out", type=options.PATH, help="Write the pictures there, as PNG, SVG and CSV.")
+@options.of_item
+def figure_item(item: Item, request: Request, directory: Path, out: Path | None) -> None:
+    """Draw a figure from what was trained for it.
+
+    contrast papers figure simace figure-1
+    contrast papers figure simace figure-4 --out pictures
+    """
+    drawn = commands.papers.figure(item, request, directory)
+    _show_pictures(drawn, out is None, out)
+    for path in [show.papers.save_numbers(picture, out) for picture in drawn] if out else []:
+        show.console.narrate(f"wrote {path}")
 
 
 @cli.group("config")

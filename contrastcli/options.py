@@ -7,6 +7,7 @@ import functools
 import inspect
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import printable
-from contrastcli.settings import config, presets, sections
+from contrastcli.settings import config, papers, presets, sections
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting
 
@@ -128,6 +129,51 @@ def of_run(body: Callable[..., Any]) -> Callable[..., Any]:
         return body(run=runs.find(run, directory), **words)
 
     return with_run
+
+
+def of_item(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments PAPER and ITEM, and the options of how to make it; the body gets the item and the request.
+
+    Without any option the request is the last one, else the paper's own.
+    """
+
+    @click.argument("paper")
+    @click.argument("key", metavar="ITEM")
+    @click.option("--rows", metavar="A,B", help="Only these rows.")
+    @click.option("--backbones", metavar="A,B", help="Only these backbones.")
+    @click.option(
+        "--seeds", type=click.IntRange(min=1, max=100), metavar="N", help="Default: as many as the paper has."
+    )
+    @click.option("--scale", type=click.FloatRange(min=0, max=1, min_open=True), help="Part of the training rows.")
+    @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting of all runs.")
+    @click.option("--data-dir", metavar="DIR", help="A folder in SentEval's layout; else the hub.")
+    @click.pass_obj
+    @functools.wraps(body)
+    def with_item(directory: Path, /, paper: str, key: str, **words: Any) -> Any:
+        item = papers.find(paper, key)
+        names = ("rows", "backbones", "seeds", "scale", "assignments", "data_dir")
+        typed = {name: words.pop(name) for name in names}
+        request = None if any(typed.values()) else commands.papers.last_request(item, directory)
+        return body(item=item, request=request or _request(**typed), directory=directory, **words)
+
+    return with_item
+
+
+def _request(
+    rows: str | None,
+    backbones: str | None,
+    seeds: int | None,
+    scale: float | None,
+    assignments: Sequence[str],
+    data_dir: str | None,
+) -> papers.Request:
+    """How to make an item, as typed. Raises UsageError for an unknown setting."""
+    layer = flag_layer(assignments, {})
+    for key, source in layer.sources.items():
+        sections.find(key, source)
+    settings = {key: str(value) for key, value in layer.values.items()}
+    chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
+    return papers.Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or "")
 
 
 class Command(click.Command):

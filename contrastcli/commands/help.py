@@ -15,10 +15,11 @@ from contrastcli.data.examples import FORMS
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
-from contrastcli.settings import catalogue, presets, sections
+from contrastcli.settings import catalogue, papers, presets, sections
 from contrastcli.settings.objective import Spec
 from contrastcli.settings.setting import Value, spell
 from contrastcli.settings.similarity import SIMILARITIES
+from contrastcli.show import papers as show_papers
 from contrastcli.show import settings
 from contrastcli.show.format import Rows, columns, laid_out
 
@@ -107,6 +108,7 @@ FACTS: Facts = {
     "measured": lambda: catalogue.MEASURED,
     "needs": lambda: "; ".join(FORMS.values()),
     "objectives": settings.objectives,
+    "papers": lambda: [(f"{i.paper} {i.key}", f"{i.title}; {show_papers.needs(i)}") for i in papers.every()],
     "poolings": lambda: list(sections.POOLINGS.items()),
     "presets": lambda: _presets(presets.names()),
     "python": lambda: inspect.cleandoc(contrastcli.__doc__ or ""),

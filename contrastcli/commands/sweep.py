@@ -7,6 +7,7 @@ directory, so that a sweep may be killed at any moment and resumed.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -84,15 +85,20 @@ def check(sweep: Sweep, runs_dir: Path) -> None:
 
     Raises ContrastError for the first cell that could not start, or that was trained with other settings.
     """
-    from contrastcli.model.devices import choose_device
-    from contrastcli.training.plan import make_plan
-
     cells = sweep.cells()
     for cell in cells:
         run = Run(runs_dir / cell.name)
         if run.exists() and (changed := conflicts(run.config(), cell.config)):
             what = f"{run.name} was trained with another {', '.join(changed)} than the sweep has"
             raise UsageError(what, "restore the file of the sweep, or start another one")
+    check_cells(cells, runs_dir)
+
+
+def check_cells(cells: Sequence[Cell], runs_dir: Path) -> None:
+    """Check the data, backbone and device of each cell that is to be trained. Raises ContrastError."""
+    from contrastcli.model.devices import choose_device
+    from contrastcli.training.plan import make_plan
+
     untrained = [cell.config for cell in cells if _state(Run(runs_dir / cell.name)) not in _FINAL]
     for device in dict.fromkeys(config.train.device for config in untrained):
         choose_device(device)
@@ -112,17 +118,23 @@ def start(sweep: Sweep, runs_dir: Path) -> int:
     Cells that finished or diverged are skipped; those that were stopped, killed or failed are resumed.
     """
     cells = sweep.cells()
+    titles = [f"cell {number} of {len(cells)}: {label(cell)}" for number, cell in enumerate(cells, 1)]
     in_use = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
     signals = Signals()
     with locked(runs_dir / f".{sweep.name}.sweep.lock", in_use), process.handle_signals(signals):
         console.narrate(f"sweep {sweep.name}: {len(cells)} cells")
-        for number, cell in enumerate(cells, 1):
-            if not signals.count:
-                _train(cell, f"cell {number} of {len(cells)}: {label(cell)}", runs_dir, signals)
+        code = train_cells(dict(zip(titles, cells, strict=True)), runs_dir, signals)
     if signals.count:
         console.narrate(f"to continue: contrast sweep --resume {sweep.name}")
-        return 0
-    ends = [Run(runs_dir / cell.name).status() for cell in cells]
+    return code
+
+
+def train_cells(cells: Mapping[str, Cell], runs_dir: Path, signals: Signals) -> int:
+    """Train cells by title; returns 0, also after a signal, or the exit code of the first that failed."""
+    for title, cell in cells.items():
+        if not signals.count:
+            _train(cell, title, runs_dir, signals)
+    ends = [] if signals.count else [Run(runs_dir / cell.name).status() for cell in cells.values()]
     return next((status.code for status in ends if status.state in _BAD), 0)
 
 

@@ -25,19 +25,28 @@ class Member:
         return self.settings[SEED]
 
 
+Identity = tuple[tuple[str, Value], ...]
+"""What makes a method: its settings by key, apart from those of execution."""
+
+
+def identity(settings: Mapping[str, Value]) -> Identity:
+    """The method of a run; equal for paths to the same file."""
+    known = all_settings()
+    method = {key: value for key, value in settings.items() if known[key].role != "execution"}
+    for key, value in method.items():
+        if known[key].role == "data" and isinstance(value, str) and os.path.exists(value):
+            method[key] = os.path.realpath(value)
+    return tuple(method.items())
+
+
 def group(members: Sequence[Member]) -> tuple[Method, ...]:
     """The methods of these runs, in the order of their first runs.
 
     Runs of one method differ only in settings of execution, or in paths to the same file.
     """
-    known = all_settings()
-    by_method: dict[tuple[tuple[str, Value], ...], list[Member]] = {}
+    by_method: dict[Identity, list[Member]] = {}
     for member in members:
-        settings = {key: value for key, value in member.settings.items() if known[key].role != "execution"}
-        for key, value in settings.items():
-            if known[key].role == "data" and isinstance(value, str) and os.path.exists(value):
-                settings[key] = os.path.realpath(value)
-        by_method.setdefault(tuple(settings.items()), []).append(member)
+        by_method.setdefault(identity(member.settings), []).append(member)
     methods = [dict(settings) for settings in by_method]
     keys = dict.fromkeys(key for method in methods for key in method)
     differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]

@@ -22,6 +22,10 @@ SIZES: Mapping[str, tuple[int, int, int, int, int]] = {
 """Vocabulary, positions, token types, layers and width of the papers' backbones."""
 
 
+_RATE = 50e12
+"""FLOP/s: what an A100 does in bf16 on short texts, about a sixth of its peak."""
+
+
 class Memory(NamedTuple):
     """An estimate in GB: weights with gradients and Adam's moments, activations of so many tokens, and the total."""
 
@@ -44,3 +48,15 @@ def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET) -> Memory 
     activations = 28 * tokens * layers * width * 2 / 1e9  # 28 of the width in each layer, in bf16
     total = weights + activations + 2 * parameters + 0.5  # autocast's copy in bf16, CUDA's own
     return Memory(weights, activations, tokens, ceil(total))
+
+
+def gpu_hours(config: Config, rows: int, texts: float) -> float | None:
+    """Hours of an A100 for rows of so many `texts`, all of the longest length; None for an unknown backbone.
+
+    Without evaluations.
+    """
+    if config.model.backbone not in SIZES:
+        return None
+    _, _, _, layers, width = SIZES[config.model.backbone]
+    passes = rows * config.objective.texts_per_row(texts) * config.objective.encoders
+    return passes * config.model.max_length * layers * 6 * 12 * width**2 / _RATE / 3600

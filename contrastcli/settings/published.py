@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value
 
 Mark = Literal["one seed", "mean of five seeds", "mean of seeds", "not comparable"]
-Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time"]
+Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time", "significance"]
 Stated = str | int | float | bool | list[str | int | float | bool]
 """A setting's value in the paper, or several equivalent values."""
 
@@ -24,6 +24,17 @@ _NAMED = 5  # of the settings in which a run differs
 _BACKBONE = "model.backbone"
 _ESSENTIAL = ("objective.name", "objective.similarity", "model.head")
 """Settings that make a row's method; SimCSE keeps its head where it is supervised."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A published number, × 100; `deviation` over seeds or training sets if the paper gives it."""
+
+    value: float
+    deviation: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f}" if self.deviation is None else f"{self.value:.2f} ± {self.deviation:.2f}"
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +50,16 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measure: Literal["all", "wmean"] = "all"
     note: str = ""
 
+    def lines(self) -> Iterator[tuple[str, str, dict[str, Score]]]:
+        """Backbone, method and the printed numbers by column, a row each."""
+        for backbone, method, *cells in self.rows:
+            scores = {
+                task: Score(*cell) if isinstance(cell, list) else Score(float(cell))
+                for task, cell in zip(self.columns, cells, strict=True)
+                if not isinstance(cell, str)
+            }
+            yield str(backbone), str(method), scores
+
 
 class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of published.toml."""
@@ -47,17 +68,6 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     methods: dict[str, dict[str, Stated]]
     tables: list[Table]
     slips: list[tuple[str, int, str, str, float, float]]
-
-
-@dataclass(frozen=True)
-class Score:
-    """A published number, × 100; `deviation` over seeds or training sets if the paper gives it."""
-
-    value: float
-    deviation: float | None = None
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f}" if self.deviation is None else f"{self.value:.2f} ± {self.deviation:.2f}"
 
 
 @dataclass(frozen=True)
@@ -112,19 +122,15 @@ def every() -> tuple[Row, ...]:
             suite=table.suite,
             paper=table.paper,
             table=table.number,
-            backbone=str(backbone),
-            method=str(method),
+            backbone=backbone,
+            method=method,
             mark=table.mark,
             measure=table.measure,
-            values={
-                task: Score(*cell) if isinstance(cell, list) else Score(float(cell))
-                for task, cell in zip(table.columns, cells, strict=True)
-                if not isinstance(cell, str)
-            },
+            values=values,
             note=table.note,
         )
         for table in tables().tables
-        for backbone, method, *cells in table.rows
+        for backbone, method, values in table.lines()
     )
 
 

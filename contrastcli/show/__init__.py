@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from contrastcli.lazy import files_of
 
 if TYPE_CHECKING:
-    from contrastcli.show import console, format, plots, results, runs, settings
+    from contrastcli.show import console, format, papers, plots, results, runs, settings
 
-__all__ = ["console", "format", "plots", "results", "runs", "settings"]
+__all__ = ["console", "format", "papers", "plots", "results", "runs", "settings"]
 __getattr__ = files_of(__name__, __all__)

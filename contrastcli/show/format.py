@@ -15,7 +15,7 @@ from contrastcli.runs.text import MISSING, printable
 Rows = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
 
-_NUMBER = re.compile(rf"|{MISSING}|[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?")
+_NUMBER = re.compile(rf"|{MISSING}|[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?[*=]?")
 _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")  # with two spaces or more between them
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
+from contrastcli.show.curve import ANGLES, curve
 
 GREY, POSITIVE, NEGATIVE, HARDEST = -1, 2, 3, 4
 """Inks of what is compared with, and of the three angles, the same in every picture."""
@@ -139,6 +140,25 @@ def _by_task(suites: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dic
             if isinstance(task, Mapping) and key in task:
                 sets.setdefault(name, {})[model] = task
     return sets
+
+
+def of_scores(suite: str, models: Mapping[str, Mapping[str, float]]) -> Picture:
+    """The headline of each task of a suite, a bar for each model: PairSupCon Figures 1a and 3."""
+    tasks = dict.fromkeys(name for scores in models.values() for name in scores if name.startswith(f"{suite} "))
+    bars = [
+        Series(f"{task.removeprefix(f'{suite} ')}, {model}", (), (scores[task],))
+        for task in tasks
+        for model, scores in models.items()
+        if task in scores
+    ]
+    return Picture("scores", f"scores of {suite}", "bars", "", "", tuple(bars))
+
+
+def of_slopes(similarities: Sequence[str]) -> Picture:
+    """How steeply similarities change with the cosine, over the angle: SimACE Figure 1b."""
+    angles = [angle for angle in ANGLES if 5 <= angle <= 175]  # the angle's has no limit at the ends
+    series = [Series(name, angles, curve(name, 0.0, 1.0, angles).by_cosine) for name in similarities]
+    return Picture("slope", "slope of similarities by the cosine", "lines", _ANGLE, "|ds / dcos|", tuple(series))
 
 
 def of_geometry(tasks: Mapping[str, Any]) -> list[Picture]:

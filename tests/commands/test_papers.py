@@ -1,0 +1,146 @@
+"""`contrast papers`: a table made end to end, also after a kill, and printed in every format; pictures; errors."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs import directory as runs
+from contrastcli.runs import process
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Saved, Started
+from support.command import COMMAND, Contrast, refused
+from support.sts_files import write_stsb
+from support.tiny import told
+from support.tiny import train as train_here
+
+TINY = {
+    "model.backbone": "tiny/backbone",
+    "data.train": "tiny/sentences.jsonl",
+    "dev.data": "tiny/dev.jsonl",
+    "train.batch_size": "8",
+    "train.device": "cpu",
+    "train.precision": "fp32",
+}
+SMALL = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
+ROWS = ("--rows", "SimCSE,SimACE", "--backbones", "BERT-base", "--scale", "0.00004")  # 40 sentences, 5 steps
+TABLE = ("simace", "table-2")
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Runs that train in this process."""
+    names: list[str] = []
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        names.append(run.name)
+        train_here(run)
+        return 0
+
+    monkeypatch.setattr(process, "launch", launch)
+    return names
+
+
+def write_sts() -> tuple[str, str]:
+    """One set of STS, of six pairs; the words that name it."""
+    texts = ["ba den", "fom gir", "ka len", "mum nir", "pa ren", "sir tum"]
+    rows = [(text, texts[n - 1], str(n * 7 % 5)) for n, text in enumerate(texts)]
+    write_stsb(Path("senteval"), rows)
+    return "--data-dir", "senteval"
+
+
+def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contrast, launched: list[str]) -> None:
+    words = (*ROWS, *SMALL, "--seeds", "2", *write_sts())
+    assert "0 of 2" in contrast("papers", "run", *TABLE, *words, "--dry-run").out and not Path("runs").exists()
+    answer = contrast("papers", "run", *TABLE, *words)
+    assert answer.code == 0 and len(launched) == 4, answer.err
+    assert "run 4 of 4: SimACE on BERT-base, seed 43: finished" in answer.err
+    assert "next: contrast papers table simace table-2" in answer.err
+
+    text = contrast("papers", "table", *TABLE).out  # as it was last run
+    assert "75.97 ± 0.69" in text and "77.46 ± 0.47" in text and "ours, 2 seeds" in text
+    assert "Scale 4e-05: runs of 0.004 % of the paper's training rows." in text
+    assert "model.backbone = tiny/backbone" in text and "* of fewer sets or rows" in text
+    told_json = json.loads(contrast("papers", "table", *TABLE, "--format", "json").out)
+    records = list(csv.DictReader(io.StringIO(contrast("papers", "table", *TABLE, "--format", "csv").out)))
+    assert [r["row"] for r in records] == ["SimCSE", "SimACE"] == [n["row"] for n in told_json["numbers"]]
+    for name, record in zip((launched[:2], launched[2:]), records, strict=True):
+        scores = [Run(Path("runs") / n).scores()["suites"]["sts"]["STS-B"]["all"]["spearman"] for n in name]
+        assert float(record["ours"]) == pytest.approx(sum(scores) / 2) and record["seeds"] == "2"
+        assert f"{sum(scores) / 2:.2f} ± " in text
+    assert "| BERT-base | SimCSE | ours, 2 seeds |" in contrast("papers", "table", *TABLE, "--format", "markdown").out
+    latex = contrast("papers", "table", *TABLE, "--format", "latex").out
+    assert r"\toprule" in latex and r"printed & 75.97 $\pm$ 0.69 \\" in latex
+
+
+def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Contrast, launched: list[str]) -> None:
+    assert contrast("papers", "run", "simace", "table-8", *ROWS, *SMALL).code == 0 and len(launched) == 2
+    assert re.search(r"SimACE  ours +8\.00 +1\.00 +0\.\d\d\n", contrast("papers", "table", "simace", "table-8").out)
+    assert contrast("papers", "run", "simace", "figure-4", *ROWS[2:], *SMALL).code == 0 and len(launched) == 2
+    assert contrast("papers", "figure", "simace", "figure-4", "--out", "pictures").code == 0
+    assert sorted(path.name for path in Path("pictures").iterdir()) == [
+        f"angles-{which}.{kind}" for which in ("negative", "positive") for kind in ("csv", "png", "svg")
+    ]
+    points = Path("pictures/angles-positive.csv").read_text().splitlines()
+    assert points[0] == "series,step,angle in degrees"
+    assert {point.split(",")[0] for point in points[1:]} == {"SimCSE", "SimACE"}
+    listed = json.loads(contrast("papers", "list", "--json").out)
+    made = {(one["paper"], one["item"]): (one["done"], one["total"]) for one in listed}
+    assert made["simace", "table-8"] == made["simace", "figure-4"] == (2, 2)
+    assert made["simace", "table-1"] == (0, 0) and len(listed) == 43
+
+
+def test_a_killed_table_continues_where_it_was(contrast: Contrast, launched: list[str]) -> None:
+    words = ("simace", "figure-9", *SMALL, "--rows", "SimACE", "--scale", "0.00016", "--set", "train.save_every=5")
+    child = subprocess.Popen([*COMMAND, "papers", "run", *words], stderr=subprocess.DEVNULL)
+    while not (found := runs.list_runs(Path("runs"))) or not told(found[0], Saved):
+        assert child.poll() is None
+    trainer = told(found[0], Started)[-1].pid
+    for pid in (child.pid, trainer):
+        os.kill(pid, signal.SIGKILL)
+    child.wait()
+    run = found[0]
+    assert contrast("papers", "run", "simace", "figure-9").code == 0
+    starts = told(run, Started)
+    assert run.status().state == "finished" and starts[-1].resumed_from and launched == [run.name]
+    assert "alignment against uniformity" in contrast("papers", "figure", "simace", "figure-9").out
+
+
+def test_a_curve_needs_no_training(contrast: Contrast) -> None:
+    drawn = contrast("papers", "figure", "simace", "figure-1", "--out", "pictures")
+    assert drawn.code == 0
+    rows = csv.reader(Path("pictures/slope.csv").read_text().splitlines())
+    numbers = dict(row[1:] for row in rows if row[0] == "angle")
+    assert float(numbers["90.0"]) == pytest.approx(1) and float(numbers["30.0"]) == pytest.approx(2)
+
+
+def test_the_printed_numbers_are_shown_with_what_they_take(contrast: Contrast) -> None:
+    shown = contrast("papers", "show", "pairsupcon", "table-3", "--backbones", "BERT-base").out
+    assert re.search(r"PairSupCon +printed +74\.30 +84\.40", shown)
+    assert "preset pairsupcon-base" in shown and "GPU hours in all" in shown
+    assert "3all3n is explained nowhere" in contrast("papers", "show", "supcon", "table-2").out
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("run", "simace", "figure-10"), "SimACE has no 'figure-10'"),
+        (("run", "supcon", "figure-1"), "SupCon, Figure 1 cannot be made: a drawing"),
+        (("run", *TABLE, "--set", "objective.tao=1"), "there is no setting 'objective.tao'"),
+        (("table", "simace", "figure-4"), "SimACE, Figure 4 is not a table of numbers"),
+        (("figure", *TABLE), "SimACE, Table 2 is not a figure"),
+        (("figure", "simace", "figure-4"), "nothing of SimACE, Figure 4 is trained"),
+        (("run", "supcon", "table-2", "--rows", "SCL 3all3n, λ = 1.0"), "3all3n is explained nowhere"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(contrast: Contrast, words: tuple[str, ...], what: str) -> None:
+    refused(contrast("papers", *words), 2, what)
+    assert not Path("runs").exists()

@@ -1,0 +1,105 @@
+"""How the papers' tables are made: every one is there, and the run of each row is what the paper prints it of."""
+
+from __future__ import annotations
+
+import pytest
+
+from contrastcli.errors import UsageError
+from contrastcli.settings import papers, published
+from contrastcli.settings.papers import Item, Request
+
+PRINTED = Request()
+PAPERS = {"simace": (14, 9), "pairsupcon": (8, 3), "supcon": (7, 2)}
+"""How many tables and figures each paper has, its appendices included."""
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_table_and_figure_is_there_and_is_made_or_says_why_not(paper: str) -> None:
+    tables, figures = PAPERS[paper]
+    keys = [f"table-{n + 1}" for n in range(tables)] + [f"figure-{n + 1}" for n in range(figures)]
+    assert [item.key for item in papers.items(paper)] == keys
+    for item in papers.items(paper):
+        assert item.title and bool(item.tables or item.entry.pictures) != bool(item.entry.why_not), item.name
+    assert set(papers.book().papers[paper].items) <= set(keys)
+
+
+def test_every_printed_table_of_the_papers_is_an_item() -> None:
+    made = {
+        (book.name, str(t.number))
+        for key, book in papers.book().papers.items()
+        for i in papers.items(key)
+        for t in i.tables
+    }
+    names = {book.name for book in papers.book().papers.values()}
+    assert made == {(t.paper, str(t.number)) for t in published.tables().tables if t.paper in names}
+
+
+@pytest.mark.parametrize("item", papers.every(), ids=lambda item: f"{item.paper}-{item.key}")
+def test_every_row_is_made_by_a_run_or_a_model_or_says_why_not(item: Item) -> None:
+    for row in papers.chosen(item, PRINTED):
+        makers = papers.makers(item, row, PRINTED)
+        assert bool(makers) != bool(papers.why_not(row)), row
+        assert all((maker.config is None) != (maker.model == "") for maker in makers)
+        trained = [maker.config.train.seed for maker in makers if maker.config]
+        assert len(set(trained)) == len(trained) and len(trained) in (0, item.seeds)
+
+
+@pytest.mark.parametrize(
+    ("paper", "key", "row"),
+    [
+        ("simace", "table-1", ("BERT-base", "SimACE")),
+        ("simace", "table-4", ("RoBERTa-large", "RankCSE ListMLE + angle")),
+        ("simace", "table-13", ("RoBERTa-base", "SimCSE with MLM")),
+        ("simace", "table-14", ("BERT-large", "SimACE, m = -10")),
+        ("pairsupcon", "table-3", ("DistilBERT", "PairSupCon")),
+        ("pairsupcon", "table-5", ("BERT-base", "InstanceDisc without hard negatives")),
+        ("pairsupcon", "table-8", ("BERT-large", "PairSupCon, STS-B as dev")),
+        ("supcon", "table-2", ("BERT-medium", "SCL 3palln, λ = 1.0")),
+        ("supcon", "table-7", ("BERT-medium", "SCL allpalln, τ = 0.3")),
+    ],
+)
+def test_the_run_of_a_row_has_that_row_as_its_published_result(paper: str, key: str, row: papers.Row) -> None:
+    item = papers.find(paper, key)
+    config = papers.makers(item, row, PRINTED)[0].config
+    assert config and row in [(r.backbone, r.method) for r in published.exact(config) if r.source == item.name]
+
+
+def test_a_shortened_run_reads_a_part_of_the_papers_rows_and_what_is_set_wins() -> None:
+    item = papers.find("pairsupcon", "Table 3")
+    row = ("BERT-base", "PairSupCon")
+    (maker,) = papers.makers(item, row, Request(scale=0.01, settings={"train.batch_size": "64", "dev.every": "3"}))
+    assert maker.config and (maker.config.data.limit, maker.config.dev.every) == (2756, 3)  # of 275,601 triplets
+    assert maker.config.train.log_every <= maker.config.train.save_every <= 2756 * 2 * 3 // 64
+    (least,) = papers.makers(item, row, Request(scale=1e-6))
+    assert least.config and least.config.data.limit == least.config.train.batch_size
+
+
+def test_a_released_model_stands_for_a_row_unless_something_differs() -> None:
+    item, row = papers.find("pairsupcon", "table-3"), ("DistilBERT", "SBERT")
+    (released,) = papers.makers(item, row, PRINTED)
+    assert released.model == "sentence-transformers/distilbert-base-nli-mean-tokens"
+    (trained,) = papers.makers(item, row, Request(scale=0.5))
+    assert trained.config and trained.config.model.backbone == "distilbert-base-uncased"
+
+
+def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
+    item = papers.find("simace", "table-1")
+    on_small = Request(settings={"model.backbone": "starter"})
+    assert [method for _, method in papers.chosen(item, on_small)] == ["first-last", "SimCSE", "ArcCon", "SimACE"]
+    assert papers.makers(item, ("BERT-base", "first-last"), on_small)[0].model == "starter"
+    some = Request(backbones=("RoBERTa-large",), rows=("SimACE",))
+    assert papers.chosen(item, some) == [("RoBERTa-large", "SimACE")]
+
+
+@pytest.mark.parametrize(
+    ("paper", "key", "request_", "what"),
+    [
+        ("simcse", "table-1", PRINTED, "there is no paper 'simcse'"),
+        ("simace", "table-15", PRINTED, "SimACE has no 'table-15'"),
+        ("simace", "table-1", Request(rows=("SimASE",)), "SimACE, Table 1 has no row 'SimASE'"),
+        ("simace", "table-1", Request(backbones=("BERT",)), "SimACE, Table 1 has no backbone 'BERT'"),
+    ],
+)
+def test_what_a_paper_does_not_have_is_an_error(paper: str, key: str, request_: Request, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        papers.chosen(papers.find(paper, key), request_)
