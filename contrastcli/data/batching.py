@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ class Corpus:
     texts: list[str]
     views: dict[str, Indices]  # view -> (N,)
     labels: Indices | None  # (N,)
+    scores: NDArray[np.float32] | None = None  # (N,) from 0, the lowest of the data, to 1
 
     def __len__(self) -> int:
         return len(self.views["anchor"])
@@ -56,7 +58,14 @@ class Corpus:
         if examples.form == "sentences":
             views["positive"] = views["anchor"]
         labels = None if examples.labels is None else np.asarray(examples.labels, dtype=np.int64)
-        return cls(list(numbers), views, labels)
+        return cls(list(numbers), views, labels, None if examples.scores is None else _scaled(examples.scores))
+
+
+def _scaled(scores: Sequence[float]) -> NDArray[np.float32]:
+    """Scores as shares of their range."""
+    values = np.asarray(scores, dtype=np.float64)
+    shares: NDArray[np.float32] = ((values - values.min()) / (np.ptp(values) or 1)).astype(np.float32)
+    return shares
 
 
 @dataclass(frozen=True)

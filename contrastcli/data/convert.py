@@ -21,6 +21,7 @@ BECOMES: Mapping[Form, tuple[Form, ...]] = {
     "labelled": ("triplets", "pairs", "sentences"),
     "pairs": ("sentences",),
     "sentences": (),
+    "scored": (),
 }
 
 
@@ -64,7 +65,8 @@ def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
 def _select(examples: Examples, keep: list[bool], notes: tuple[str, ...] = ()) -> Examples:
     views = {view: list(compress(texts, keep)) for view, texts in examples.views.items()}
     labels = None if examples.labels is None else list(compress(examples.labels, keep))
-    return replace(examples, views=views, labels=labels, notes=examples.notes + notes)
+    scores = None if examples.scores is None else list(compress(examples.scores, keep))
+    return replace(examples, views=views, labels=labels, scores=scores, notes=examples.notes + notes)
 
 
 def _contrastable(examples: Examples) -> Examples:
@@ -128,10 +130,10 @@ def hold_out(examples: Examples, share: float, seed: int) -> tuple[Examples, Sco
     """The rows left for training, and at least `share` (0..1) of all rows, held out as scored pairs.
 
     All rows of one anchor go to the same side, chosen by its text and the seed alone. Labelled pairs score 1, 0.5 and
-    0 for entailment, neutral and contradiction; the positive of a triplet scores 1, the negative 0. Raises DataError
-    for forms without negatives, and if too little is left on either side.
+    0 for entailment, neutral and contradiction; the positive of a triplet scores 1, the negative 0; scored pairs keep
+    their scores. Raises DataError for forms without negatives, and if too little is left on either side.
     """
-    if examples.form not in ("labelled", "triplets"):
+    if examples.form not in ("labelled", "triplets", "scored"):
         what = f"{FORMS[examples.form]} cannot be held out as dev data: all would have the same score"
         raise DataError(what, "give scored pairs with --dev FILE, or --dev none")
     anchors = examples.views["anchor"]
@@ -147,7 +149,8 @@ def hold_out(examples: Examples, share: float, seed: int) -> tuple[Examples, Sco
     rest = _select(examples, [anchor not in held for anchor in anchors], (note,))
     if len(rest) < 2:
         raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
-    dev = _convert(_select(examples, [anchor in held for anchor in anchors]), "labelled")
-    scores = [_SCORES[label] for label in dev.labels or ()]
+    dev = _select(examples, [anchor in held for anchor in anchors])
+    dev = dev if dev.scores else _convert(dev, "labelled")
+    scores = dev.scores or [_SCORES[label] for label in dev.labels or ()]
     source = f"{100 * share:g}% of {examples.source}"
     return rest, rankable(ScoredPairs(dev.views["anchor"], dev.views["positive"], scores, source))

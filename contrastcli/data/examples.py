@@ -19,6 +19,7 @@ FORMS: Mapping[Form, str] = {
     "pairs": "pairs (anchor, positive)",
     "triplets": "triplets (anchor, positive, negative)",
     "labelled": "labelled pairs (premise, hypothesis, label)",
+    "scored": "scored pairs (sentence1, sentence2, score)",
 }
 """Each form in words."""
 
@@ -28,7 +29,8 @@ class Examples:
     """Training rows: texts by view, all views of one length.
 
     sentences: anchor · pairs: anchor, positive · triplets: anchor, positive, negative, negative_2 … ("" where a row has
-    fewer) · labelled: anchor (premise), positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction.
+    fewer) · labelled: anchor (premise), positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction ·
+    scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
     `source` is the user's name for them; `notes` tell the user what was converted and dropped.
     """
 
@@ -37,14 +39,15 @@ class Examples:
     labels: list[int] | None
     source: str
     notes: tuple[str, ...] = ()
+    scores: list[float] | None = None
 
     def __len__(self) -> int:
         return len(self.views["anchor"])
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of form, texts and labels, in hexadecimal: equal only for equal rows."""
-        columns = [*self.views.values(), map(str, self.labels or ())]
+        """SHA-256 of form, texts, labels and scores, in hexadecimal: equal only for equal rows."""
+        columns = [*self.views.values(), map(str, self.labels or map(repr, self.scores or ()))]
         return _digest(self.form, *self.views, columns=columns)
 
 
@@ -77,28 +80,30 @@ def _digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
 
 
 def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
-    """The first rows, each as texts by role, with the name of its `label`."""
+    """The first rows, each as texts by role, with the name of its `label` or with its `score`."""
     heads = [texts[:count] for texts in examples.views.values()]
     rows = [{v: text for v, text in zip(examples.views, row, strict=True) if text} for row in zip(*heads, strict=True)]
     if examples.labels is not None:
         for row, label in zip(rows, examples.labels, strict=False):
             row["label"] = LABELS[label]
+    for row, score in zip(rows, examples.scores or (), strict=False):
+        row["score"] = f"{score:g}"
     return rows
 
 
-def from_table(table: Table, columns: str, labels: str, source: str) -> Examples:
+def from_table(table: Table, columns: str, labels: str, source: str, *, with_scores: bool = False) -> Examples:
     """The rows of a table in the form that its columns make; `columns` and `labels` as in `sections.Data`.
 
-    Raises DataError, also for scored pairs, and UsageError for malformed `columns` and `labels`.
+    Raises DataError, also for scored pairs unless `with_scores`, and UsageError for malformed `columns` and `labels`.
     """
     names = roles.label_names(labels)
     form, used = roles.shape(table, columns, source)
-    if form == "scored":
+    if form == "scored" and not with_scores:
         pair = f"anchor={used['anchor']},positive={used['positive']}"
-        what = f"{source} holds scored pairs ('{used['score']}' is the score), which do not train"
-        raise DataError(what, f"give it as --dev, or train on the pairs alone: --columns {pair}")
-    label = used.pop("label", None)
-    notes = _notes(table, [*used.values(), label])
+        what = f"{source} holds scored pairs ('{used['score']}' is the score), from which the objective does not learn"
+        raise DataError(what, f"use --objective cosent or aoe, or train on the pairs alone: --columns {pair}")
+    notes = _notes(table, used.values())
+    label, score = used.pop("label", None), used.pop("score", None)
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     views: dict[str, list[str]] = {
         "anchor" if role == "sentence" else role: roles.texts(table, column) for role, column in used.items()
@@ -107,7 +112,10 @@ def from_table(table: Table, columns: str, labels: str, source: str) -> Examples
         views |= roles.negatives(table, hard)
         notes += _count_negatives(views)
     if label is None:
-        return Examples(form, views, None, source, notes)
+        scores = roles.scores(table, score) if score else None
+        if scores:
+            check_scores(scores, source, "learnt of them")
+        return Examples(form, views, None, source, notes, scores)
     values = roles.labels(table, label, names)
     has_gold = [value is not None for value in values]
     views = {view: list(compress(texts, has_gold)) for view, texts in views.items()}
@@ -129,7 +137,7 @@ def dropped(keep: list[bool], which: str) -> tuple[str, ...]:
     return (f"{count:,} of {len(keep):,} rows {which} were dropped",) if count else ()
 
 
-def _notes(table: Table, used: Collection[str | None]) -> tuple[str, ...]:
+def _notes(table: Table, used: Collection[str]) -> tuple[str, ...]:
     unused = [column for column in table.columns if column not in used]
     return (*table.notes, f"columns not used: {', '.join(unused)}") if unused else table.notes
 
@@ -147,7 +155,12 @@ def scored_from_table(table: Table, source: str) -> ScoredPairs:
 
 def rankable(pairs: ScoredPairs) -> ScoredPairs:
     """The same pairs. Raises DataError if all have the same score, which has no rank correlation."""
-    if len(set(pairs.scores)) < 2:
-        what = f"{pairs.source}: all {len(pairs):,} scores are {pairs.scores[0]:g}, so that nothing can be ranked"
-        raise DataError(what, "give pairs of different scores, or --dev none")
+    check_scores(pairs.scores, pairs.source, "ranked")
     return pairs
+
+
+def check_scores(scores: list[float], source: str, purpose: str) -> None:
+    """Raises DataError unless there are different scores."""
+    if len(set(scores)) < 2:
+        what = f"{source}: all {len(scores):,} scores are {scores[0]:g}, so that nothing can be {purpose}"
+        raise DataError(what, "give pairs of different scores, or --dev none")

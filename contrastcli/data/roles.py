@@ -15,9 +15,6 @@ from contrastcli.settings.objective import Form
 
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
 
-Shape = Form | Literal["scored"]
-"""The rows of a file: in a form to train on, or scored pairs."""
-
 NAMES: Mapping[str, Role] = {
     "sentence": "sentence",
     "text": "sentence",
@@ -51,7 +48,7 @@ _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (na
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
 _NO_GOLD = {"-", "-1"}  # in SNLI and MNLI: the annotators disagreed
 
-SHAPES: tuple[tuple[Shape, tuple[Role, ...]], ...] = (
+SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
     ("scored", ("anchor", "positive", "score")),
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),
@@ -66,7 +63,7 @@ _HINT = (
 )
 
 
-def shape(table: Table, columns: str, source: str) -> tuple[Shape, dict[str, str]]:
+def shape(table: Table, columns: str, source: str) -> tuple[Form, dict[str, str]]:
     """The kind of rows that a table holds and the column of each role, of several hard negatives in their order.
 
     Roles come from `columns` ("anchor=a,positive=b") alone if it is set, else from the names of the columns. Raises

@@ -29,17 +29,20 @@ _STSB = "hf:sentence-transformers/stsb"
 def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
     """The training rows of `data.train`, in a form of `needs`; of labelled rows those whose label is in `labels`.
 
-    `senteval:DIR` gives the distinct sentences of STS-B's training split. A hub name without a split means `train`.
-    Raises DataError if the data are missing, malformed or unsuitable, UsageError for a malformed name.
+    `senteval:DIR` gives STS-B's training split: its scored pairs if those are needed, else its distinct sentences. A
+    hub name without a split means `train`. Raises DataError if the data are missing, malformed or unsuitable,
+    UsageError for a malformed name.
     """
     name = data.train
     if not name:
         raise DataError("there is no training data", "give --data FILE, --data hf:owner/name or --data starter")
     table = _open(name, "train", data.limit)
-    if name.startswith(_SENTEVAL):
+    with_scores = "scored" in needs
+    if name.startswith(_SENTEVAL) and not with_scores:
         pairs = from_table(table, "anchor=sentence1,positive=sentence2", "", name)
         return suit(suit(pairs, ("sentences",), ()), needs, labels, ["sentence"])
-    return suit(from_table(table, data.columns, data.labels, name), needs, labels, table.columns)
+    examples = from_table(table, data.columns, data.labels, name, with_scores=with_scores)
+    return suit(examples, needs, labels, table.columns)
 
 
 def load_sentences(name: str) -> list[str]:

@@ -4,13 +4,20 @@ SimCSE: Gao et al., 2021, https://arxiv.org/abs/2104.08821, Eq. 1 and 5. ArcCon:
 SimACE: Eq. 9. They differ in similarity, margin and temperature only.
 DCL: Yeh et al., 2022, https://arxiv.org/abs/2110.06848; for sentences Nie et al., 2023, "On the Inadequacy of
 Optimizing Alignment and Uniformity in Contrastive Learning of Sentence Representations".
+
+Settings of both: a guide, as in GISTEmbed (Solatorio, 2024, https://arxiv.org/abs/2402.16829); hardness, as in LLaVE
+(Lan et al., 2025, https://arxiv.org/abs/2503.04812, Eq. 5); both directions and negatives of the same side, as in GTE
+(Li et al., 2023, https://arxiv.org/abs/2308.03281, Eq. 2-3); and the global orthogonal regulariser (Zhang et al., 2017,
+https://arxiv.org/abs/1708.06320, Eq. 6).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from contrastcli.objectives import functional
 from contrastcli.objectives.functional import (
     MASKED,
     Result,
@@ -21,7 +28,33 @@ from contrastcli.objectives.functional import (
     mean_over,
 )
 from contrastcli.objectives.rows import Rows, candidates
-from contrastcli.objectives.similarity import paired, pairwise
+from contrastcli.objectives.similarity import cosines, paired, pairwise
+
+GUIDE = "guide_"
+"""The prefix of the names of a guide's views."""
+
+Discriminate = Callable[[Tensor, Tensor], Tensor]
+"""The loss of each anchor, given its positive's logit and the log-sum-exp of its negatives' logits: two (n,) → (n,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """How a batch is contrasted. The margin, in the unit of `similarity`, applies to positives only."""
+
+    similarity: str
+    margin: float
+    tau: float
+    hard_negative_weight: float = 0.0
+    """Added to the logits, already divided by τ, of a row's own hard negatives."""
+    guided: bool = False
+    """A negative that the guide finds closer to the anchor than the positive does not count. The guide's views have the
+    names of the others, after GUIDE."""
+    hardness: float = 0.0
+    """β: a negative's logit grows by β times its similarity, as a constant, so that its weight is e^(β·s)."""
+    symmetric: bool = False
+    """The mean of this and of the other direction, where each positive looks at all anchors."""
+    same_side: bool = False
+    """The other anchors are negatives too and, in the other direction, the other positives."""
 
 
 def infonce(
@@ -33,53 +66,140 @@ def infonce(
     margin: float,
     tau: float,
     hard_negative_weight: float = 0.0,
+    guide: str = "",
+    hardness: float = 0.0,
+    symmetric: bool = False,
+    same_side: bool = False,
+    orthogonal: float = 0.0,
 ) -> Result:
     """mean_i −log( e^(s'(a_i, p_i)/τ) / (e^(s'(a_i, p_i)/τ) + Σ_j e^(s(a_i, c_j)/τ)) ), anchors to columns only.
 
     Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, of the views negative,
-    negative_2 …, if there are any, every row's hard negatives. The margin s' − s, in the unit of `similarity`, applies
-    to positives only. `hard_negative_weight` is added to the logits, already divided by τ, of a row's own hard
-    negatives. No heads. Parts: contrast.
+    negative_2 …, if there are any, every row's hard negatives. The margin is s' − s. For the settings see `Contrast`;
+    `orthogonal` is the weight of `spread`. No heads. Parts: contrast and, with a weight, orthogonality.
     """
-    return _contrast(views, rows, similarity, margin, tau, discrimination, hard_negative_weight)
+    how = Contrast(
+        similarity=similarity,
+        margin=margin,
+        tau=tau,
+        hard_negative_weight=hard_negative_weight,
+        guided=bool(guide),
+        hardness=hardness,
+        symmetric=symmetric,
+        same_side=same_side,
+    )
+    return _with_spread(contrast(views, rows, how), views, rows, orthogonal)
 
 
-def dcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float) -> Result:
+def dcl(
+    views: Views,
+    rows: Rows,
+    heads: nn.ModuleDict,
+    *,
+    similarity: str,
+    margin: float,
+    tau: float,
+    guide: str = "",
+    hardness: float = 0.0,
+    symmetric: bool = False,
+    same_side: bool = False,
+    orthogonal: float = 0.0,
+) -> Result:
     """mean_i ( −s'(a_i, p_i)/τ + log Σ_j e^(s(a_i, c_j)/τ) ): InfoNCE without the positive in its denominator.
 
-    Views, negatives and margin as in `infonce`; an anchor without negatives counts as 0. The loss has no lower bound:
-    it keeps pulling a positive that is already the nearest. Hence the margin adds a constant under `cosine` and
-    `angle`, and has an effect under `arc` alone. No heads. Parts: contrast.
+    Views, negatives, margin and settings as in `infonce`; an anchor without negatives counts as 0. The loss has no
+    lower bound: it keeps pulling a positive that is already the nearest. Hence the margin adds a constant under
+    `cosine` and `angle`, and has an effect under `arc` alone. No heads. Parts as in `infonce`.
     """
 
     def difference(positive: Tensor, negatives: Tensor) -> Tensor:
         return torch.where(negatives > MASKED / 2, negatives - positive, 0)
 
-    return _contrast(views, rows, similarity, margin, tau, difference)
+    how = Contrast(
+        similarity=similarity,
+        margin=margin,
+        tau=tau,
+        guided=bool(guide),
+        hardness=hardness,
+        symmetric=symmetric,
+        same_side=same_side,
+    )
+    return _with_spread(contrast(views, rows, how, difference), views, rows, orthogonal)
 
 
-def _contrast(
-    views: Views,
-    rows: Rows,
-    similarity: str,
-    margin: float,
-    tau: float,
-    loss: Callable[[Tensor, Tensor], Tensor],
-    hard_negative_weight: float = 0.0,
-) -> Result:
-    """The mean over anchors of `loss`, of the positive's logit and the log-sum-exp of the negatives': two (n,)."""
+def contrast(
+    views: Views, rows: Rows, how: Contrast, loss: Discriminate = discrimination, anchors: Tensor | None = None
+) -> Tensor:
+    """The mean of `loss` over the anchors, which are rows (n,), by default all: scalar."""
     with full_precision(views) as full:
-        rows, size = rows.to(full["anchor"].device), len(full["anchor"])
-        names = candidates(full)  # the positive first
-        everything = torch.cat([full[name] for name in names])  # (M, d), M is N, 2N …: row i's positive is column i
-        places = torch.arange(len(everything), device=everything.device)  # (M,)
+        rows = rows.to(full["anchor"].device)
+        all_rows = torch.arange(len(full["anchor"]), device=full["anchor"].device)
+        chosen = all_rows if anchors is None else anchors.to(all_rows.device)
+        value = _one_way(full, rows, how, loss, chosen, "anchor", candidates(full))
+        if how.symmetric:
+            value = (value + _one_way(full, rows, how, loss, chosen, "positive", ["anchor"])) / 2
+    return value
 
-        def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
-            logits = pairwise(anchor[i], columns, similarity) / tau  # (n, M)
-            if hard_negative_weight:
-                logits = logits + hard_negative_weight * ((places >= size) & (places % size == i[:, None]))
-            positive = paired(anchor[i], columns[i], similarity, margin) / tau  # (n,)
-            return loss(positive, mask_logits(logits, rows.negatives(i, names)).logsumexp(dim=1))
 
-        value = mean_over(places[:size], term, full["anchor"], everything)
-    return value, {"contrast": value.detach()}
+def _one_way(
+    full: Views, rows: Rows, how: Contrast, loss: Discriminate, anchors: Tensor, of: str, names: list[str]
+) -> Tensor:
+    """The contrast of the anchors' vectors in one view with the columns of others, of which the first is the target."""
+    size, targets = len(full[of]), len(names)
+    names = [*names, of] if how.same_side else names
+    everything = torch.cat([full[name] for name in names])  # (M, d), M is N, 2N …: row i's positive is column i
+    guides = torch.cat([full[GUIDE + name] for name in names]) if how.guided else everything  # (M, d')
+    places = torch.arange(len(everything), device=everything.device)
+    row_of, view_of = places % size, places // size  # (M,)
+
+    def negatives(i: Tensor) -> Tensor:  # (n,) → (n, M)
+        valid = rows.negatives(i, names)
+        if how.same_side:
+            valid &= (view_of < targets) | (row_of != i[:, None])
+        if how.guided:
+            seen = cosines(full[GUIDE + of][i], guides)  # (n, M)
+            valid &= seen <= seen.gather(1, i[:, None])
+        return valid
+
+    def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
+        s = pairwise(anchor[i], columns, how.similarity)  # (n, M)
+        logits = s / how.tau
+        if how.hard_negative_weight:
+            own = (view_of > 0) & (view_of < targets) & (row_of == i[:, None])
+            logits = logits + how.hard_negative_weight * own
+        if how.hardness:
+            logits = logits + how.hardness * s.detach()
+        positive = paired(anchor[i], columns[i], how.similarity, how.margin) / how.tau  # (n,)
+        return loss(positive, mask_logits(logits, negatives(i)).logsumexp(dim=1))
+
+    return mean_over(anchors, term, full[of], everything)
+
+
+def _with_spread(value: Tensor, views: Views, rows: Rows, weight: float) -> Result:
+    """A loss with the weighted regulariser, if it has a weight, and both as parts."""
+    parts = {"contrast": value.detach()}
+    if weight:
+        regulariser = spread(views, rows)
+        value, parts["orthogonality"] = value + weight * regulariser, regulariser.detach()
+    return value, parts
+
+
+def spread(views: Views, rows: Rows) -> Tensor:
+    """M₁² + max(0, M₂ − 1/d), M₁ and M₂ the means of cosine and squared cosine over all anchors and their negatives.
+
+    Of points spread evenly over the sphere the mean is 0 and that of squares 1/d. Without negatives it is 0.
+    """
+    with full_precision(views) as full:
+        rows, names = rows.to(full["anchor"].device), candidates(full)
+        everything = torch.cat([full[name] for name in names])  # (M, d)
+        anchors = torch.arange(len(full["anchor"]), device=everything.device)
+
+        def mean(values: Callable[[Tensor], Tensor]) -> Tensor:
+            def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
+                return (values(cosines(anchor[i], columns)) * rows.negatives(i, names)).sum(dim=1)
+
+            return mean_over(anchors, term, full["anchor"], everything) * (len(anchors) / count)
+
+        of_blocks = [rows.negatives(block, names).sum() for block in torch.split(anchors, functional.BLOCK)]
+        count = torch.stack(of_blocks).sum().clamp_min(1)
+        return mean(lambda cosine: cosine) ** 2 + (mean(torch.square) - 1 / everything.shape[1]).relu()

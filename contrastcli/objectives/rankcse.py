@@ -34,9 +34,9 @@ def rankcse(
 ) -> Result:
     """InfoNCE + β · consistency + γ · distillation, each a mean over the rows.
 
-    Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher and teacher_positive,
-    (N, d'). The margin, in the unit of `similarity`, is InfoNCE's; a teacher's list is of cosines. Texts that InfoNCE
-    leaves out of a row's negatives are left out of its lists. No heads.
+    Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher_anchor and
+    teacher_positive, (N, d'). The margin, in the unit of `similarity`, is InfoNCE's; a teacher's list is of cosines.
+    Texts that InfoNCE leaves out of a row's negatives are left out of its lists. No heads.
     Parts: contrast, consistency and, unless γ is 0, distillation.
     """
     loss, parts = infonce(views, rows, heads, similarity=similarity, margin=margin, tau=tau)
@@ -52,7 +52,7 @@ def rankcse(
 
         def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
             student = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
-            teacher = cosines(full["teacher"][i], full["teacher_positive"])  # (n, N)
+            teacher = cosines(full["teacher_anchor"][i], full["teacher_positive"])  # (n, N)
             valid = _candidates(rows, i)
             if distillation == "listmle":
                 return listmle(student, teacher, valid)

@@ -9,6 +9,8 @@ from torch import Tensor
 from contrastcli.objectives.functional import isin
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
+ALIKE = 0.8
+"""Pairs that score more than this share of the scale are positives, where angles and alignment are measured."""
 
 
 def candidates(views: Iterable[str]) -> list[str]:
@@ -32,16 +34,32 @@ class Rows:
     mask_duplicates: bool = False
     """Leave texts equal to the anchor or to its positive out of the negatives."""
 
+    score: Tensor | None = None
+    """(N,) the score of each pair, from 0 to 1."""
+
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
         ids = {view: texts.to(device) for view, texts in self.ids.items()}
-        return replace(self, ids=ids, label=None if self.label is None else self.label.to(device))
+        label, score = (None if one is None else one.to(device) for one in (self.label, self.score))
+        return replace(self, ids=ids, label=label, score=score)
 
     def labels(self) -> Tensor:
         """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""
         if self.label is None:
             raise ValueError("this objective needs labelled pairs, and these rows have no labels")
         return self.label
+
+    def scores(self) -> Tensor:
+        """The (N,) scores, for a loss that needs them. Raises ValueError if there are none."""
+        if self.score is None:
+            raise ValueError("this objective needs scored pairs, and these rows have no scores")
+        return self.score
+
+    def positives(self) -> Tensor:
+        """A mask of the rows whose pair is a positive one: entailed, scored above 0.8, or all without either: (N,)."""
+        if self.label is not None:
+            return self.label == ENTAILMENT
+        return torch.ones_like(self.ids["anchor"], dtype=torch.bool) if self.score is None else self.score > ALIKE
 
     def entailed(self) -> Tensor:
         """The indices of the rows labelled entailment: (E,)."""

@@ -6,176 +6,32 @@ entry point group `contrast.objectives`, each naming a `Spec`. Nothing here impo
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.files import error_text
-from contrastcli.settings.objective import (
-    AuxiliarySpec,
-    Form,
-    Margin,
-    ObjectiveSettings,
-    SimilarityName,
-    Spec,
-    Tau,
+from contrastcli.settings.losses import (
+    MAT,
+    MET,
+    MPT,
+    PCL,
+    AoE,
+    ArcCon,
+    Augment,
+    Correlation,
+    InBatch,
+    Ordered,
+    PairSupCon,
+    RankCSE,
+    Regression,
+    SimACE,
+    SimCSE,
+    SupCon,
 )
-from contrastcli.settings.setting import Bounds, about
-
-PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
-NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
-
-
-class Contrast(ObjectiveSettings, frozen=True, kw_only=True):
-    """The settings of most contrastive losses."""
-
-    similarity: SimilarityName = "cosine"
-    margin: Margin = 0.0
-    tau: Tau = 0.05
-
-
-class SimCSE(Contrast, frozen=True, kw_only=True):
-    """InfoNCE over a batch (SimCSE Eq. 1 and 5); SimACE and ArcCon are other values of the same settings."""
-
-    hard_negative_weight: Annotated[
-        float, about("added to the logit of a row's own hard negative", ge=-100, le=100)
-    ] = 0.0
-    mlm_weight: Annotated[float, about("weight of the masked-language-model term", ge=0, le=100)] = 0.0
-    mlm_probability: Annotated[float, about("share of tokens that the term masks", gt=0, lt=1)] = 0.15
-
-    def inactive(self) -> dict[str, str]:
-        off = {} if self.mlm_weight else {"mlm_probability": "no effect while mlm_weight is 0"}
-        return super().inactive() | off
-
-    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        settings = {"weight": self.mlm_weight, "probability": self.mlm_probability}
-        return (AuxiliarySpec("contrastcli.training.mlm:MaskedTokens", settings),) if self.mlm_weight else ()
-
-
-class SimACE(SimCSE, frozen=True, kw_only=True):
-    """SimCSE's settings with SimACE's angle, margin and temperature (SimACE Eq. 7-9)."""
-
-    similarity: SimilarityName = "angle"
-    margin: Margin = 10.0
-    tau: Tau = 0.06
-
-
-class ArcCon(SimCSE, frozen=True, kw_only=True):
-    """SimCSE's settings with ArcCSE's additive margin on the positive's angle."""
-
-    similarity: SimilarityName = "arc"
-    margin: Margin = 10.0
-
-
-class Triplet(ObjectiveSettings, frozen=True, kw_only=True):
-    """A positive against the hardest anchor of the batch (Nie et al.); subclasses say what measures the margin."""
-
-    margin_bounds: ClassVar[Bounds]
-
-    def bounds(self) -> dict[str, Bounds]:
-        return {"margin": self.margin_bounds}
-
-
-class MPT(Triplet, frozen=True, kw_only=True):
-    """Minimum dot product triplet."""
-
-    margin: Margin = 0.09
-    margin_bounds = Bounds(-2, 2, "cosine")
-
-
-class MET(Triplet, frozen=True, kw_only=True):
-    """Minimum Euclidean distance triplet, of unit vectors."""
-
-    margin: Margin = 0.45
-    margin_bounds = Bounds(-2, 2, "distance")
-
-
-class MAT(Triplet, frozen=True, kw_only=True):
-    """Minimum angle triplet."""
-
-    margin: Margin = 27.0
-    margin_bounds = Bounds(-180, 180, "degrees")
-
-
-class PCL(Contrast, frozen=True, kw_only=True):
-    """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
-
-    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        kinds = ("shuffle", "reverse", "delete", "repeat") * 2
-        return (
-            AuxiliarySpec("contrastcli.training.views:PerturbedViews", {"kinds": kinds}, views=len(kinds)),
-            AuxiliarySpec("contrastcli.training.views:Peer", encoders=1),
-        )
-
-
-class RankCSE(Contrast, frozen=True, kw_only=True):
-    """InfoNCE with consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
-
-    beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
-    gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
-    distillation: Annotated[
-        Literal["listnet", "listmle"], about("what is learnt of a teacher's list: its order or its softmax")
-    ] = "listmle"
-    teachers: Annotated[
-        str,
-        about("models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", role="data"),
-    ] = ""
-    teacher_tau: Annotated[float, about("temperature of a teacher's list", "τ2", gt=0, le=1000)] = 0.05
-
-    def inactive(self) -> dict[str, str]:
-        off: dict[str, str] = {}
-        if not self.gamma:
-            off = dict.fromkeys(("distillation", "teachers", "teacher_tau"), "no effect while gamma is 0")
-        elif self.distillation == "listmle":
-            off = {"teacher_tau": "no effect while distillation is listmle"}
-        return super().inactive() | off
-
-    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        settings = {"teachers": self.teachers}
-        return (AuxiliarySpec("contrastcli.training.teachers:Teachers", settings),) if self.gamma else ()
-
-
-class PairSupCon(Contrast, frozen=True, kw_only=True):
-    """Instance discrimination with weighted hard negatives, and classification of the pair."""
-
-    beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
-    hard_negatives: Annotated[
-        Literal["importance", "exponent", "uniform"],
-        about("weight of each negative: the released code's, Eq. 3's as printed, or none", "α"),
-    ] = "importance"
-    classification: Annotated[bool, about("also classify each pair, not only discriminate")] = True
-
-    def inactive(self) -> dict[str, str]:
-        off = {} if self.classification else {"beta": "no effect while classification is false"}
-        return super().inactive() | off
-
-
-class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
-    """Supervised contrastive learning over the hypotheses of a premise, and classification."""
-
-    lambda_: Annotated[
-        float, about("weight of the contrastive term against classification", "λ", ge=0, le=1, essential=True)
-    ] = 0.3
-    tau: Tau = 1.0
-    normalize: Annotated[bool, about("compare by a similarity; off: by dot products, as published")] = False
-    similarity: SimilarityName = "cosine"
-    margin: Margin = 0.0
-    positives: PositivesDrawn = 0
-    negatives: NegativesDrawn = 0
-
-    def inactive(self) -> dict[str, str]:
-        if self.normalize:
-            return super().inactive()
-        return dict.fromkeys(("similarity", "margin"), "no effect while normalize is false")
-
-
-class Augment(ObjectiveSettings, frozen=True, kw_only=True):
-    """Classification of the pairs that supervised contrastive learning would contrast."""
-
-    positives: PositivesDrawn = 0
-    negatives: NegativesDrawn = 0
+from contrastcli.settings.objective import Form, ObjectiveSettings, Spec
 
 
 def _none(rows: int, hard: int) -> int:
@@ -192,6 +48,7 @@ MEASURED = (
 _CONTRAST: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"
 _DCL = "contrastcli.objectives.infonce:dcl"
+_SCORED = "contrastcli.objectives.scored"
 _TRIPLETS = "contrastcli.objectives.triplets"
 
 BUILT_IN: tuple[Spec, ...] = (
@@ -224,7 +81,7 @@ BUILT_IN: tuple[Spec, ...] = (
     ),
     Spec(
         "dcl",
-        Contrast,
+        InBatch,
         _CONTRAST,
         _DCL,
         "Nie et al. 2023, after Yeh et al. 2022",
@@ -323,6 +180,43 @@ BUILT_IN: tuple[Spec, ...] = (
         "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
         measured=(56.13, 69.65),
         about="Like simcse; besides, sentences must rank alike in both copies, and as a teacher model ranks them.",
+    ),
+    Spec(
+        "cosent",
+        Ordered,
+        ("scored",),
+        f"{_SCORED}:cosent",
+        "Su 2022 (CoSENT)",
+        negatives=_none,
+        about="Learns from scores: of two pairs of the batch, the one that scores more must be more similar.",
+    ),
+    Spec(
+        "aoe",
+        AoE,
+        ("scored",),
+        f"{_SCORED}:aoe",
+        "Li and Li 2024 (AoE, AnglE)",
+        negatives=lambda rows, hard: 2 * rows - 2,
+        about="Like cosent; besides, it orders pairs by an angle in the complex plane, and pushes other sentences away "
+        "from a pair that scores high.",
+    ),
+    Spec(
+        "pearson",
+        Correlation,
+        ("scored",),
+        f"{_SCORED}:pearson",
+        "Pearson's r",
+        negatives=_none,
+        about="Learns from scores: similarities must rise in proportion to them, whatever their scale.",
+    ),
+    Spec(
+        "mse",
+        Regression,
+        ("scored",),
+        f"{_SCORED}:mse",
+        "Reimers and Gurevych 2019 (SBERT), Section 3",
+        negatives=_none,
+        about="Learns from scores: the cosine of a pair must equal its score, scaled so that the highest is 1.",
     ),
 )
 

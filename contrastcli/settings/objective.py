@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
 from contrastcli.settings.similarity import SIMILARITIES
 
-Form = Literal["sentences", "pairs", "triplets", "labelled"]
-"""Training rows: a sentence; anchor and positive; these and a hard negative; premise, hypothesis and label."""
+Form = Literal["sentences", "pairs", "triplets", "labelled", "scored"]
+"""Training rows: a sentence; anchor and positive; these and hard negatives; premise, hypothesis and label; anchor,
+positive and score."""
 
 SimilarityName = Annotated[
     str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
@@ -54,6 +55,10 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         """What is trained or computed next to the encoder."""
         return ()
+
+    def further_negatives(self, rows: int) -> int:
+        """Negatives of an anchor besides those that `Spec.negatives` counts, in a batch of so many rows."""
+        return 0
 
     @property
     def encoders(self) -> int:

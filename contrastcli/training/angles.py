@@ -10,7 +10,7 @@ from torch import Tensor
 
 from contrastcli.model.metrics import degrees, histogram
 from contrastcli.objectives.functional import BLOCK
-from contrastcli.objectives.rows import ENTAILMENT, Rows, candidates
+from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, HardNegative
 from contrastcli.runs.text import excerpt
@@ -25,14 +25,14 @@ BATCHES = 200
 def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: float, texts: Sequence[str] = ()) -> Angles:
     """Angles of a batch, as SimACE's Figures 4, 5, 7 and 8 draw them.
 
-    Of labelled pairs, entailed ones are positives. An anchor's negatives are the second sentences of the other rows,
-    except those that it entails, and the hard negatives; texts equal to the anchor or to its positive are never
-    negatives, whatever the loss does with them. `hardest` is the mean over anchors of the smallest negative angle.
-    With the `texts` that the rows' ids index, the event tells a few of these negatives.
+    Of labelled pairs, entailed ones are positives, of scored pairs those above 0.8 of the scale. An anchor's negatives
+    are the second sentences of the other rows, except its own positives, and the hard negatives; texts equal to the
+    anchor or to its positive are never negatives, whatever the loss does with them. `hardest` is the mean over anchors
+    of the smallest negative angle. With the `texts` that the rows' ids index, the event tells a few of these negatives.
     """
     rows = replace(rows.to(torch.device("cpu")), mask_duplicates=True)
-    ids, label = rows.ids["anchor"], rows.label
-    anchors = torch.arange(len(ids)) if label is None else rows.entailed()  # (P,)
+    ids, is_positive = rows.ids["anchor"], rows.positives()
+    anchors = is_positive.nonzero().squeeze(1)  # (P,)
     columns = candidates(views)
     others = torch.cat([views[name] for name in columns])  # (M, d)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
@@ -41,8 +41,8 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
         block = anchors[start : start + BLOCK]  # (n,)
         is_negative = rows.negatives(block, columns)  # (n, M)
-        if label is not None:  # then there is one column
-            is_negative &= ~((ids[block, None] == ids) & (label == ENTAILMENT))
+        if not (rows.label is None and rows.score is None):  # then there is one column
+            is_negative &= ~((ids[block, None] == ids) & is_positive)
         cosine = cosines(views["anchor"][block], others)
         angle = torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu()
         part = slice(start, start + BLOCK)

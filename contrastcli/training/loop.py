@@ -130,9 +130,10 @@ class Trainer:
         """The batch of (N,) rows of the corpus, with the views that auxiliaries add."""
         corpus = self.plan.corpus
         texts = {view: column[rows] for view, column in corpus.views.items()}
-        label = None if corpus.labels is None else torch.from_numpy(corpus.labels[rows])
+        columns = (corpus.labels, corpus.scores)
+        label, score = (None if column is None else torch.from_numpy(column[rows]) for column in columns)
         ids = {view: torch.from_numpy(column) for view, column in texts.items()}
-        known = Rows(ids, label, self.config.data.mask_duplicates)
+        known = Rows(ids, label, self.config.data.mask_duplicates, score)
         batch = Batch(step, self.table, np.concatenate(list(texts.values())), tuple(texts), known)
         for auxiliary in self.stepper.auxiliaries:
             batch = auxiliary.extend(batch)

@@ -42,8 +42,9 @@ class Plan:
     @property
     def negatives_per_anchor(self) -> int:
         """Negatives that each anchor of a full batch is contrasted with, on average, before duplicates are masked."""
-        rows = self.order.batch_size
-        return self.config.spec.negatives(rows, round(rows * self.corpus.negatives_per_row))
+        rows, objective = self.order.batch_size, self.config.objective
+        hard = round(rows * self.corpus.negatives_per_row)
+        return self.config.spec.negatives(rows, hard) + objective.further_negatives(rows)
 
     def batches(self, start: int) -> Iterator[tuple[int, float, Indices]]:
         """Step number (from 1), epochs done after it, and row indices of each batch after `start` steps."""

@@ -14,6 +14,7 @@ from contrastcli.errors import UsageError
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import cached_vectors
+from contrastcli.objectives.infonce import GUIDE
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
 from contrastcli.settings.sections import Pooling
@@ -32,15 +33,15 @@ class Teacher:
         return f"{self.name}{f':{self.pooling}' if self.pooling else ''}={self.weight}"
 
 
-def read_teachers(words: str) -> list[Teacher]:
+def read_teachers(words: str, setting: str = "teachers") -> list[Teacher]:
     """The teachers of a list of `NAME[:POOLING][=WEIGHT]` with commas between. Raises UsageError."""
     if not words.strip():
         what = "the objective learns from a teacher, and objective.teachers names none"
         raise UsageError(what, "name one or more models: --teachers FOLDER|RUN|NAME; rankcse with --gamma 0 needs none")
-    return [_read_teacher(word.strip()) for word in words.split(",")]
+    return [_read_teacher(word.strip(), setting) for word in words.split(",")]
 
 
-def _read_teacher(word: str) -> Teacher:
+def _read_teacher(word: str, setting: str) -> Teacher:
     model, _, number = word.rpartition("=") if "=" in word else (word, "", "1")
     name, pooling = model.strip(), None
     before, _, last = name.rpartition(":")
@@ -51,10 +52,10 @@ def _read_teacher(word: str) -> Teacher:
     except ValueError:
         weight = 0.0
     if not 0 < weight < float("inf"):
-        what = f"objective.teachers: '{number}' of '{word}' is not a weight"
+        what = f"objective.{setting}: '{number}' of '{word}' is not a weight"
         raise UsageError(what, "give a number above 0: NAME=0.33")
     if not name:
-        raise UsageError("objective.teachers has an empty name", "write NAME[:POOLING][=WEIGHT], with commas between")
+        raise UsageError(f"objective.{setting} has an empty name", "write NAME[:POOLING][=WEIGHT], with commas between")
     return Teacher(name, weight, pooling)
 
 
@@ -62,10 +63,12 @@ class Teachers(Auxiliary):
     """The teachers' embeddings of a corpus' distinct texts, as views of a batch."""
 
     name = "teachers"
+    prefix = "teacher_"
+    """Before the names of its views."""
 
     def __init__(self, teachers: str) -> None:
         """Raises UsageError where the words name no teachers."""
-        self.teachers = read_teachers(teachers)
+        self.teachers = read_teachers(teachers, self.name)
         self.models = tuple(teacher.name for teacher in self.teachers)
 
     def load(self, context: Context) -> None:
@@ -80,17 +83,29 @@ class Teachers(Auxiliary):
 
     def with_models(self, path: Callable[[str], str]) -> dict[str, str]:
         teachers = [replace(teacher, name=path(teacher.name)) for teacher in self.teachers]
-        return {} if teachers == self.teachers else {"teachers": ",".join(map(str, teachers))}
+        return {} if teachers == self.teachers else {self.name: ",".join(map(str, teachers))}
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
-        """The views `teacher` and `teacher_positive`, (N, Σ d_k), whose cosines are the teachers' weighted mean.
+        """A view `teacher_anchor`, `teacher_positive` … for each, (N, Σ d_k), with the teachers' weighted mean cosines.
 
         Each teacher's unit vectors, scaled by the root of its share of all weights, stand next to the others'.
         """
         total = sum(teacher.weight for teacher in self.teachers)
         views = {}
-        for name, texts in (("teacher", rows.ids["anchor"]), ("teacher_positive", rows.ids["positive"])):
+        for name, texts in rows.ids.items():
             vectors = [torch.from_numpy(np.asarray(v[texts.numpy()])).to(device) for v in self.vectors]
             shares = [(teacher.weight / total) ** 0.5 for teacher in self.teachers]
-            views[name] = torch.cat([share * unit(v) for share, v in zip(shares, vectors, strict=True)], dim=1)
+            views[self.prefix + name] = torch.cat(
+                [share * unit(v) for share, v in zip(shares, vectors, strict=True)], dim=1
+            )
         return views
+
+
+class Guide(Teachers):
+    """Teachers that say which negatives are closer to an anchor than its positive, and so are none (GISTEmbed)."""
+
+    name = "guide"
+    prefix = GUIDE
+
+    def __init__(self, guide: str) -> None:
+        super().__init__(guide)

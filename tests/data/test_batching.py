@@ -115,6 +115,12 @@ def test_a_text_that_a_row_does_not_have_has_no_number() -> None:
     assert (corpus.texts_per_row, corpus.negatives_per_row) == (3.5, 1.5)
 
 
+def test_scores_are_shares_of_their_range() -> None:
+    views = {"anchor": ["a", "b", "c"], "positive": ["d", "e", "f"]}
+    corpus = Corpus.of(Examples("scored", views, None, "test", scores=[4.0, 1.0, 2.5]))
+    assert corpus.scores is not None and corpus.scores.tolist() == [1.0, 0.0, 0.5]
+
+
 def test_sentences_are_their_own_positives() -> None:
     corpus = Corpus.of(Examples("sentences", {"anchor": ["x", "y", "x"]}, None, "test"))
     assert corpus.views["positive"].tolist() == corpus.views["anchor"].tolist() == [0, 1, 0]

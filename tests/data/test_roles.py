@@ -286,3 +286,19 @@ def test_each_of_several_hard_negatives_becomes_a_contradiction(tmp_path: Path) 
     ]  # fmt: skip
     sentences = load_examples(Data(train=str(path)), ("sentences",), ()).views["anchor"]
     assert sentences == ["a", "p", "b", "c", "d", "q", "e"]
+
+
+def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("score\tsentence1\tsentence2\tgenre\n5\ta\tb\tx\n0\tc\td\tx\n2.5\ta\te\tx\n")
+    rows = load_examples(Data(train=str(path)), ("scored",), ())
+    assert (rows.form, rows.views, rows.scores) == (
+        "scored", {"anchor": ["a", "c", "a"], "positive": ["b", "d", "e"]}, [5.0, 0.0, 2.5]
+    )  # fmt: skip
+    assert preview(rows)[2] == {"anchor": "a", "positive": "e", "score": "2.5"}
+    with pytest.raises(DataError, match=r"needs scored pairs.*holds sentences"):
+        (tmp_path / "b.txt").write_text("one\ntwo\n")
+        load_examples(Data(train=str(tmp_path / "b.txt")), ("scored",), ())
+    path.write_text("score\tsentence1\tsentence2\n1\ta\tb\n1\tc\td\n")
+    with pytest.raises(DataError, match="all 2 scores are 1, so that nothing can be learnt"):
+        load_examples(Data(train=str(path)), ("scored",), ())

@@ -324,6 +324,8 @@ def test_senteval_gives_stsbs_sentences_to_train_and_its_dev_pairs(senteval: Pat
     assert rows.views["anchor"] == ["one, train", "other 0, train", "other 1, train", "other 2, train"]
     dev = load_scored(name)
     assert dev is not None and dev.scores == [2.0, 2.1, 2.2]
+    scored = load(name, "cosent")
+    assert scored.form == "scored" and scored.scores == [1.0, 1.1, 1.2]
 
 
 def test_stsb_comes_from_the_senteval_folder_of_the_environment(

@@ -35,7 +35,7 @@ def with_teacher(
     views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: Distillation
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """RankCSE with a teacher that sees other features of the same embeddings."""
-    teacher = {"teacher": views["anchor"].detach()[:, 1:], "teacher_positive": views["positive"].detach()[:, 1:]}
+    teacher = {"teacher_anchor": views["anchor"].detach()[:, 1:], "teacher_positive": views["positive"].detach()[:, 1:]}
     return RANKCSE({**views, **teacher}, rows, heads, distillation=distillation)
 
 

@@ -25,7 +25,7 @@ DUPLICATES = {  # row 1's positive is row 0's anchor; row 3 is row 2 again
 
 def taught(*, rows: int = 5, width: int = 2, seed: int = 0) -> dict[str, Tensor]:
     """A student's views, which are trained, and a wider teacher's, which are not."""
-    teacher = batch("teacher", "teacher_positive", rows=rows, width=3, seed=seed + 1)
+    teacher = batch("teacher_anchor", "teacher_positive", rows=rows, width=3, seed=seed + 1)
     return batch("anchor", "positive", rows=rows, width=width, seed=seed) | {k: v.detach() for k, v in teacher.items()}
 
 
@@ -60,7 +60,9 @@ def distillation_by_loops(views: Views, ids: Ids, kind: str, how: Distillation, 
     for i in range(len(views["anchor"])):
         columns = candidates(ids, i, mask)
         student = {j: similarity_of(views["anchor"][i], views["positive"][j], kind) / TAU for j in columns}
-        teacher = {j: similarity_of(views["teacher"][i], views["teacher_positive"][j], "cosine") for j in columns}
+        teacher = {
+            j: similarity_of(views["teacher_anchor"][i], views["teacher_positive"][j], "cosine") for j in columns
+        }
         if how == "listnet":
             del student[i], teacher[i]
             wanted, actual = softmax_of({j: t / TEACHER_TAU for j, t in teacher.items()}), softmax_of(student)
@@ -145,7 +147,7 @@ def test_a_margin_is_the_contrasts_alone() -> None:
 def test_a_teachers_list_is_of_cosines_whatever_the_students_is() -> None:
     """At τ2 = τ a student that is its own teacher agrees with it best under the cosine, not under the angle."""
     views = batch("anchor", "positive", rows=4, width=3)
-    own = {f"teacher{end}": views[name].detach() for name, end in (("anchor", ""), ("positive", "_positive"))}
+    own = {f"teacher_{name}": view.detach() for name, view in views.items()}
     loss = partial(COSINE, views | own, Rows(distinct(views)), NO_HEADS, distillation="listnet", teacher_tau=0.3)
 
     def pull(kind: str) -> float:
@@ -157,11 +159,11 @@ def test_a_teachers_list_is_of_cosines_whatever_the_students_is() -> None:
 
 def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter() -> None:
     views = taught()
-    longer = views | {name: 7 * views[name] for name in ("teacher", "teacher_positive")}
+    longer = views | {name: 7 * views[name] for name in ("teacher_anchor", "teacher_positive")}
     for how in ("listnet", "listmle"):
         losses = [COSINE(now, Rows(distinct(now)), NO_HEADS, distillation=how)[0].item() for now in (views, longer)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-12)
-    assert views["teacher"].grad is None
+    assert views["teacher_anchor"].grad is None
 
 
 # ---- slips of released code -----------------------------------------------------------------------------------------

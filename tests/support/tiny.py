@@ -102,6 +102,7 @@ def write_tiny(folder: Path) -> Tiny:
         "labelled": labelled,
         "grouped": grouped,
         "negatives": negatives,
+        "scored": [{**row, "score": draw.choice((0.0, 2.5, 5.0))} for row in pairs],
         "triplets": triplets,
         "pairs": pairs,
         "sentences": sentences,

@@ -26,6 +26,9 @@ def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
     ids = {view: texts.tolist() for view, texts in rows.ids.items()}
     count = len(ids["anchor"])
     labels = [0] * count if rows.label is None else rows.label.tolist()
+    if rows.score is not None:  # above 0.8 as if entailed
+        labels = [0 if score > 0.8 else 1 for score in rows.score.tolist()]
+    paired = rows.label is not None or rows.score is not None
     positives: list[float] = []
     negatives: list[float] = []
     hardest: list[float] = []
@@ -36,7 +39,7 @@ def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
         against = []
         for view in [view for view in ("positive", "negative", "negative_2") if view in views]:
             for j in [j for j in range(count) if ids[view][j] >= 0]:
-                entailed = rows.label is not None and ids["anchor"][j] == premise and labels[j] == 0
+                entailed = paired and ids["anchor"][j] == premise and labels[j] == 0
                 if ids[view][j] not in (premise, hypothesis) and not entailed:
                     against.append(degrees(views["anchor"][i], views[view][j]))
         positives.append(own)
@@ -59,7 +62,7 @@ def batch(count: int, *names: str, texts: int = 1000) -> tuple[dict[str, Tensor]
 
 @pytest.mark.parametrize("block", [256, 4])
 @pytest.mark.parametrize("texts", [1000, 12])
-@pytest.mark.parametrize("kind", ["pairs", "triplets", "several", "labelled"])
+@pytest.mark.parametrize("kind", ["pairs", "triplets", "several", "labelled", "scored"])
 def test_angles_are_those_of_loops_over_pairs(
     kind: str, texts: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +72,8 @@ def test_angles_are_those_of_loops_over_pairs(
     if kind == "several":
         ids["negative_2"][3:9] = -1
     rows = Rows(ids, torch.arange(14) % 3 if kind == "labelled" else None)
+    if kind == "scored":
+        rows = Rows(ids, score=torch.arange(14) / 13)
     expected = by_loops(views, rows)
     event = measure(views, rows)
     for name, values in expected.items():

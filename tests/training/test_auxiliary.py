@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.settings.catalogue import PCL, RankCSE, SimCSE
+from contrastcli.settings.losses import PCL, RankCSE, SimCSE
 from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
 from contrastcli.training.auxiliary import make_auxiliaries
 from contrastcli.training.mlm import MaskedTokens

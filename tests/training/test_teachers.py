@@ -20,7 +20,7 @@ from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Progress, Step
-from contrastcli.settings.catalogue import RankCSE
+from contrastcli.settings.losses import RankCSE
 from contrastcli.training.auxiliary import make_auxiliaries
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
@@ -137,9 +137,9 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     assert (texts["anchor"] == texts["positive"]) == (form == "sentences")
     first = cosines(load_encoder(stranger), texts["anchor"], texts["positive"])
     second = cosines(load_encoder(tiny.backbone, "first-last"), texts["anchor"], texts["positive"])
-    assert views["teacher"].shape == (16, 16 + 32)
-    torch.testing.assert_close(views["teacher"].norm(dim=1), torch.ones(16))
-    taught = (views["teacher"] @ views["teacher_positive"].T).double().numpy()
+    assert views["teacher_anchor"].shape == (16, 16 + 32)
+    torch.testing.assert_close(views["teacher_anchor"].norm(dim=1), torch.ones(16))
+    taught = (views["teacher_anchor"] @ views["teacher_positive"].T).double().numpy()
     np.testing.assert_allclose(taught, 0.33 * first + 0.67 * second, atol=1e-5)
 
 
@@ -153,7 +153,7 @@ def test_shares_are_what_the_weights_are_of_their_sum(tiny: Tiny, tmp_path: Path
     views = []
     for words in (f"{stranger}=1,{tiny.backbone}=3", f"{stranger}=0.25,{tiny.backbone}=0.75"):
         trainer = trainer_of(tiny, tmp_path, "rankcse", "sentences", objective__teachers=words)
-        views.append(views_of(trainer, first_batch(trainer).rows)["teacher"])
+        views.append(views_of(trainer, first_batch(trainer).rows)["teacher_anchor"])
     assert torch.equal(views[0], views[1])
 
 

@@ -1,0 +1,167 @@
+"""The settings of every contrast of a batch, in value and gradient, against plain loops over float64 lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives import functional
+from contrastcli.objectives.infonce import Contrast, contrast, dcl, infonce, spread
+from contrastcli.objectives.rows import Rows
+from support.batches import NO_HEADS, batch, check, distinct, numbers, vectors
+from support.by_loops import Ids, Views, similarity_of
+
+TAU = 0.3
+Weigh = Callable[[int, str, int], float]
+"""The factor of the negative in a view and a row, for an anchor's row."""
+
+
+def one_way(
+    views: Views,
+    ids: Ids,
+    of: str,
+    names: list[str],
+    *,
+    same_side: bool = False,
+    guides: Views | None = None,
+    weigh: Weigh | None = None,
+    decoupled: bool = False,
+    rows: list[int] | None = None,
+) -> float:
+    """The mean over the anchors in view `of`, whose positives are in the first of the names."""
+    losses = []
+    for i in rows if rows is not None else range(len(views[of])):
+        a = views[of][i]
+        own = math.exp(similarity_of(a, views[names[0]][i], "angle", 10.0) / TAU)
+        others = 0.0
+        for name in [*names, *([of] if same_side else [])]:
+            for j, other in enumerate(views[name]):
+                if ids[name][j] == -1 or (j == i and name in (of, names[0])):
+                    continue
+                if guides:
+                    seen, best = guides[name][j], guides[names[0]][i]
+                    if similarity_of(guides[of][i], seen, "cosine") > similarity_of(guides[of][i], best, "cosine"):
+                        continue
+                factor = weigh(i, name, j) if weigh else 1.0
+                others += factor * math.exp(similarity_of(a, other, "angle") / TAU)
+        losses.append(math.log(others / own) if decoupled else math.log((own + others) / own))
+    return sum(losses) / len(losses)
+
+
+BOTH = [("anchor", ["positive", "negative", "negative_2"]), ("positive", ["anchor"])]
+
+
+def batch_of_five() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Five rows with two hard negatives each, of which one is missing."""
+    views = batch("anchor", "positive", "negative", "negative_2", rows=5)
+    ids = distinct(views)
+    ids["negative_2"][3] = -1
+    return views, ids
+
+
+@pytest.mark.parametrize("loss", [infonce, dcl])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("same_side", [False, True])
+def test_both_directions_and_the_same_side(
+    loss: Callable[..., functional.Result], symmetric: bool, same_side: bool
+) -> None:
+    views, ids = batch_of_five()
+    value, _ = loss(
+        views, Rows(ids), NO_HEADS, similarity="angle", margin=10.0, tau=TAU, symmetric=symmetric, same_side=same_side
+    )
+
+    def by_loops() -> float:
+        ways = BOTH if symmetric else BOTH[:1]
+        one = partial(one_way, vectors(views), numbers(ids), same_side=same_side, decoupled=loss is dcl)
+        return sum(one(of, names) for of, names in ways) / len(ways)
+
+    check(value, by_loops, list(views.values()))
+
+
+def test_a_guide_drops_what_it_finds_closer_than_the_positive() -> None:
+    views, ids = batch_of_five()
+    guides = {f"guide_{name}": view.detach() for name, view in batch(*views, rows=5, width=3, seed=9).items()}
+    by_name = {name.removeprefix("guide_"): vector for name, vector in vectors(guides).items()}
+    settings = {"similarity": "angle", "margin": 10.0, "tau": TAU}
+    all_views = {**views, **guides}
+    value, _ = infonce(all_views, Rows(ids), NO_HEADS, **settings, guide="a", symmetric=True, same_side=True)  # type: ignore[arg-type]
+
+    def by_loops() -> float:
+        one = partial(one_way, vectors(views), numbers(ids), same_side=True, guides=by_name)
+        return sum(one(of, names) for of, names in BOTH) / 2
+
+    check(value, by_loops, list(views.values()))
+    plain, _ = infonce(all_views, Rows(ids), NO_HEADS, **settings)  # type: ignore[arg-type]
+    kept, _ = infonce(views, Rows(ids), NO_HEADS, **settings)  # type: ignore[arg-type]
+    assert plain == kept and value.item() != pytest.approx(plain.item())
+
+
+def test_a_guide_that_finds_everything_closer_leaves_nothing_to_learn() -> None:
+    views = batch("anchor", "positive", rows=4)
+    ones = torch.ones(4, 3, dtype=torch.float64)
+    guides = {"guide_anchor": ones, "guide_positive": -ones + 1e-3 * torch.eye(4, 3, dtype=torch.float64)}
+    guides["guide_positive"][1] = torch.tensor([1.0, -1.0, 0.0])  # at 90°, so that row 1 drops no other
+    value, _ = infonce(
+        {**views, **guides}, Rows(distinct(views)), NO_HEADS, similarity="cosine", margin=0.0, tau=TAU, guide="a"
+    )
+    value.backward()  # type: ignore[no-untyped-call]
+    assert value.isfinite() and all(view.grad is not None and view.grad.isfinite().all() for view in views.values())
+
+
+def test_hardness_weighs_a_negative_by_its_similarity_as_a_constant() -> None:
+    views, ids = batch_of_five()
+    value, _ = infonce(views, Rows(ids), NO_HEADS, similarity="angle", margin=10.0, tau=TAU, hardness=2.0)
+    before = vectors(views)
+
+    def weigh(i: int, name: str, j: int) -> float:
+        return math.exp(2.0 * similarity_of(before["anchor"][i], before[name][j], "angle"))
+
+    check(value, lambda: one_way(vectors(views), numbers(ids), *BOTH[0], weigh=weigh), list(views.values()))
+
+
+def test_some_rows_may_be_the_anchors() -> None:
+    views, ids = batch_of_five()
+    how = Contrast(similarity="angle", margin=10.0, tau=TAU, same_side=True)
+    value = contrast(views, Rows(ids), how, anchors=torch.tensor([3, 1]))
+    check(
+        value,
+        lambda: one_way(vectors(views), numbers(ids), *BOTH[0], same_side=True, rows=[1, 3]),
+        list(views.values()),
+    )
+
+
+@pytest.mark.parametrize("width", [2, 6])  # the second moment above 1/d, and mostly below
+def test_the_orthogonal_regulariser_is_its_formula(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functional, "BLOCK", 2)
+    views = batch("anchor", "positive", "negative", rows=5, width=width, seed=1)
+    ids = distinct(views)
+    ids["negative"][2] = -1
+    value, parts = infonce(views, Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=TAU, orthogonal=7.0)
+    plain, _ = infonce(views, Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=TAU)
+    assert value.item() == pytest.approx(plain.item() + 7 * parts["orthogonality"].item())
+
+    def by_loops() -> float:
+        now, texts = vectors(views), numbers(ids)
+        cosine = [
+            similarity_of(a, other, "cosine")
+            for i, a in enumerate(now["anchor"])
+            for name in ("positive", "negative")
+            for j, other in enumerate(now[name])
+            if texts[name][j] != -1 and not (name == "positive" and i == j)
+        ]
+        first, second = (sum(c**power for c in cosine) / len(cosine) for power in (1, 2))
+        return first**2 + max(0.0, second - 1 / width)
+
+    check(spread(views, Rows(ids)), by_loops, list(views.values()))
+
+
+def test_one_row_has_no_moments() -> None:
+    views = batch("anchor", "positive", rows=1)
+    value = spread(views, Rows(distinct(views)))
+    value.backward()  # type: ignore[no-untyped-call]
+    assert value == 0

@@ -1,0 +1,180 @@
+"""The losses on scored pairs against plain loops, in value and gradient, and what a batch may lack."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastcli.objectives.functional import Result
+from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.scored import aoe, complex_angle, cosent, mse, pearson
+from support.batches import NO_HEADS, batch, check, distinct, vectors
+from support.by_loops import Vector, similarity_of, unit
+
+SCORES = [0.0, 1.0, 0.25, 0.25, 0.8, 0.5]
+AOE = {
+    "similarity": "cosine",
+    "tau": 0.3,
+    "angle_tau": 0.7,
+    "order_weight": 0.5,
+    "contrast_weight": 2.0,
+    "angle_weight": 3.0,
+    "positive_from": 0.5,
+}
+LOSSES: dict[str, Callable[[dict[str, Tensor], Rows], Result]] = {
+    "cosent": lambda views, rows: cosent(views, rows, NO_HEADS, similarity="angle", tau=0.05),
+    "aoe": lambda views, rows: aoe(views, rows, NO_HEADS, **AOE),  # type: ignore[arg-type]
+    "pearson": lambda views, rows: pearson(views, rows, NO_HEADS, similarity="cosine"),
+    "mse": lambda views, rows: mse(views, rows, NO_HEADS, lowest=-1.0),
+}
+
+
+def pairs(count: int = 6, width: int = 4) -> tuple[dict[str, Tensor], Rows]:
+    views = batch("anchor", "positive", rows=count, width=width)
+    return views, Rows(distinct(views), score=torch.tensor(SCORES[:count]))
+
+
+def similarities(views: dict[str, Tensor], kind: str = "cosine") -> list[float]:
+    now = vectors(views)
+    return [similarity_of(u, v, kind) for u, v in zip(now["anchor"], now["positive"], strict=True)]
+
+
+def order_by_loops(s: list[float], tau: float) -> float:
+    """CoSENT over all pairs of rows."""
+    ranked = [(i, j) for i, one in enumerate(SCORES) for j, other in enumerate(SCORES) if one > other]
+    return math.log(1 + sum(math.exp((s[j] - s[i]) / tau) for i, j in ranked))
+
+
+def quotient(z: Vector, w: Vector) -> float:
+    """|Σ Re + Σ Im| of z·w̄ over the lengths, component by component in complex numbers."""
+    half = len(z) // 2
+    one, other = ([complex(x, y) for x, y in zip(u[:half], u[half:], strict=True)] for u in (unit(z), unit(w)))
+    products = [a * b.conjugate() for a, b in zip(one, other, strict=True)]
+    return abs(sum(p.real + p.imag for p in products))
+
+
+def in_batch(views: dict[str, Tensor]) -> float:
+    """InfoNCE of every text of the pairs that score at least 0.5 against all other texts, over all texts."""
+    now = vectors(views)
+    texts, size = [*now["anchor"], *now["positive"]], len(SCORES)
+    total = 0.0
+    for i, text in enumerate(texts):
+        if SCORES[i % size] < 0.5:
+            continue
+        terms = {j: math.exp(similarity_of(text, other, "cosine") / 0.3) for j, other in enumerate(texts) if j != i}
+        total -= math.log(terms[(i + size) % (2 * size)] / sum(terms.values()))
+    return total / len(texts)
+
+
+@pytest.mark.parametrize("kind", ["cosine", "angle", "rbf"])
+def test_cosent_is_its_formula(kind: str) -> None:
+    views, rows = pairs()
+    loss, parts = cosent(views, rows, NO_HEADS, similarity=kind, tau=0.2)
+    check(loss, lambda: order_by_loops(similarities(views, kind), 0.2), list(views.values()))
+    assert parts == {"order": loss}
+
+
+def test_aoe_is_its_three_terms() -> None:
+    views, rows = pairs()
+    loss, parts = LOSSES["aoe"](views, rows)
+
+    def by_loops() -> float:
+        now = vectors(views)
+        angles = [quotient(z, w) for z, w in zip(now["anchor"], now["positive"], strict=True)]
+        return 0.5 * order_by_loops(similarities(views), 0.3) + 2 * in_batch(views) + 3 * order_by_loops(angles, 0.7)
+
+    check(loss, by_loops, list(views.values()))
+    assert parts.keys() == {"order", "contrast", "angle"}
+
+
+def test_the_angle_of_a_text_with_itself_is_one_and_does_not_depend_on_lengths() -> None:
+    views, _ = pairs()
+    u, v = views.values()
+    torch.testing.assert_close(complex_angle(u, u), torch.ones(6, dtype=torch.float64))
+    torch.testing.assert_close(complex_angle(3 * u, v / 7), complex_angle(u, v))
+    odd = torch.randn(6, 5, dtype=torch.float64)
+    assert complex_angle(odd, odd).shape == (6,)
+
+
+def test_pearson_is_one_less_the_correlation() -> None:
+    views, rows = pairs()
+    loss, _ = LOSSES["pearson"](views, rows)
+    scores = [float(score) for score in rows.scores()]
+    check(loss, lambda: 1 - statistics.correlation(similarities(views), scores), list(views.values()))
+
+
+@pytest.mark.parametrize("lowest", [0.0, -1.0])
+def test_mse_is_the_squared_difference_of_cosine_and_scaled_score(lowest: float) -> None:
+    views, rows = pairs()
+    loss, _ = mse(views, rows, NO_HEADS, lowest=lowest)
+    targets = [lowest + (1 - lowest) * float(score) for score in rows.scores()]
+
+    def by_loops() -> float:
+        errors = [(s - t) ** 2 for s, t in zip(similarities(views), targets, strict=True)]
+        return sum(errors) / len(errors)
+
+    check(loss, by_loops, list(views.values()))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("case", ["one row", "equal scores", "equal texts", "opposite texts", "zero vectors", "vast"])
+def test_a_degenerate_batch_has_a_finite_loss_and_gradient(name: str, dtype: torch.dtype, case: str) -> None:
+    views, rows = pairs(1 if case == "one row" else 6)
+    if case == "equal scores":
+        rows = Rows(rows.ids, score=torch.full((6,), 0.4))
+    u, v = (view.detach().to(dtype) for view in views.values())
+    made = {"equal texts": (u[:1].expand_as(u), u[:1].expand_as(u)), "opposite texts": (u, -u)}
+    made |= {"zero vectors": (0 * u, 0 * v), "vast": (1e30 * u, 1e30 * v)}
+    leaves = [x.clone().requires_grad_() for x in made.get(case, (u, v))]
+    loss, _ = LOSSES[name](dict(zip(("anchor", "positive"), leaves, strict=True)), rows)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.isfinite() and loss >= 0
+    assert all(x.grad is not None and x.grad.isfinite().all() for x in leaves)
+    if case in ("one row", "equal scores") and name in ("cosent", "pearson"):
+        assert loss == 0 and not any(x.grad is not None and x.grad.any() for x in leaves)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_order_of_the_rows_and_the_precision_change_nothing(name: str) -> None:
+    views, rows = pairs()
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    loss, _ = LOSSES[name](views, rows)
+    shuffled = Rows({view: ids[order] for view, ids in rows.ids.items()}, score=rows.scores()[order])
+    again, _ = LOSSES[name]({view: x[order] for view, x in views.items()}, shuffled)
+    torch.testing.assert_close(again, loss)
+    single, _ = LOSSES[name]({view: x.detach().float() for view, x in views.items()}, rows)
+    assert single.dtype == torch.float32 and single.item() == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_a_small_loss_keeps_its_digits() -> None:
+    views = {"anchor": torch.tensor([[1.0, 0.0], [1.0, 0.0]]), "positive": torch.tensor([[1.0, 0.0], [0.0, 1.0]])}
+    loss, _ = cosent(
+        views, Rows(distinct(views), score=torch.tensor([1.0, 0.0])), NO_HEADS, similarity="cosine", tau=0.04
+    )
+    assert loss.item() == pytest.approx(math.exp(-25), rel=1e-5)
+
+
+def test_many_rows_take_no_square_of_memory() -> None:
+    scores = torch.rand(100_000, generator=torch.Generator().manual_seed(0))
+    views = {"anchor": torch.ones(100_000, 2), "positive": torch.stack([scores, 1 - scores], dim=1)}
+    loss, _ = cosent(views, Rows(distinct(views), score=scores), NO_HEADS, similarity="cosine", tau=0.05)
+    assert loss.isfinite()
+
+
+def test_rows_without_scores_say_so() -> None:
+    views, rows = pairs()
+    with pytest.raises(ValueError, match="needs scored pairs"):
+        mse(views, Rows(rows.ids), NO_HEADS, lowest=0.0)
+
+
+def test_the_lengths_of_vectors_do_not_matter() -> None:
+    views, rows = pairs()
+    for name, loss in LOSSES.items():
+        longer = {view: 5 * x.detach() for view, x in views.items()}
+        assert loss(longer, rows)[0].item() == pytest.approx(loss(views, rows)[0].item()), name
