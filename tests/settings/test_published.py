@@ -166,7 +166,7 @@ def test_what_does_not_compare_is_never_a_target() -> None:
         ]
 
 
-@pytest.mark.parametrize("name", [name for name in presets.names() if name != "starter"])
+@pytest.mark.parametrize("name", [name for name in presets.names() if name != "starter" and "-stsb-bert" not in name])
 def test_every_preset_of_a_paper_has_its_published_result(name: str) -> None:
     results = published.exact(preset(name))
     assert results and all(row.differs == () for row in results)

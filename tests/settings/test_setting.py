@@ -68,7 +68,7 @@ def test_roles_and_what_may_be_resumed() -> None:
     assert {key for key, setting in SETTINGS.items() if setting.resumable} == RESUMABLE
     data = {key for key, setting in SETTINGS.items() if setting.role == "data" and setting.section != "data"}
     counts = {"train.batch_size", "train.epochs", "train.max_steps"}
-    assert data == counts | {"dev.data", "model.backbone", "objective.teachers"}
+    assert data == counts | {"dev.data", "model.backbone", "objective.teachers", "objective.guide"}
 
 
 def test_choices_may_be_the_names_of_a_table_that_grows() -> None:

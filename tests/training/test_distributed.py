@@ -23,6 +23,7 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "hard-negatives": ("simcse", "triplets", {"train__token_budget": 240, "model__head": "keep"}),
     "several-negatives": ("simcse", "negatives", {"train__token_budget": 240, "model__head": "train-only"}),
     "mined": ("simcse", "pairs", {"data__mine_every": 2, "data__mine_below": 0}),
+    "scored": ("aoe", "scored", {"train__token_budget": 400}),
     "masked-tokens": ("simcse", "triplets", {"objective__mlm_weight": 0.5, "train__token_budget": 400}),
     "labelled": ("pairsupcon", "labelled", {"train__weight_decay": 0.1, "model__head": "train-only"}),
     "peer": ("pcl", "sentences", {"train__token_budget": 2400, "model__head": "train-only"}),

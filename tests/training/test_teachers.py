@@ -20,7 +20,7 @@ from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Progress, Step
-from contrastcli.settings.losses import RankCSE
+from contrastcli.settings.losses import RankCSE, SimCSE
 from contrastcli.training.auxiliary import make_auxiliaries
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
@@ -215,3 +215,28 @@ def test_a_student_learns_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, s
         distances[gamma] = known(event.parts["distillation"] for event in told(run, Step))
     assert distances[100.0][0] == distances[1e-6][0]
     assert sum(distances[100.0][-10:]) < 0.98 * sum(distances[1e-6][-10:])
+
+
+# ---- a guide --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["negatives", "sentences"])
+def test_a_guide_sees_every_text_of_a_row_and_drops_false_negatives(
+    tiny: Tiny, tmp_path: Path, stranger: Path, form: str
+) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", form, objective__guide=str(stranger), objective__same_side=True)
+    rows = first_batch(trainer).rows
+    views = views_of(trainer, rows)
+    assert views.keys() == {f"guide_{view}" for view in rows.ids}
+    texts = [trainer.plan.corpus.texts[int(i)] for i in rows.ids["positive"]]
+    expected = torch.from_numpy(load_encoder(stranger).encode(texts))
+    torch.testing.assert_close(views["guide_positive"], expected, rtol=1e-4, atol=1e-5)
+    assert trainer.plan.negatives_per_anchor == 15 + 15 + {"negatives": 24, "sentences": 0}[form]
+    plain = trainer_of(tiny, tmp_path, "simcse", form, objective__same_side=True)
+    guided, unguided = (one.stepper.backward(first_batch(one)).loss for one in (trainer, plain))
+    assert guided == unguided if form == "sentences" else guided < unguided  # a sentence is closest to itself
+
+
+def test_a_malformed_guide_is_named() -> None:
+    with pytest.raises(UsageError, match=r"objective\.guide: 'x' of 'a=x' is not a weight"):
+        make_auxiliaries(SimCSE(guide="a=x"))
