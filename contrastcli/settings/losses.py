@@ -220,6 +220,6 @@ class Correlation(ObjectiveSettings, frozen=True, kw_only=True):
 class Regression(ObjectiveSettings, frozen=True, kw_only=True):
     """Cosines that equal the scores (SBERT)."""
 
-    lowest: Annotated[float, about("cosine of the lowest score of the data; that of the highest is 1", ge=-1, lt=1)] = (
+    lowest: Annotated[float, about("cosine of the lowest score of the data; that of the highest is 1", ge=-1, le=1)] = (
         0.0
     )

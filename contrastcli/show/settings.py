@@ -88,7 +88,7 @@ def objectives() -> list[tuple[str, str]]:
     """Every objective by name: what it does, its paper, the rows that it needs, its settings, its scores."""
     described = []
     for spec in catalogue.every():
-        *others, last = ["labelled pairs" if form == "labelled" else form for form in spec.needs]
+        *others, last = [f"{form} pairs" if form in ("labelled", "scored") else form for form in spec.needs]
         needs = (f"{', '.join(others)} or {last}" if others else last) + (" with neutral" if 1 in spec.labels else "")
         units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
         defaults = spec.settings.defaults({})
