@@ -396,9 +396,9 @@ def show_item(item: Item, request: Request, directory: Path) -> None:
     contrast papers show simace table-1
     contrast papers show pairsupcon table-3 --backbones BERT-base
     """
-    if item.tables:
-        _print([show.papers.numbers(item, request, commands.papers.table(item, request, directory), "text"), "\n"])
-    _print(show.papers.plan(item, request, commands.papers.parts(item, request, directory)))
+    made = commands.papers.find(item, request, directory)
+    _print([show.papers.numbers(item, request, made, "text"), "\n"] if item.tables else [])
+    _print(show.papers.plan(item, request, made))
 
 
 @papers_group.command("run")
@@ -406,37 +406,29 @@ def show_item(item: Item, request: Request, directory: Path) -> None:
 @click.option("--detach", is_flag=True, help="Run in the background and return at once.")
 @options.of_item
 def run_item(item: Item, request: Request, directory: Path, dry_run: bool, detach: bool) -> int:
-    """Train and measure what a table or figure needs, but for what is there.
-
-    Without options it continues as it was last run, else at the paper's own size.
+    """Train and measure what a table or figure needs and is not there.
 
     contrast papers run simace table-1
     contrast papers run simace table-2 --rows SimCSE,SimACE --backbones BERT-base --detach
     contrast papers run supcon table-4 --scale 0.01 --set model.backbone=starter --data-dir SentEval/data
     """
+    commands.papers.check(item, request)
     if dry_run:
-        commands.papers.check(item, request)
-        _print(show.papers.plan(item, request, commands.papers.parts(item, request, directory)))
+        _print(show.papers.plan(item, request, commands.papers.find(item, request, directory)))
         return 0
-    if detach:
-        show.console.narrate(f"running in the background: see {commands.papers.detach(item, request, directory)}")
-        return 0
-    code = commands.papers.run(item, request, directory)
-    verb = "table" if item.tables else "figure"
-    show.console.narrate(f"next: contrast papers {verb} {item.paper} {item.key}")
-    return code
+    return (commands.papers.detach if detach else commands.papers.run)(item, request, directory)
 
 
 @papers_group.command("table")
 @click.option("--format", "form", type=click.Choice(["text", "markdown", "latex", "csv", "json"]), default="text")
 @options.of_item
 def table_item(item: Item, request: Request, directory: Path, form: TableFormat) -> None:
-    """Print a table, ours beside the paper's.
+    """Print a table, ours next to the paper's.
 
     contrast papers table simace table-1
     contrast papers table simace table-1 --format latex
     """
-    _print(show.papers.numbers(item, request, commands.papers.table(item, request, directory), form))
+    _print(show.papers.numbers(item, request, commands.papers.find_table(item, request, directory), form))
 
 
 @papers_group.command("figure")

@@ -108,7 +108,7 @@ FACTS: Facts = {
     "measured": lambda: catalogue.MEASURED,
     "needs": lambda: "; ".join(FORMS.values()),
     "objectives": settings.objectives,
-    "papers": lambda: [(f"{i.paper} {i.key}", f"{i.title}; {show_papers.needs(i)}") for i in papers.every()],
+    "papers": lambda: [(f"{i.paper} {i.key}", f"{i.title}; {show_papers.needs(i)}") for i in papers.items()],
     "poolings": lambda: list(sections.POOLINGS.items()),
     "presets": lambda: _presets(presets.names()),
     "python": lambda: inspect.cleandoc(contrastcli.__doc__ or ""),

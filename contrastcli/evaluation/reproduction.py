@@ -1,19 +1,103 @@
-"""A table of a paper, ours beside theirs: each number over seeds, the printed one, and whether they agree."""
+"""A table of a paper, made again: the run or model behind each number, and ours beside the printed ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES, value_at
+from contrastcli.model.locate import resolve
+from contrastcli.runs.directory import Run, list_runs, read_scores
+from contrastcli.runs.events import training_seconds
+from contrastcli.runs.methods import Identity, identity
 from contrastcli.runs.results import Spread
-from contrastcli.settings.papers import Item, Request, Row
+from contrastcli.settings import config as configs
+from contrastcli.settings import papers, published
+from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.papers import BACKBONE, Item, Request, Row
 from contrastcli.settings.published import Score, Table
+from contrastcli.settings.sections import SEED, Pooling
+from contrastcli.settings.setting import Value
 
-Measured = Mapping[str, Any]
-"""What is known of one seed of a row: `suites` as in scores.json, `minutes`, `epochs` and `batch size`."""
+Known = Mapping[tuple[Identity, Value], Run]
+"""Runs by their settings and seed."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What makes a row once: a `run` of `config`, None before it is made; else a `model`, measured as it is."""
+
+    row: Row
+    config: Config | None = None
+    run: Run | None = None
+    model: str = ""
+    pooling: Pooling | None = None
+
+    @property
+    def name(self) -> str:
+        """Row and seed: `SimACE on BERT-base, seed 42`."""
+        backbone, method = self.row
+        on = f" on {backbone}" if backbone in published.tables().backbones else ""
+        return f"{method}{on}" + (f", seed {self.config.train.seed}" if self.config else "")
+
+    @property
+    def done(self) -> bool:
+        """Whether its run has finished, or the model was measured."""
+        return self.run is not None and self.run.status().state == "finished" if self.config else bool(self.suites())
+
+    def suites(self) -> dict[str, Any]:
+        """What was measured, by suite. Raises DataError."""
+        if self.config:
+            scores = self.run.scores() if self.run else {}
+        else:
+            scores = read_scores(resolve(self.model).scores_path(self.pooling))
+        return dict(scores.get("suites", {}))
+
+    def time(self) -> dict[str, float]:
+        """Columns of a table of training times."""
+        if not self.run or not self.config:
+            return {}
+        minutes = training_seconds(self.run.events()) / 60
+        return {"batch size": self.config.train.batch_size, "epochs": self.config.train.epochs, "minutes": minutes}
+
+
+def key_of(config: Config) -> tuple[Identity, Value]:
+    """Equal for runs that train the same model."""
+    return identity(config.flat()), config.train.seed
+
+
+def known_runs(directory: Path) -> Known:
+    """The runs of a directory by their settings; of equal ones, one that has finished."""
+    known: dict[tuple[Identity, Value], Run] = {}
+    for run in list_runs(directory):
+        try:
+            key = key_of(run.config())
+        except ContrastError:
+            continue  # broken, or of another version: an error only if it is the one that is named
+        if key not in known or known[key].status().state != "finished":
+            known[key] = run
+    return known
+
+
+def cells(item: Item, row: Row, request: Request, known: Known) -> list[Cell]:
+    """What makes a row, a cell for each seed; none for a row that cannot be made. Raises UsageError."""
+    made_by = papers.recipe(row)
+    if made_by.why_not:
+        return []
+    if made_by.checkpoint and request.as_printed:
+        return [Cell(row, model=made_by.checkpoint, pooling=made_by.pooling)]
+    if made_by.model:
+        of_a_backbone = row[0] in published.tables().backbones
+        model = request.settings.get(BACKBONE, made_by.model) if of_a_backbone else made_by.model
+        return [Cell(row, model=model, pooling=made_by.pooling)]
+    first = papers.config_of(row, request)
+    seeds = range(first.train.seed, first.train.seed + (request.seeds or item.seeds))
+    seeded = [configs.resolve([Layer.of(first.flat() | {SEED: seed}, "papers")]) for seed in seeds]
+    return [Cell(row, config, known.get(key_of(config))) for config in seeded]
 
 
 @dataclass(frozen=True)
@@ -21,8 +105,8 @@ class Number:
     """A number of a table. `partial`: ours is of fewer sets, or of other rows, than the paper's."""
 
     ours: Spread | None
+    partial: bool
     printed: Score | None
-    partial: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -40,107 +124,63 @@ class Number:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table, with its numbers by column; `seeds` are those that ours have."""
+    """A row of a table: how many seeds ours has, and its numbers by column."""
 
-    backbone: str
-    method: str
+    row: Row
     seeds: int
     numbers: Mapping[str, Number]
 
 
-@dataclass(frozen=True)
-class Block:
-    """One suite's part of a table."""
-
-    suite: str
-    what: str
-    columns: tuple[str, ...]
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a row takes: `source` makes it, `seeds` times, of which `done` are there; GPU hours are for all seeds.
-
-    `hours` is None for a model that is not trained and for an unknown backbone; `why_not` says why a row is not made.
-    """
-
-    backbone: str
-    method: str
-    source: str
-    seeds: int
-    done: int
-    hours: float | None
-    why_not: str
-
-
-@dataclass(frozen=True)
-class Overview:
-    """An item, and as it was last made: how many of how many runs and models are there. None if it never was."""
-
-    item: Item
-    request: Request | None = None
-    done: int = 0
-    total: int = 0
-
-
-def compare(item: Item, measured: Mapping[Row, Sequence[Measured]]) -> list[Block]:
-    """The blocks of a table, of those rows that are given, each with what is measured of its seeds."""
-    blocks = []
+def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> list[tuple[Table, list[Line]]]:
+    """The tables of an item, of those rows that are given, each with what is done of its seeds."""
+    done = {row: [cell for cell in some if cell.done] for row, some in made.items()}
+    compared = []
     for table in item.tables:
         lines = []
         for backbone, method, printed in table.lines():
-            if (row := (backbone, method)) in measured:
-                ours = {column: _ours(item, table, column, row, measured) for column in table.columns}
-                numbers = {c: Number(spread, printed.get(c), partial) for c, (spread, partial) in ours.items()}
-                lines.append(Line(backbone, method, len(measured[row]), numbers))
-        blocks.append(Block(table.suite, table.what, tuple(table.columns), tuple(lines)))
-    return blocks
+            if (row := (backbone, method)) in done:
+                ours = {column: _ours(item, table, column, row, done) for column in table.columns}
+                lines.append(Line(row, len(done[row]), {c: Number(*ours[c], printed.get(c)) for c in ours}))
+        compared.append((table, lines))
+    return compared
 
 
 def _ours(
-    item: Item, table: Table, column: str, row: Row, measured: Mapping[Row, Sequence[Measured]]
+    item: Item, table: Table, column: str, row: Row, done: Mapping[Row, Sequence[Cell]]
 ) -> tuple[Spread | None, bool]:
     """A number over the seeds of a row, and whether it is partial."""
-    if table.suite == "significance":
-        return _p_value(item, row, measured)
-    each = [_number(table, column, seed) for seed in measured[row]]
-    values = [value for value, _ in each if value is not None]
-    return (Spread.of(values), any(partial for _, partial in each)) if values else (None, False)
-
-
-def _number(table: Table, column: str, seed: Measured) -> tuple[float | None, bool]:
-    """A number of one seed, and whether it is of fewer sets or other rows than the paper's."""
-    if table.suite == "time":
-        return seed.get(column), False
-    entries = seed["suites"].get(table.suite, {})
-    if table.suite == "mteb":
-        return (entries.get("average"), False) if column == "average" else (_mean_of_kind(entries, column), False)
-    suite = SUITES[table.suite]
-    path = suite.headline if table.measure == "all" else f"{table.measure}.spearman"
-    names = [column]
-    if average := next((a for a in suite.averages if a.key == column), None):
-        names = [name for name in table.columns if name != column] or list(average.tasks or suite.tasks)
-    entries = {name: entries[name] for name in names if value_at(entries.get(name), path) is not None}
-    partial = len(entries) < len(names) or any(entry.get("partial") for entry in entries.values())
-    return (fmean(value_at(entry, path) for entry in entries.values()) if entries else None), partial
-
-
-def _mean_of_kind(entries: Mapping[str, Any], kind: str) -> float | None:
-    """MTEB's mean over the tasks of a kind."""
-    scores = [e["score"] for e in entries.values() if isinstance(e, Mapping) and e.get("type") == kind]
-    return fmean(scores) if scores and None not in scores else None
-
-
-def _p_value(item: Item, row: Row, measured: Mapping[Row, Sequence[Measured]]) -> tuple[Spread | None, bool]:
-    """Welch's test of the STS average of a row against the row that the item names."""
-    rows = [row, (row[0], item.entry.against[row[1]])]
-    averages = Table(paper="", number="", what="", suite="sts", mark="one seed", columns=["average"], rows=[])
-    each = [[_number(averages, "average", seed) for seed in measured.get(one, ())] for one in rows]
-    first, second = ([value for value, _ in numbers if value is not None] for numbers in each)
-    if min(len(first), len(second)) < 2:
+    if table.suite != "significance":
+        values, partial = _values(table, column, done[row])
+        return (Spread.of(values) if values else None), partial
+    averages = Table("", "", "", "sts", "one seed", ["average"], [])
+    pair = [_values(averages, "average", done.get(one, ())) for one in (row, (row[0], item.against[row[1]]))]
+    if any(len(values) < 2 for values, _ in pair):
         return None, False
     from contrastcli.evaluation.significance import welch  # numpy is loaded here
 
-    p = welch(first, second).p
-    return (None if p is None else Spread.of([p])), any(partial for numbers in each for _, partial in numbers)
+    p = welch(pair[0][0], pair[1][0]).p
+    return (None if p is None else Spread.of([p])), any(partial for _, partial in pair)
+
+
+def _values(table: Table, column: str, done: Sequence[Cell]) -> tuple[list[float], bool]:
+    """A number by each seed that has it, and whether any is of fewer sets or other rows than the paper's."""
+    if table.suite == "time":
+        return [time[column] for cell in done if (time := cell.time())], False
+    each = [_measured(table, column, cell.suites().get(table.suite, {})) for cell in done]
+    return [value for value, _ in each if value is not None], any(partial for value, partial in each if value)
+
+
+def _measured(table: Table, column: str, entries: Mapping[str, Any]) -> tuple[float | None, bool]:
+    """A number of one seed, and whether it is partial."""
+    suite = SUITES[table.suite]
+    path = suite.headline if table.measure == "all" else f"{table.measure}.spearman"
+    names = [column]
+    if suite.name == "mteb":
+        names = [name for name, one in entries.items() if column in ("average", value_at(one, "type"))]
+    elif average := next((a for a in suite.averages if a.key == column), None):
+        names = [name for name in table.columns if name != column] or list(average.tasks or suite.tasks)
+    values = {name: value_at(entries.get(name), path) for name in names}
+    values = {name: value for name, value in values.items() if value is not None}
+    partial = suite.name != "mteb" and len(values) < len(names)
+    partial = partial or any(entries[name].get("partial") for name in values)
+    return (fmean(values.values()) if values else None), partial

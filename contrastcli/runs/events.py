@@ -7,7 +7,7 @@ not finite are written as null. Another package adds a kind of event by a subcla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from math import inf
 from operator import or_
@@ -367,3 +367,15 @@ def decode(line: bytes) -> Event | None:
         return _decoder().decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def training_seconds(events: Sequence[Event]) -> float:
+    """Seconds that the steps took, from their logged rates: without loading, evaluating and saving."""
+    seconds, sentences, before = 0.0, 0, 0
+    for event in events:
+        if isinstance(event, Started):
+            sentences, before = event.sentences_per_step, event.resumed_from or 0
+        elif isinstance(event, Step):
+            seconds += (event.step - before) * sentences / event.sentences_per_s if event.sentences_per_s else 0.0
+            before = event.step
+    return seconds

@@ -50,7 +50,7 @@ def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET) -> Memory 
     return Memory(weights, activations, tokens, ceil(total))
 
 
-def gpu_hours(config: Config, rows: int, texts: float) -> float | None:
+def gpu_hours(config: Config, rows: float, texts: float) -> float | None:
     """Hours of an A100 for rows of so many `texts`, all of the longest length; None for an unknown backbone.
 
     Without evaluations.

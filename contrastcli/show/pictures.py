@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, Started, Step
+from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, training_seconds
 from contrastcli.show.curve import ANGLES, curve
 
 GREY, POSITIVE, NEGATIVE, HARDEST = -1, 2, 3, 4
@@ -197,18 +197,6 @@ def labels(names: Sequence[str], longest: int | None = 40) -> dict[str, str]:
         name: end if ends.count(end) == 1 else f"{end}-{number}"
         for number, (name, end) in enumerate(zip(names, ends, strict=True), 1)
     }
-
-
-def training_seconds(events: Events) -> float:
-    """Seconds that the steps took, from their logged rates: without loading, evaluating and saving."""
-    seconds, sentences, before = 0.0, 0, 0
-    for event in events:
-        if isinstance(event, Started):
-            sentences, before = event.sentences_per_step, event.resumed_from or 0
-        elif isinstance(event, Step):
-            seconds += (event.step - before) * sentences / event.sentences_per_s if event.sentences_per_s else 0.0
-            before = event.step
-    return seconds
 
 
 def _plane(name: str, title: str, form: Form, series: tuple[Series, ...]) -> Picture:

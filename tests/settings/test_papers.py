@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contrastcli.errors import UsageError
+from contrastcli.evaluation.reproduction import cells
 from contrastcli.settings import papers, published
 from contrastcli.settings.papers import Item, Request
 
@@ -17,31 +18,27 @@ PAPERS = {"simace": (14, 9), "pairsupcon": (8, 3), "supcon": (7, 2)}
 def test_every_table_and_figure_is_there_and_is_made_or_says_why_not(paper: str) -> None:
     tables, figures = PAPERS[paper]
     keys = [f"table-{n + 1}" for n in range(tables)] + [f"figure-{n + 1}" for n in range(figures)]
-    assert [item.key for item in papers.items(paper)] == keys
-    for item in papers.items(paper):
-        assert item.title and bool(item.tables or item.entry.pictures) != bool(item.entry.why_not), item.name
+    items = [item for item in papers.items() if item.paper == paper]
+    assert [item.key for item in items] == keys
+    for item in items:
+        assert item.title and bool(item.tables or item.pictures) != bool(item.why_not), item.name
     assert set(papers.book().papers[paper].items) <= set(keys)
 
 
 def test_every_printed_table_of_the_papers_is_an_item() -> None:
-    made = {
-        (book.name, str(t.number))
-        for key, book in papers.book().papers.items()
-        for i in papers.items(key)
-        for t in i.tables
-    }
     names = {book.name for book in papers.book().papers.values()}
-    assert made == {(t.paper, str(t.number)) for t in published.tables().tables if t.paper in names}
+    printed = [table for table in published.tables().tables if table.paper in names]
+    assert [table for item in papers.items() for table in item.tables] == sorted(printed, key=printed.index)
 
 
-@pytest.mark.parametrize("item", papers.every(), ids=lambda item: f"{item.paper}-{item.key}")
+@pytest.mark.parametrize("item", papers.items(), ids=lambda item: f"{item.paper}-{item.key}")
 def test_every_row_is_made_by_a_run_or_a_model_or_says_why_not(item: Item) -> None:
-    for row in papers.chosen(item, PRINTED):
-        makers = papers.makers(item, row, PRINTED)
-        assert bool(makers) != bool(papers.why_not(row)), row
-        assert all((maker.config is None) != (maker.model == "") for maker in makers)
-        trained = [maker.config.train.seed for maker in makers if maker.config]
-        assert len(set(trained)) == len(trained) and len(trained) in (0, item.seeds)
+    for row in papers.rows(item, PRINTED):
+        made = cells(item, row, PRINTED, {})
+        assert bool(made) != bool(papers.recipe(row).why_not), row
+        assert all((cell.config is None) != (cell.model == "") for cell in made)
+        seeds = [cell.config.train.seed for cell in made if cell.config]
+        assert len(set(seeds)) == len(seeds) and len(seeds) in (0, item.seeds)
 
 
 @pytest.mark.parametrize(
@@ -60,35 +57,34 @@ def test_every_row_is_made_by_a_run_or_a_model_or_says_why_not(item: Item) -> No
 )
 def test_the_run_of_a_row_has_that_row_as_its_published_result(paper: str, key: str, row: papers.Row) -> None:
     item = papers.find(paper, key)
-    config = papers.makers(item, row, PRINTED)[0].config
-    assert config and row in [(r.backbone, r.method) for r in published.exact(config) if r.source == item.name]
+    config = papers.config_of(row, PRINTED)
+    assert row in [(r.backbone, r.method) for r in published.exact(config) if r.source == item.name]
 
 
 def test_a_shortened_run_reads_a_part_of_the_papers_rows_and_what_is_set_wins() -> None:
-    item = papers.find("pairsupcon", "Table 3")
     row = ("BERT-base", "PairSupCon")
-    (maker,) = papers.makers(item, row, Request(scale=0.01, settings={"train.batch_size": "64", "dev.every": "3"}))
-    assert maker.config and (maker.config.data.limit, maker.config.dev.every) == (2756, 3)  # of 275,601 triplets
-    assert maker.config.train.log_every <= maker.config.train.save_every <= 2756 * 2 * 3 // 64
-    (least,) = papers.makers(item, row, Request(scale=1e-6))
-    assert least.config and least.config.data.limit == least.config.train.batch_size
+    config = papers.config_of(row, Request(scale=0.01, settings={"train.batch_size": "64", "dev.every": "3"}))
+    assert (config.data.limit, config.dev.every) == (2756, 3)  # of 275,601 triplets
+    assert config.train.log_every <= config.train.save_every <= 2756 * 2 * 3 // 64
+    least = papers.config_of(row, Request(scale=1e-6))
+    assert least.data.limit == least.train.batch_size
 
 
 def test_a_released_model_stands_for_a_row_unless_something_differs() -> None:
-    item, row = papers.find("pairsupcon", "table-3"), ("DistilBERT", "SBERT")
-    (released,) = papers.makers(item, row, PRINTED)
+    item, row = papers.find("pairsupcon", "Table 3"), ("DistilBERT", "SBERT")
+    (released,) = cells(item, row, PRINTED, {})
     assert released.model == "sentence-transformers/distilbert-base-nli-mean-tokens"
-    (trained,) = papers.makers(item, row, Request(scale=0.5))
+    (trained,) = cells(item, row, Request(scale=0.5), {})
     assert trained.config and trained.config.model.backbone == "distilbert-base-uncased"
 
 
 def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
     item = papers.find("simace", "table-1")
     on_small = Request(settings={"model.backbone": "starter"})
-    assert [method for _, method in papers.chosen(item, on_small)] == ["first-last", "SimCSE", "ArcCon", "SimACE"]
-    assert papers.makers(item, ("BERT-base", "first-last"), on_small)[0].model == "starter"
+    assert [method for _, method in papers.rows(item, on_small)] == ["first-last", "SimCSE", "ArcCon", "SimACE"]
+    assert cells(item, ("BERT-base", "first-last"), on_small, {})[0].model == "starter"
     some = Request(backbones=("RoBERTa-large",), rows=("SimACE",))
-    assert papers.chosen(item, some) == [("RoBERTa-large", "SimACE")]
+    assert papers.rows(item, some) == [("RoBERTa-large", "SimACE")]
 
 
 @pytest.mark.parametrize(
@@ -102,4 +98,4 @@ def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
 )
 def test_what_a_paper_does_not_have_is_an_error(paper: str, key: str, request_: Request, what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        papers.chosen(papers.find(paper, key), request_)
+        papers.rows(papers.find(paper, key), request_)

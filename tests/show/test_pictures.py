@@ -10,8 +10,8 @@ import pytest
 
 from contrastcli.evaluation.projection import pca
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Evaluated, Event, Started, Step
-from contrastcli.show.pictures import Picture, of_geometry, of_models, of_runs, of_sentences, training_seconds
+from contrastcli.runs.events import Angles, Evaluated, Event, Started, Step, training_seconds
+from contrastcli.show.pictures import Picture, of_geometry, of_models, of_runs, of_sentences
 from support.tiny import told
 
 
