@@ -23,9 +23,7 @@ Compared = Sequence[tuple[Table, Sequence[Line]]]
 
 _MARKS = {"*": "* of fewer sets or rows than the paper's, so not compared", "=": "= within the deviations of both"}
 _TEX = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
-_TEX |= str.maketrans(
-    {"±": "$\\pm$", "−": "$-$", "°": "$^\\circ$", "–": "--", "λ": "$\\lambda$", "β": "$\\beta$", "τ": "$\\tau$"}
-)
+_TEX |= str.maketrans({"±": r"$\pm$", "–": "--", "λ": r"$\lambda$", "β": r"$\beta$", "τ": r"$\tau$"})
 
 
 def listing(listed: Iterable[tuple[Item, Request | None, Sequence[bool]]], to_json: bool) -> str:
