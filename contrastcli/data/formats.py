@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from contrastcli.errors import DataError
 from contrastcli.files import check_regular, error_text
@@ -302,13 +302,14 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would 
 
 
 def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
-    import datasets  # takes seconds
     import pyarrow
     from pyarrow import parquet
 
+    cells: dict[str, list[Cell]] = {}
+    count = 0
     try:
-        batches, count = [], 0
         with parquet.ParquetFile(path) as file:
+            features = _features(file.schema_arrow)
             for batch in file.iter_batches(min(limit or _BATCH, _BATCH)):
                 count += len(batch)
                 columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
@@ -316,11 +317,11 @@ def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
                 if memory < 0:
                     what = f"{name}: more than {count:,} rows of {batch.num_columns:,} columns would fill the memory"
                     raise DataError(what, "set data.limit, or give the rows in several files")
-                batches.append(batch)
+                for column, values in batch.to_pydict().items():
+                    cells.setdefault(column, []).extend(values)
                 if limit and count >= limit:
                     break
-            dataset = datasets.Dataset(pyarrow.Table.from_batches(batches, file.schema_arrow))
-        return from_columns(dataset[: limit or len(dataset)], dataset.features, name)
+        return from_columns({column: values[: limit or count] for column, values in cells.items()}, features, name)
     except DataError:
         raise
     except Exception as error:  # pyarrow's, and datasets' own of its metadata: KeyError, TypeError, ValueError …
@@ -328,6 +329,16 @@ def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
         reason = "its metadata are malformed" if malformed else error_text(error)
         what = f"{name} cannot be read as parquet: {reason}"
         raise DataError(what, "write or download it again") from None
+
+
+def _features(schema: Any) -> Mapping[str, object]:
+    """The types that `datasets` recorded in a schema, by column: only they name the classes of labels."""
+    if b"huggingface" not in (schema.metadata or {}):
+        return {}
+    import datasets  # takes seconds
+
+    features: Mapping[str, object] = datasets.Features.from_arrow_schema(schema)
+    return features
 
 
 def _class_name(names: Sequence[str], label: Cell) -> str:
