@@ -35,6 +35,9 @@ def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, pr
     encoder = load_model(ref, precision=precision)
     with console.progress() as advance:
         encode_to(encoder, texts, output, partial(advance, "encoding"))
+    if encoder.full:
+        limit = f"the model's {encoder.max_length:,} tokens"
+        console.narrate(f"{encoder.full:,} of {len(texts):,} texts fill {limit}, or are cut there")
     if precision == "int8":
         console.narrate(compare_to_fp32(encoder, texts))
     return len(texts), encoder.width

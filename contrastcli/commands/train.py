@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import ContrastError, UsageError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.model.locate import resolve
+from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
 from contrastcli.runs.process import launch
@@ -22,6 +25,7 @@ from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.memory import estimate
+from contrastcli.settings.sections import Alerts
 from contrastcli.show import console
 
 if TYPE_CHECKING:
@@ -186,11 +190,15 @@ def _print_result(run: Run) -> None:
 
 def watch(run: Run, json: bool) -> int:
     """Show the events of a run as they are written; returns its exit code."""
-    shown = console.console(json)
+    shown, begin, alerts = console.console(json), time.time(), Alerts()
+    with contextlib.suppress(ContrastError):
+        alerts = run.config().alerts
     try:
         for event in run.follow():
             if event is not None:
                 shown(event, encode(event))
+                if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
+                    print(f"\a{console.notification(text)}", end="", file=sys.stderr, flush=True)
     finally:
         shown.close()
     status = run.status()

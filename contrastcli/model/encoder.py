@@ -62,6 +62,7 @@ class SentenceEncoder(nn.Module):
         self.prompt = prompt
         self.max_length = min(max_length or backbone.max_length, backbone.max_length)
         self.precision: Precision = "fp32"  # of `encode`; training sets its own
+        self.full = 0  # texts so far that fill max_length, or are cut there
         self._packed: tuple[object, PackedBert] | None = None  # with what it was made from
 
     @property
@@ -161,6 +162,7 @@ class SentenceEncoder(nn.Module):
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             prompted = [self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
             table = TokenTable.of(self.tokenizer.encode(prompted, self.max_length))
+            self.full += int((table.lengths >= self.max_length).sum())
             yield self.encode_table(table, on_chunk=advance).numpy()
 
 

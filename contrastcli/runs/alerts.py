@@ -75,12 +75,26 @@ class Rules:
             yield Alert(step=event.step, rule="gpu", text=text, hint="raise --batch-size, or --token-budget")
 
 
+def notice(run: str, event: Event, settings: Alerts) -> str:
+    """What a notification says of an event; empty for one that the settings leave out."""
+    match event:
+        case Alert() if settings.ring in ("all", "alerts"):
+            return _words(run, event)
+        case Done() if settings.ring in ("all", "end"):
+            return _words(run, event)
+    return ""
+
+
+def _words(run: str, event: Alert | Done) -> str:
+    words = f"{event.text}; {event.hint}" if isinstance(event, Alert) else f"{event.status} {event.message}".strip()
+    return f"contrast {run}, step {event.step:,}: {words}"
+
+
 def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
     """Tell a webhook, if there is one, of an alert or the end of a run; yields a note if it does not take it."""
     if not webhook or not isinstance(event, Alert | Done):
         return
-    words = f"{event.text}; {event.hint}" if isinstance(event, Alert) else f"{event.status} {event.message}".strip()
-    body = json.dumps({"text": f"contrast {run}, step {event.step:,}: {words}", "run": run, "step": event.step})
+    body = json.dumps({"text": _words(run, event), "run": run, "step": event.step})
     problems = ["no answer in time"]  # a byte now and then keeps a socket from its own timeout
     thread = Thread(target=_send, args=(webhook, body.encode(), problems), daemon=True)
     thread.start()

@@ -110,6 +110,10 @@ class Alerts(Section, frozen=True, kw_only=True):
     gpu: Annotated[float, about_execution("use of the GPU over a minute; 0: off", ge=0, le=100, unit="%", flag="")] = (
         20.0
     )
+    ring: Annotated[
+        Literal["all", "alerts", "end", "none"],
+        about_execution("what rings the bell and notifies the desktop, in the app and by contrast watch", flag=""),
+    ] = "all"
 
 
 class _Name(Section, frozen=True, kw_only=True):

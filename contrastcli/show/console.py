@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step, encode
-from contrastcli.runs.text import escaped, fixed, score
+from contrastcli.runs.text import escaped, fixed, printable, score
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -210,6 +210,17 @@ def narrate(text: str) -> None:
     """Print to stderr, unless the terminal has gone."""
     with suppress(OSError):
         print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+
+
+def notification(text: str) -> str:
+    """The escape code with which a terminal notifies the desktop (OSC 777 in rxvt, foot and VTE, else OSC 9)."""
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb", "linux"):
+        return ""
+    by_777 = term.startswith(("rxvt", "foot")) or "VTE_VERSION" in os.environ
+    kind, text = "777;notify;contrast" if by_777 else "9", printable(text).replace(";", ",")
+    code = f"\x1b]{kind};{text}\a"
+    return f"\x1bPtmux;\x1b{code}\x1b\\" if "TMUX" in os.environ else code  # tmux hands it on, if it is set to
 
 
 def print_path(path: Path | str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contrastcli.data.tokens import tokenise
+from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.files import error_text, writing_to
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
@@ -35,6 +36,9 @@ from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
 from contrastcli.training.step import Loss, Stepper
+
+_CHECKED = 5_000  # texts that fill model.max_length, of which is counted how many are longer
+_UNLIMITED = 1 << 20  # tokens
 
 
 def make_trainer(
@@ -60,17 +64,34 @@ def make_trainer(
     restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None
     position = restored or Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, world.size, emit)
+    table = tokenise(plan.corpus.texts, encoder.tokenizer, context.max_length, context.progress("tokenising"))
+    if folder is None and (text := _truncated(plan.corpus.texts, table, encoder.tokenizer, context.max_length)):
+        emit(Note(step=0, text=text))
     return Trainer(
         run=run,
         plan=plan,
         stepper=stepper,
         optimizer=optimizer,
         position=position,
-        table=tokenise(plan.corpus.texts, encoder.tokenizer, context.max_length, context.progress("tokenising")),
+        table=table,
         dev=DevSet.of(plan.dev, encoder) if plan.dev else None,
         emit=emit,
         should_stop=should_stop,
     )
+
+
+def _truncated(texts: Sequence[str], table: TokenTable, tokenizer: Tokenizer, limit: int) -> str:
+    """What to say of texts that have more tokens than the limit; empty where none has."""
+    full = sorted(np.flatnonzero(table.lengths >= limit).tolist(), key=lambda row: len(texts[row]), reverse=True)
+    checked, most = full[:_CHECKED], 8 * limit  # characters, in which a text longer than the limit exceeds it
+    ids = tokenizer.encode([texts[row][:most] for row in checked], limit + 1)
+    longer = sum(len(texts[row]) > most or len(its) > limit for row, its in zip(checked, ids, strict=True))
+    if not longer:
+        return ""
+    count = f"{longer:,}" if len(checked) == len(full) else f"up to {len(full):,}"
+    longest = len(tokenizer.encode([texts[full[0]]], _UNLIMITED)[0])
+    words = f"of {len(texts):,} texts are longer than model.max_length, {limit:,} tokens, and are cut there"
+    return f"{count} {words}; the longest has {longest:,}"
 
 
 def _continue_under(position: Position, budget: int, processes: int, emit: Emit) -> int:

@@ -24,6 +24,7 @@ from contrastcli.files import atomic_write, error_text, state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.text import escaped
+from contrastcli.show.console import notification
 from contrastcli.tui import state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.keys import KeyQueue
@@ -159,6 +160,13 @@ class ContrastApp(App[None]):
                     keys.setdefault(tooltip, []).append(self.get_key_display(binding))
             lines = [(" ".join(dict.fromkeys(names)), tooltip) for tooltip, names in keys.items()]
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
+
+    def summon(self, text: str) -> None:
+        """Ring the bell, notify the desktop, and say it on the screen."""
+        self.bell()
+        if self._driver:
+            self._driver.write(notification(text))
+        self.notify(text, severity="warning", timeout=15, markup=False)
 
     def fail(self, error: str | ContrastError) -> None:
         text = f"{error.what}\n{error.hint}" if isinstance(error, ContrastError) else error

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step
+from contrastcli.runs.events import Alert, Angles, Done, Evaluated, Event, Progress, Started, Step
 from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
 from contrastcli.tui.columns import Axis, Table
@@ -64,6 +64,7 @@ class History(Digest):
         self.histograms = Samples[Angles]()
         self.negatives = Samples[Angles]()  # those with texts
         self.dev_pairs = Samples[Evaluated]()
+        self.calls: list[Alert | Done] = []  # what calls for attention
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self.bests: list[Evaluated] = []
         self.progress: Progress | None = None  # work under way other than training
@@ -122,6 +123,9 @@ class History(Digest):
                 self.progress = event
             case Done():
                 self.done, self.progress = event, None
+                self.calls.append(event)
+            case Alert():
+                self.calls.append(event)
         if not event.routine and (line := event.line()):
             self.log.append(line)
 

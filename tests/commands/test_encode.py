@@ -52,6 +52,13 @@ def read(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.array(table["vector"].to_pylist(), dtype=np.float32)
 
 
+def test_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
+    stdin = "\n".join(["a man", " ".join(WORDS * 20), "a dog", " ".join(WORDS * 30)]).encode()
+    answer = contrast("encode", "-", "-o", "v.npy", *MODEL, stdin=stdin)
+    limit = contrastcli.load("tiny/backbone").max_length
+    assert f"2 of 4 texts fill the model's {limit} tokens, or are cut there" in answer.err
+
+
 def test_sentences_of_stdin_become_vectors(contrast: Contrast) -> None:
     stdin = "".join(f"{text}\n" for text in sentences()).encode()
     assert contrast("encode", "-", "-o", "v.npy", *MODEL, stdin=stdin).code == 0

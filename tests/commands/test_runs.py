@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from contrastcli.runs.directory import Run
 from support.command import Contrast
+from support.recorded import append
 from support.tiny import Tiny
 
 
@@ -90,6 +93,16 @@ def test_runs_are_compared_by_settings_that_differ_and_results(contrast: Contras
     assert compared["settings"] == {"train.lr": [1e-3, 2e-3]}
     assert [r["name"] for r in compared["results"]] == ["simple", "other"]
     assert compared["results"][0]["dev"] == compared["results"][1]["dev"] is not None
+
+
+def test_watching_rings_at_what_happens_from_then_on(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert "\a" not in contrast("watch", "simple").err
+    *_, end = run.events()
+    append(run, msgspec.structs.replace(end, time=time.time() + 60))
+    assert contrast("watch", "simple").err.count("\a") in (1, 2)  # the bell, and the end of the code of a notification
 
 
 def test_watching_an_ended_run_shows_it_and_ends_with_its_code(contrast: Contrast, run: Run) -> None:

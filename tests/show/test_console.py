@@ -15,7 +15,7 @@ from contrastcli.runs.event_file import EventWriter, follow
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, encode
 from contrastcli.runs.text import duration
 from contrastcli.show import console as consoles
-from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console
+from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
 
 STARTED = Started(
     step=0,
@@ -185,6 +185,26 @@ def test_a_terminal_gets_a_bar_with_loss_score_rate_and_time_left(monkeypatch: p
     assert bar.rstrip().endswith("loss 1.234  dev 71.39  2m 10s left  1,520 sentences/s")
     assert "dev       step 125  Spearman 71.39 (best)" in drawn
     assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") == 1, "the cursor is hidden once and given back"
+
+
+@pytest.mark.parametrize(
+    ("environment", "code"),
+    [
+        ({"TERM": "xterm-256color"}, "\x1b]9;run a, step 3: b\a"),
+        ({"TERM": "foot"}, "\x1b]777;notify;contrast;run a, step 3: b\a"),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "7000"}, "\x1b]777;notify;contrast;run a, step 3: b\a"),
+        ({"TERM": "tmux-256color", "TMUX": "x"}, "\x1bPtmux;\x1b\x1b]9;run a, step 3: b\a\x1b\\"),
+        ({"TERM": "linux"}, ""),
+    ],
+)
+def test_a_terminal_is_asked_to_notify_the_desktop_in_its_own_way(
+    environment: dict[str, str], code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "TMUX", "VTE_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert notification("run a; step 3: b") == code
 
 
 def test_a_narrow_terminal_keeps_the_step_and_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -39,6 +40,17 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 # ---- events ---------------------------------------------------------------------------------------------------------
+
+
+def test_texts_that_are_cut_are_counted_before_training(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, model__max_length=8, train__max_steps=1)
+    train(run)
+    rows = [json.loads(line) for line in tiny.data["labelled"].read_text().splitlines()]
+    lengths = [len(text.split()) + 2 for text in {row[side] for row in rows for side in ("premise", "hypothesis")}]
+    longer = sum(length > 8 for length in lengths)
+    assert 0 < longer < len(lengths)
+    words = f"{longer} of {len(lengths)} texts are longer than model.max_length, 8 tokens, and are cut there"
+    assert f"{words}; the longest has {max(lengths)}" in [note.text for note in told(run, Note)]
 
 
 def test_texts_of_the_hardest_negatives_are_told_of_some_batches_only(

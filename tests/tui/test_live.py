@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Note, Progress
+from contrastcli.runs.events import Alert, Done, Note, Progress, System
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.tui import feed, state
 from contrastcli.tui.app import ContrastApp
@@ -132,6 +135,26 @@ def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
         assert says(page, "No run is shown.")
 
     show(ContrastApp(tmp_path), body, NARROW)
+
+
+@SIZES
+def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[int, int], tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+    samples = [
+        System(step=step, time=evaluated(step, best=False).time, gpu=step / 4, gpu_power=312.4, cpu=98.6, memory=2.34)
+        for step in range(10, 351, 10)
+    ]
+    append(run, *samples)
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("c", *["down"] * 8, "space", "escape", *["tab"] * 7)
+        await until(page, lambda: says(page, "System", "GPU 88 %", "GPU power 312 W", "memory 2.3 GB"))
+        assert says(page, "CPU 99 %") and not says(page, "GPU clock") and not says(page, "disk free")
+        await page.press(*["left_square_bracket"] * 20)
+        await until(page, lambda: says(page, "GPU 42 %"))
+
+    show(opened(run), body, size)
 
 
 @SIZES
@@ -366,6 +389,59 @@ def test_a_killed_process_is_recognized_and_can_be_resumed(tmp_path: Path) -> No
 
     with child:
         show(opened(run), body)
+
+
+@pytest.fixture
+def rung(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The bells, and what the terminal was asked to tell the desktop."""
+    calls: list[str] = []
+
+    def write(driver: HeadlessDriver, data: str) -> None:
+        if data.startswith("\x1b]9"):
+            calls.append(data)
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.setattr(ContrastApp, "bell", lambda app: calls.append("bell"))
+    monkeypatch.setattr(HeadlessDriver, "write", write)
+    return calls
+
+
+_STALLED = Alert(step=350, time=time.time() + 3600, rule="stalled", text="it stalls", hint="stop it")
+_ENDED = Done(step=600, time=time.time() + 7200, status="finished", code=0)
+
+
+def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: list[str]) -> None:
+    run = recorded(tmp_path, "running")
+    earlier = Alert(step=350, time=time.time() - 60, rule="disk", text="the disk fills", hint="make room")
+    append(run, earlier)
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "● running", "the disk fills"))
+        append(run, _STALLED)
+        await until(page, lambda: len(rung) == 2)
+        os.utime(run.alive_path, (0, 0))
+        await until(page, lambda: len(rung) == 4)
+        append(run, _ENDED)
+        await until(page, lambda: says(page, "✔ finished") and len(rung) == 6)
+
+    show(opened(run), body)
+    assert rung[::2] == ["bell"] * 3
+    assert rung[1] == "\x1b]9;contrast starter-running, step 350: it stalls, stop it\a"
+    assert "does not respond" in rung[3] and "finished" in rung[5]
+
+
+@pytest.mark.parametrize(("setting", "calls"), [("none", 0), ("alerts", 2), ("end", 2)])
+def test_a_setting_says_what_rings(tmp_path: Path, rung: list[str], setting: str, calls: int) -> None:
+    run = recorded(tmp_path, "running", alerts__ring=setting)
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, "● running", "step 350 of 600"))
+        append(run, _STALLED, _ENDED)
+        await until(page, lambda: says(page, "✔ finished", "it stalls; stop it"))
+        await until(page, lambda: len(rung) == calls)
+
+    show(opened(run), body)
 
 
 def test_s_asks_before_it_stops(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
+from contrastcli.tui.live.notices import Notices
 from contrastcli.tui.live.panels import run_numbers
 from contrastcli.tui.live.view import SHARES, SMOOTHING, View
 from contrastcli.tui.run_screen import RunScreen
@@ -132,6 +133,7 @@ class LiveScreen(RunScreen):
 
     @work(group="poll", exclusive=True)
     async def _poll(self, run: Run, feed: Feed) -> None:
+        notices = await asyncio.to_thread(Notices, run)
         while True:
             before, known = self._snapshot, copy(feed.history)  # events arrive while the thread looks
             self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
@@ -141,6 +143,8 @@ class LiveScreen(RunScreen):
                 self._show_no_run()
                 return
             self.contrast.watched = summary(run, snapshot)
+            for text in notices.new(feed.history, snapshot.status):
+                self.contrast.summon(text)
             if before is None or (snapshot.status.state, snapshot.is_saved) != (before.status.state, before.is_saved):
                 self.refresh_bindings()
             self._news.set()
