@@ -11,6 +11,7 @@ from contrastcli.errors import DataError, InterruptedEarly
 from contrastcli.evaluation.suites import GEOMETRY, check_suites, check_tasks
 from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
+from contrastcli.settings import sections
 from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, pictures, plots
 
@@ -65,10 +66,6 @@ def measure(request: Request, models: Sequence[str], directory: Path) -> tuple[l
 
 def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress) -> list[Picture]:
     """Pictures of the suite geometry and, if a model is a run, of the first run's training sentences under each."""
-    from contrastcli.evaluation.evaluate import load_subject  # torch is loaded only when a model is needed
-    from contrastcli.evaluation.geometry import training_sentences
-    from contrastcli.evaluation.projection import pca
-
     labels = pictures.labels([one.model for one in scores])
     suites: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for one in scores:  # the suites measured now, and of a run those that were measured before
@@ -78,12 +75,23 @@ def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress
     drawn = pictures.of_models(suites)
     runs = [run for one in scores if (run := resolve(one.model).run)]
     if drawn and runs:
-        data = runs[0].config().data
-        texts = training_sentences(data)
-        subjects = {labels[one.model]: load_subject(one.model, pooling, advance) for one in scores}
-        planes = {label: pca(subject.encode(texts)).points.tolist() for label, subject in subjects.items()}
-        drawn.append(pictures.of_sentences(planes, Path(data.train).name))
+        models = {labels[one.model]: (one.model, pooling) for one in scores}
+        drawn.append(draw_sentences(models, runs[0].config().data, advance))
     return drawn
+
+
+def draw_sentences(
+    models: Mapping[str, tuple[str, Pooling | None]], data: sections.Data, advance: OnProgress
+) -> Picture:
+    """A picture of training sentences under models, by label the name and pooling of each. Raises DataError."""
+    from contrastcli.evaluation.evaluate import load_subject  # torch is loaded only when a model is needed
+    from contrastcli.evaluation.geometry import training_sentences
+    from contrastcli.evaluation.projection import pca
+
+    texts = training_sentences(data)
+    subjects = {label: load_subject(model, pooling, advance) for label, (model, pooling) in models.items()}
+    planes = {label: pca(subject.encode(texts)).points.tolist() for label, subject in subjects.items()}
+    return pictures.of_sentences(planes, Path(data.train).name)
 
 
 def check_measured(scores: Sequence[Scores]) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import tomli_w
 
+from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.sweep import Signals, check_cells, train_cells
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation import reproduction
@@ -68,7 +69,7 @@ def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[bool]
     """Every item, what it was last made of, and whether each of its cells is done. Raises DataError."""
     requests = [(item, last_request(item, directory)) for item in papers.items()]
     made = [(item, req, find(item, req, directory).values() if req else ()) for item, req in requests]
-    return [(item, req, [cell.done for row in rows for cell in row]) for item, req, rows in made]
+    return [(item, req, [cell.done(item) for row in rows for cell in row]) for item, req, rows in made]
 
 
 def check(item: Item, request: Request) -> None:
@@ -82,7 +83,7 @@ def check(item: Item, request: Request) -> None:
 def run(item: Item, request: Request, directory: Path) -> int:
     """Train what is missing, measure everything, and return the exit code. Raises ContrastError."""
     made = find(item, request, directory)
-    missing = {cell.name: _as_trained(cell) for row in made.values() for cell in row if cell.config and not cell.done}
+    missing = {cell.name: _as_trained(cell) for row in made.values() for cell in row if not cell.trained}
     check_cells(list(missing.values()), directory)
     _save(item, request, directory)
     console.narrate(f"{item.name}: {sum(map(len, made.values()))} models, {len(missing)} of them to train")
@@ -114,7 +115,7 @@ def _measure(item: Item, request: Request, cells: Sequence[Cell]) -> None:
     """Measure the suites of an item on everything that is trained. Raises DataError and RunError."""
     from contrastcli.evaluation.evaluate import check_model  # torch is loaded here
 
-    models = [cell for cell in cells if not cell.config or cell.done] if item.suites else []
+    models = [cell for cell in cells if cell.trained] if item.suites else []
     with console.progress() as advance:
         for number, cell in enumerate(models, 1):
             console.narrate(f"model {number} of {len(models)}: {cell.name}")
@@ -168,9 +169,9 @@ def figure(item: Item, request: Request, directory: Path) -> list[Picture]:
     check(item, request)
     if not item.pictures:
         raise UsageError(f"{item.name} is not a figure", f"contrast papers table {item.paper} {item.key}")
-    first = [row[0] for row in find(item, request, directory).values() if row and row[0].done]
+    first = [row[0] for row in find(item, request, directory).values() if row and row[0].done(item)]
     if item.rows and not first:
-        raise UsageError(f"nothing of {item.name} is trained", f"contrast papers run {item.paper} {item.key}")
+        raise UsageError(f"nothing of {item.name} is made", f"contrast papers run {item.paper} {item.key}")
     return [one for one in _draw(item, request, first) if any(fnmatchcase(one.name, like) for like in item.pictures)]
 
 
@@ -192,16 +193,10 @@ def _draw(item: Item, request: Request, cells: Sequence[Cell]) -> Iterable[Pictu
 
 
 def _sentences(named: Mapping[str, Cell]) -> Iterable[Picture]:
-    """Training sentences in the plane of their PCA under each model, a picture for each backbone."""
-    from contrastcli.evaluation.evaluate import load_subject  # torch is loaded here
-    from contrastcli.evaluation.geometry import training_sentences
-    from contrastcli.evaluation.projection import pca
-
+    """Training sentences under each model, a picture for each backbone."""
     data = next(cell.config.data for cell in named.values() if cell.config)
-    texts, planes = training_sentences(data), dict[str, dict[str, Any]]()
-    with console.progress() as advance:
-        for name, cell in named.items():
-            subject = load_subject(_model(cell), cell.pooling, advance)
-            planes.setdefault(cell.row[0], {})[name] = pca(subject.encode(texts)).points.tolist()
-    for backbone, points in planes.items():
-        yield replace(pictures.of_sentences(points, Path(data.train).name), name=f"pca-{backbone.lower()}")
+    for backbone in dict.fromkeys(cell.row[0] for cell in named.values()):
+        models = {name: (_model(cell), cell.pooling) for name, cell in named.items() if cell.row[0] == backbone}
+        with console.progress() as advance:
+            drawn = draw_sentences(models, data, advance)
+        yield replace(drawn, name=f"pca-{backbone.lower()}", title=f"{backbone}: {drawn.title}")

@@ -45,9 +45,13 @@ class Cell:
         return f"{method}{on}" + (f", seed {self.config.train.seed}" if self.config else "")
 
     @property
-    def done(self) -> bool:
-        """Whether its run has finished, or the model was measured."""
-        return self.run is not None and self.run.status().state == "finished" if self.config else bool(self.suites())
+    def trained(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.config is None or (self.run is not None and self.run.status().state == "finished")
+
+    def done(self, item: Item) -> bool:
+        """Whether it is trained and, if the item needs that, measured."""
+        return self.trained and (not item.suites or any(suite in self.suites() for suite in item.suites))
 
     def suites(self) -> dict[str, Any]:
         """What was measured, by suite. Raises DataError."""
@@ -133,7 +137,7 @@ class Line:
 
 def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> list[tuple[Table, list[Line]]]:
     """The tables of an item, of those rows that are given, each with what is done of its seeds."""
-    done = {row: [cell for cell in some if cell.done] for row, some in made.items()}
+    done = {row: [cell for cell in some if cell.done(item)] for row, some in made.items()}
     compared = []
     for table in item.tables:
         lines = []

@@ -61,7 +61,7 @@ def plan(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]]) -> st
         hours = papers.gpu_hours(row, config, request) if config else None
         total += len(cells) * (hours or 0)
         model = f"{cells[0].model}, {cells[0].pooling or 'averaged'}" if cells else recipe.why_not
-        done = f"{sum(cell.done for cell in cells)} of {len(cells)}"
+        done = f"{sum(cell.done(item) for cell in cells)} of {len(cells)}"
         lines.append((*row, f"preset {recipe.preset}" if config else model, done, fixed(hours, 2)))
     facts = [f"{item.name}: {item.title}; {needs(item)}", *_notes(item, request)]
     facts += [table(("backbone", "row", "made of", "done", "GPU hours each"), lines)] if lines else []
@@ -75,7 +75,7 @@ def _notes(item: Item, request: Request) -> Iterator[str]:
     if item.note:
         yield item.note
     if request.scale != 1:
-        yield f"Scale {request.scale:g}: runs of {100 * request.scale:g} % of the paper's training rows."
+        yield f"Scale {request.scale:g}: runs of at most {100 * request.scale:g} % of the paper's training rows."
     if request.settings:
         yield f"Not the paper's: {', '.join(f'{key} = {value}' for key, value in request.settings.items())}."
     if papers.BACKBONE in request.settings:
