@@ -223,7 +223,7 @@ def stop(run: runs.Run, wait: float) -> None:
 @click.option("--bootstrap", is_flag=True, help="Also compare two models by a paired bootstrap on scored pairs.")
 @click.option("--dev", metavar="DATA", help="The pairs of --bootstrap. Default: the dev set of the runs.")
 @click.option("--plot", is_flag=True, help="Draw angles, alignment and uniformity over training.")
-@click.option("--out", type=options.PATH, help="Also write the pictures there, as PNG and SVG.")
+@click.option("--out", type=options.PATH, help="Also write the pictures there, as PNG, SVG and CSV.")
 @options.as_json
 @click.pass_obj
 def compare(
@@ -440,10 +440,7 @@ def figure_item(item: Item, request: Request, directory: Path, out: Path | None)
     contrast papers figure simace figure-1
     contrast papers figure simace figure-4 --out pictures
     """
-    drawn = commands.papers.figure(item, request, directory)
-    _show_pictures(drawn, out is None, out)
-    for path in [show.papers.save_numbers(picture, out) for picture in drawn] if out else []:
-        show.console.narrate(f"wrote {path}")
+    _show_pictures(commands.papers.figure(item, request, directory), out is None, out)
 
 
 @cli.group("config")

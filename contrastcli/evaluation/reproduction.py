@@ -1,4 +1,4 @@
-"""A table of a paper, made again: the run or model behind each number, and ours beside the printed ones."""
+"""A table of a paper, made again: the run or model behind each number, and ours next to the printed ones."""
 
 from __future__ import annotations
 
@@ -126,25 +126,20 @@ class Number:
         return abs(self.difference) <= sum(known) if known else None
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row of a table: how many seeds ours has, and its numbers by column."""
-
-    row: Row
-    seeds: int
-    numbers: Mapping[str, Number]
+Compared = Sequence[tuple[Table, Mapping[Row, Mapping[str, Number]]]]
+"""Tables, with the numbers of each row by column."""
 
 
-def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> list[tuple[Table, list[Line]]]:
-    """The tables of an item, of those rows that are given, each with what is done of its seeds."""
-    done = {row: [cell for cell in some if cell.done(item)] for row, some in made.items()}
+def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> Compared:
+    """The tables of an item, of those rows that are given."""
+    done = {row: [cell for cell in some if cell.trained] for row, some in made.items()}
     compared = []
     for table in item.tables:
-        lines = []
+        lines = {}
         for backbone, method, printed in table.lines():
             if (row := (backbone, method)) in done:
                 ours = {column: _ours(item, table, column, row, done) for column in table.columns}
-                lines.append(Line(row, len(done[row]), {c: Number(*ours[c], printed.get(c)) for c in ours}))
+                lines[row] = {column: Number(*ours[column], printed.get(column)) for column in ours}
         compared.append((table, lines))
     return compared
 

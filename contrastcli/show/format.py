@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sys
@@ -27,6 +29,13 @@ def as_json(value: object) -> str:
 def as_json_lines(values: Iterable[object]) -> str:
     """Results as JSON, a line each."""
     return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=_ascii()) for value in values)
+
+
+def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A header and rows as CSV."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    return stream.getvalue().rstrip("\n")
 
 
 def _ascii() -> bool:

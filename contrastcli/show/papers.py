@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import Literal
 
-from contrastcli.evaluation.reproduction import Cell, Line, Number, compare
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.evaluation.reproduction import Cell, Compared, Number, compare
 from contrastcli.runs.text import MISSING, fixed
 from contrastcli.settings import papers
 from contrastcli.settings.papers import Item, Request, Row
 from contrastcli.settings.published import Table
-from contrastcli.show.format import as_json, columns, markdown_table, table
-from contrastcli.show.pictures import Picture
+from contrastcli.show.format import as_csv, as_json, columns, markdown_table, table
 
 Format = Literal["text", "markdown", "latex", "csv", "json"]
-Compared = Sequence[tuple[Table, Sequence[Line]]]
 
 _MARKS = {"*": "* of fewer sets or rows than the paper's, so not compared", "=": "= within the deviations of both"}
 _TEX = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
@@ -90,7 +84,7 @@ def numbers(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], fo
         return as_json(told | {"numbers": list(_records(compared))})
     if form == "csv":
         records = list(_records(compared))
-        return _csv(list(records[0]) if records else [], (record.values() for record in records)).rstrip()
+        return as_csv(list(records[0]) if records else [], (record.values() for record in records))
     grids = {one.what: [["", "", "", *one.columns], *_lines(one, lines)] for one, lines in compared}
     ends = {cell[-1:] for grid in grids.values() for row in grid for cell in row}
     words = [*_notes(item, request), *(f"{text}." for mark, text in _MARKS.items() if mark in ends)]
@@ -101,18 +95,18 @@ def numbers(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], fo
     return "\n\n".join([item.name, *(f"{what}\n\n{laid_out(g[0], g[1:])}" for what, g in grids.items()), *words])
 
 
-def _lines(printed: Table, lines: Iterable[Line]) -> Iterator[list[str]]:
+def _lines(printed: Table, lines: Mapping[Row, Mapping[str, Number]]) -> Iterator[list[str]]:
     """Of each row the printed numbers and, if there are any, ours and the differences."""
     digits = 3 if printed.suite == "significance" else 2
-    for line in lines:
-        cells = [line.numbers[column] for column in printed.columns]
+    for row, numbers in lines.items():
+        cells = numbers.values()
         kinds = {"printed": [str(cell.printed or MISSING) for cell in cells]}
-        if any(cell.ours for cell in cells):
-            ours = f"ours, {line.seeds} seeds" if line.seeds > 1 else "ours"
+        if seeds := max((cell.ours.n for cell in cells if cell.ours), default=0):
+            ours = f"ours, {seeds} seeds" if seeds > 1 else "ours"
             kinds = {ours: [_ours(cell, digits) for cell in cells], **kinds}
             kinds["difference"] = [_difference(cell, digits) for cell in cells]
         for number, (kind, values) in enumerate(kinds.items()):
-            yield [*(("", "") if number else line.row), kind, *values]
+            yield [*(("", "") if number else row), kind, *values]
 
 
 def _ours(cell: Number, digits: int) -> str:
@@ -128,21 +122,15 @@ def _difference(cell: Number, digits: int) -> str:
 
 def _records(compared: Compared) -> Iterator[dict[str, object]]:
     """A record for each number of a table."""
-    for one, lines in compared:
-        for line in lines:
-            for column, cell in line.numbers.items():
-                ours, printed = cell.ours, cell.printed
-                names = {"suite": one.suite, "backbone": line.row[0], "row": line.row[1], "column": column}
+    for printed, lines in compared:
+        for (backbone, method), numbers in lines.items():
+            for column, cell in numbers.items():
+                ours, theirs = cell.ours, cell.printed
+                names = {"suite": printed.suite, "backbone": backbone, "row": method, "column": column}
                 mean = {"ours": ours and ours.mean, "sd": ours and ours.sd, "seeds": ours.n if ours else 0}
-                theirs = {"printed": printed and printed.value, "printed_sd": printed and printed.deviation}
+                book = {"printed": theirs and theirs.value, "printed_sd": theirs and theirs.deviation}
                 test = {"partial": cell.partial, "difference": cell.difference, "within": cell.within}
-                yield {**names, **mean, **theirs, **test}
-
-
-def _csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
-    return stream.getvalue()
+                yield {**names, **mean, **book, **test}
 
 
 def _latex(header: Sequence[str], *rows: Sequence[str]) -> str:
@@ -151,14 +139,3 @@ def _latex(header: Sequence[str], *rows: Sequence[str]) -> str:
     spaced = [f"\\addlinespace\n{line}" if n and rows[n][1] else line for n, line in enumerate(body)]
     top = rf"\begin{{tabular}}{{lll{'r' * (len(header) - 3)}}}"
     return "\n".join([top, r"\toprule", head, r"\midrule", *spaced, r"\bottomrule", r"\end{tabular}"])
-
-
-def save_numbers(picture: Picture, folder: Path) -> Path:
-    """Write a picture's numbers as CSV, a line for each point. Raises RunError."""
-    points = [  # a histogram has an edge more, a bar no place
-        (series.name, series.x[n] if series.x else None, y) for series in picture.series for n, y in enumerate(series.y)
-    ]
-    path = folder / f"{picture.name}.csv"
-    with writing_to(folder):
-        atomic_write(path, _csv(["series", picture.x_label or "x", picture.y_label or "y"], points).encode())
-    return path

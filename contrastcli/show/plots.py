@@ -1,4 +1,4 @@
-"""Pictures for print: PNG and SVG as wide as a column, by matplotlib."""
+"""Pictures for print: PNG and SVG as wide as a column, by matplotlib; and their numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastcli.errors import UsageError
 from contrastcli.files import atomic_write, make_folder, writing_to
+from contrastcli.show.format import as_csv
 from contrastcli.show.pictures import Picture, Series
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def check(folder: Path) -> None:
 
 
 def save(picture: Picture, folder: Path) -> list[Path]:
-    """Write a picture as PNG and SVG into a folder, which is made if it is missing; returns their paths.
+    """Write a picture as PNG, SVG and, its numbers, CSV into a folder, which is made if missing; returns the paths.
 
     Raises UsageError without matplotlib, RunError where the folder cannot be written.
     """
@@ -69,6 +70,12 @@ def save(picture: Picture, folder: Path) -> list[Path]:
             figure.savefig(stream, format=kind, metadata={varying: None})
             paths.append(folder / f"{picture.name}.{kind}")
             atomic_write(paths[-1], stream.getvalue())
+        points = [  # a histogram has an edge more, a bar no place
+            (one.name, one.x[n] if one.x else None, y) for one in picture.series for n, y in enumerate(one.y)
+        ]
+        paths.append(folder / f"{picture.name}.csv")
+        numbers = as_csv(["series", picture.x_label or "x", picture.y_label or "y"], points)
+        atomic_write(paths[-1], f"{numbers}\n".encode())
     return paths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import csv
 import random
 import re
 from dataclasses import replace
@@ -130,9 +131,11 @@ def with_matplotlib() -> None:
 
 @matplotlib
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
-def test_a_picture_becomes_a_png_and_an_svg_as_wide_as_a_column(one: Picture, tmp_path: Path) -> None:
-    png, svg = save(one, tmp_path / "new" / "folder")
-    assert (png.name, svg.name) == (f"{one.name}.png", f"{one.name}.svg")
+def test_a_picture_becomes_a_png_and_an_svg_as_wide_as_a_column_and_numbers(one: Picture, tmp_path: Path) -> None:
+    png, svg, numbers = save(one, tmp_path / "new" / "folder")
+    assert [path.name for path in (png, svg, numbers)] == [f"{one.name}.{kind}" for kind in ("png", "svg", "csv")]
+    _, *rows = csv.reader(numbers.read_text().splitlines())
+    assert [(name, float(y)) for name, _, y in rows] == [(s.name, y) for s in one.series for y in s.y]
     header = png.read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(header[16:20]) == 600 * WIDTH
     drawing = svg.read_text()
