@@ -106,16 +106,21 @@ def cells(item: Item, row: Row, request: Request, known: Known) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a table. `partial`: ours is of fewer sets, or of other rows, than the paper's."""
+    """A number of a table. `partial`: ours is of fewer sets, or of other rows, than the paper's.
+
+    `comparable` is false for a paper's number that nobody else's compares with.
+    """
 
     ours: Spread | None
     partial: bool
     printed: Score | None
+    comparable: bool = True
 
     @property
     def difference(self) -> float | None:
         """Ours − printed; None unless both are of the same sets."""
-        return self.ours.mean - self.printed.value if self.ours and self.printed and not self.partial else None
+        compared = self.comparable and not self.partial
+        return self.ours.mean - self.printed.value if self.ours and self.printed and compared else None
 
     @property
     def within(self) -> bool | None:
@@ -135,11 +140,11 @@ def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> Compared:
     done = {row: [cell for cell in some if cell.trained] for row, some in made.items()}
     compared = []
     for table in item.tables:
-        lines = {}
+        lines, comparable = {}, table.mark != "not comparable"
         for backbone, method, printed in table.lines():
             if (row := (backbone, method)) in done:
                 ours = {column: _ours(item, table, column, row, done) for column in table.columns}
-                lines[row] = {column: Number(*ours[column], printed.get(column)) for column in ours}
+                lines[row] = {column: Number(*ours[column], printed.get(column), comparable) for column in ours}
         compared.append((table, lines))
     return compared
 

@@ -96,7 +96,7 @@ def numbers(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], fo
 
 
 def _lines(printed: Table, lines: Mapping[Row, Mapping[str, Number]]) -> Iterator[list[str]]:
-    """Of each row the printed numbers and, if there are any, ours and the differences."""
+    """Of each row ours, the printed numbers and the differences; only the printed ones where nothing is made."""
     digits = 3 if printed.suite == "significance" else 2
     for row, numbers in lines.items():
         cells = numbers.values()
@@ -104,6 +104,7 @@ def _lines(printed: Table, lines: Mapping[Row, Mapping[str, Number]]) -> Iterato
         if seeds := max((cell.ours.n for cell in cells if cell.ours), default=0):
             ours = f"ours, {seeds} seeds" if seeds > 1 else "ours"
             kinds = {ours: [_ours(cell, digits) for cell in cells], **kinds}
+        if any(cell.difference is not None for cell in cells):
             kinds["difference"] = [_difference(cell, digits) for cell in cells]
         for number, (kind, values) in enumerate(kinds.items()):
             yield [*(("", "") if number else row), kind, *values]

@@ -66,7 +66,7 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
     assert "next: contrast papers table simace table-2" in answer.err
 
     text = contrast("papers", "table", *TABLE).out  # as it was last run
-    assert "75.97 ± 0.69" in text and "77.46 ± 0.47" in text and "ours, 2 seeds" in text
+    assert "difference" not in text and "75.97 ± 0.69" in text and "77.46 ± 0.47" in text and "ours, 2 seeds" in text
     assert "Scale 4e-05: runs of at most 0.004 % of the paper's training rows." in text
     assert "model.backbone = tiny/backbone" in text and "* of fewer sets or rows" in text
     told_json = json.loads(contrast("papers", "table", *TABLE, "--format", "json").out)
