@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,31 +70,68 @@ def _scaled(scores: Sequence[float]) -> NDArray[np.float32]:
 
 
 @dataclass(frozen=True)
+class Mix:
+    """Several sets, one after the other: the rows of each, and how many of them an epoch draws.
+
+    Rows are drawn in rounds over the whole set, so that each is used as often as any other, but for one time.
+    """
+
+    sizes: tuple[int, ...]
+    drawn: tuple[int, ...]
+    apart: bool
+    """Whether each batch holds rows of one set."""
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], weights: Sequence[float], temperature: float, apart: bool) -> Mix:
+        """As many rows as Σ weight · size, shared in proportion to weight · size^(1/T) (T5: Raffel et al. 2020)."""
+        shares = [weight * size ** (1 / temperature) for weight, size in zip(weights, sizes, strict=True)]
+        total = sum(weight * size for weight, size in zip(weights, sizes, strict=True)) / sum(shares)
+        drawn = (max(size > 0, round(total * share)) for size, share in zip(sizes, shares, strict=True))
+        return cls(tuple(sizes), tuple(drawn), apart)
+
+    def draw(self, seed: int, epoch: int) -> list[Indices]:
+        """The rows of an epoch, of each set: a pure function of seed and epoch."""
+        rows, first = [], 0
+        for number, (size, count) in enumerate(zip(self.sizes, self.drawn, strict=True)):
+            places = np.arange(epoch * count, (epoch + 1) * count)
+            rounds = np.unique(places // max(1, size))
+            orders = [np.random.Generator(np.random.PCG64([seed, number, n])).permutation(size) for n in rounds]
+            rows.append(first + np.concatenate([places[:0], *orders])[places - rounds[:1] * size])
+            first += size
+        return rows
+
+
+@dataclass(frozen=True)
 class BatchOrder:
     """The order of rows in every epoch, a pure function of the seed: a resumed run needs only the position in it.
 
-    The last short batch is kept. With `groups` ((N,) numbers), rows of one number stay in one batch: groups are
-    shuffled whole, and a batch is closed early when the next group does not fit (a group larger than a batch is cut).
+    The last short batch is kept. Of several sets a `mix` draws the rows. With `groups` ((N,) numbers), rows of one
+    number stay in one batch: groups are shuffled whole, and a batch is closed early when the next group does not fit (a
+    group larger than a batch is cut).
     """
 
     rows: int
     batch_size: int
     seed: int
     groups: Indices | None = None
+    mix: Mix | None = None
 
     def __post_init__(self) -> None:
-        if self.batch_size > self.rows:
+        rows = sum(self.mix.drawn) if self.mix else self.rows
+        if self.batch_size > rows:
             raise UsageError(
-                f"train.batch_size is {self.batch_size}, but the data has {self.rows} rows",
-                f"use --batch-size {self.rows} or less, or more data",
+                f"train.batch_size is {self.batch_size}, but the data has {rows} rows",
+                f"use --batch-size {rows} or less, or more data",
             )
 
     def epoch(self, number: int) -> list[Indices]:
         """The batches of an epoch, each the indices of its rows."""
         random = np.random.Generator(np.random.PCG64([self.seed, number]))
         if self.groups is None:
-            order = random.permutation(self.rows)
-            return np.split(order, range(self.batch_size, self.rows, self.batch_size))
+            sets = self.mix.draw(self.seed, number) if self.mix else [np.arange(self.rows)]
+            sets = sets if self.mix and self.mix.apart else [np.concatenate(sets)]
+            cut = [self._split(random.permutation(rows)) for rows in sets]
+            return cut[0] if len(cut) == 1 else _shuffled([*chain.from_iterable(cut)], random)
         order = np.argsort(self.groups, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
         batches: list[list[Indices]] = [[]]
@@ -108,9 +146,19 @@ class BatchOrder:
                 free -= len(rows)
         return [np.concatenate(batch) for batch in batches]
 
+    def _split(self, rows: Indices) -> list[Indices]:
+        return np.split(rows, range(self.batch_size, len(rows), self.batch_size))
+
     def __len__(self) -> int:
         """The batches of an epoch; with groups those of the first epoch, since epochs differ."""
-        return -(-self.rows // self.batch_size) if self.groups is None else len(self.epoch(0))
+        if self.groups is not None:
+            return len(self.epoch(0))
+        drawn = self.mix.drawn if self.mix else [self.rows]
+        return sum(-(-rows // self.batch_size) for rows in (drawn if self.mix and self.mix.apart else [sum(drawn)]))
+
+
+def _shuffled(batches: list[Indices], random: np.random.Generator) -> list[Indices]:
+    return [batches[number] for number in random.permutation(len(batches))]
 
 
 def chunks(lengths: Indices, token_budget: int) -> list[Indices]:

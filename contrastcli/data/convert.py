@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import chain, compress
+from itertools import accumulate, chain, compress
 
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, dropped, rankable
 from contrastcli.data.roles import LABELS
@@ -66,7 +66,9 @@ def _select(examples: Examples, keep: list[bool], notes: tuple[str, ...] = ()) -
     views = {view: list(compress(texts, keep)) for view, texts in examples.views.items()}
     labels = None if examples.labels is None else list(compress(examples.labels, keep))
     scores = None if examples.scores is None else list(compress(examples.scores, keep))
-    return replace(examples, views=views, labels=labels, scores=scores, notes=examples.notes + notes)
+    ends = list(accumulate(examples.sets))
+    sets = tuple(sum(keep[end - size : end]) for size, end in zip(examples.sets, ends, strict=True))
+    return replace(examples, views=views, labels=labels, scores=scores, notes=examples.notes + notes, sets=sets)
 
 
 def _contrastable(examples: Examples) -> Examples:

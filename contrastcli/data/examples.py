@@ -31,7 +31,8 @@ class Examples:
     sentences: anchor · pairs: anchor, positive · triplets: anchor, positive, negative, negative_2 … ("" where a row has
     fewer) · labelled: anchor (premise), positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction ·
     scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
-    `source` is the user's name for them; `notes` tell the user what was converted and dropped.
+    `source` is the user's name for them; `notes` tell the user what was converted and dropped; `sets` are the rows of
+    each set where there are several, one set after the other.
     """
 
     form: Form
@@ -40,6 +41,7 @@ class Examples:
     source: str
     notes: tuple[str, ...] = ()
     scores: list[float] | None = None
+    sets: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.views["anchor"])

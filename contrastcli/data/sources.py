@@ -12,6 +12,7 @@ from contrastcli.data import hub
 from contrastcli.data.convert import hold_out, suit
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
 from contrastcli.data.formats import FORMATS, Table, format_of, read_file
+from contrastcli.data.mixing import join, read_sets
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
@@ -27,15 +28,19 @@ _STSB = "hf:sentence-transformers/stsb"
 
 
 def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
-    """The training rows of `data.train`, in a form of `needs`; of labelled rows those whose label is in `labels`.
+    """The training rows of the sets of `data.train`, in forms of `needs`; of labelled rows those with these `labels`.
 
     `senteval:DIR` gives STS-B's training split: its scored pairs if those are needed, else its distinct sentences. A
     hub name without a split means `train`. Raises DataError if the data are missing, malformed or unsuitable,
     UsageError for a malformed name.
     """
-    name = data.train
-    if not name:
+    if not data.train:
         raise DataError("there is no training data", "give --data FILE, --data hf:owner/name or --data starter")
+    sets = [_load_set(name, data, needs, labels) for name, _ in read_sets(data.train)]
+    return join(sets, data.train) if len(sets) > 1 else sets[0]
+
+
+def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
     table = _open(name, "train", data.limit)
     with_scores = "scored" in needs
     if name.startswith(_SENTEVAL) and not with_scores:

@@ -42,11 +42,22 @@ class Data(Section, frozen=True, kw_only=True):
     """Training rows."""
 
     train: Annotated[
-        str, about_data("file, folder, hf:owner/name, senteval:DIR or 'starter'", flag="--data", essential=True)
+        str,
+        about_data(
+            "file, folder, hf:owner/name, senteval:DIR or 'starter'; several with weights: a.csv=2,b.csv",
+            flag="--data",
+            essential=True,
+        ),
     ] = ""
     columns: Annotated[str, about_data("roles of columns: anchor=a,positive=b")] = ""
     labels: Annotated[str, about_data("names of labels: 0=entailment,1=neutral,2=contradiction")] = ""
-    limit: Annotated[int, about_data("rows to read; 0: all", ge=0, le=1_000_000_000)] = 0
+    mix: Annotated[
+        Literal["mixed", "one"], about_data("batches of several sets: mixed, or each of rows from one set")
+    ] = "mixed"
+    mix_temperature: Annotated[
+        float, about_data("evens out several sets: T draws of each in proportion to size^(1/T)", "T", ge=1, le=1000)
+    ] = 1.0
+    limit: Annotated[int, about_data("rows to read, of each set; 0: all", ge=0, le=1_000_000_000)] = 0
     mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
     mine_every: Annotated[
         int, about_data("steps after which hard negatives are mined again, by the encoder itself; 0: never", ge=0)

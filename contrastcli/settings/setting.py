@@ -128,6 +128,8 @@ class Setting:
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
+        if self.kind is str and isinstance(value, list) and all(isinstance(item, str) for item in value):
+            value = ",".join(value)
         with suppress(msgspec.ValidationError, UnicodeError):  # bytes that are not UTF-8
             checked = cast(Value, msgspec.convert(value, self.type))
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):

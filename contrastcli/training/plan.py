@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from contrastcli.data.batching import BatchOrder, Corpus, Indices
+from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
 from contrastcli.data.examples import Examples, ScoredPairs
+from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_dev, load_examples
 from contrastcli.errors import UsageError
 from contrastcli.model.mining import Miner
@@ -68,7 +69,11 @@ def make_plan(config: Config) -> Plan:
     corpus = Corpus.of(examples)
     miner = Miner.of(corpus, config.data) if config.data.mine_every else None
     groups = corpus.views["anchor"] if config.spec.grouped else None
-    order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups)
+    mix = _mix(config, examples)
+    if mix:
+        drawn = ", ".join(f"{count:,} of {size:,}" for count, size in zip(mix.drawn, mix.sizes, strict=True))
+        examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws, by set: {drawn}"))
+    order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
     steps = config.train.epochs * len(order)
     if groups is not None:  # whose epochs differ in length
         steps = sum(len(order.epoch(number)) for number in range(config.train.epochs))
@@ -85,3 +90,17 @@ def _forms(config: Config) -> tuple[Form, ...]:
         what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
         raise UsageError(what, f"choose one of {takers}, or --mine-every 0")
     return "triplets", "pairs"
+
+
+def _mix(config: Config, examples: Examples) -> Mix | None:
+    """How the sets are mixed, if there are several. Raises UsageError where rows of one anchor stay together."""
+    if not examples.sets:
+        return None
+    weights = [weight for _, weight in read_sets(config.data.train)]
+    mix = Mix.of(examples.sets, weights, config.data.mix_temperature, config.data.mix == "one")
+    if not config.spec.grouped:
+        return mix
+    if mix != Mix(examples.sets, examples.sets, apart=False):
+        what = f"'{config.spec.name}' keeps the rows of an anchor in one batch, so that sets are joined as they are"
+        raise UsageError(what, "leave out weights, data.mix and data.mix_temperature, or choose another objective")
+    return None

@@ -60,6 +60,8 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], se
         ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
         ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
         ("simcse", "negatives", 13, {"train__token_budget": 200}),
+        ("simcse", "pairs+sentences", 33, {"data__mix": "one"}),
+        ("dcl", "pairs+triplets", 44, {"data__mix_temperature": 2, "data__mine_every": 30}),
         ("simcse", "pairs", 24, {"data__mine_every": 7, "data__mine_below": 0}),  # between two minings
         ("dcl", "triplets", 20, {"data__mine_every": 10, "data__mine_below": 0.99}),  # at one
         ("simcse", "negatives", 18, {"data__mine_every": 6, "data__mine_below": 1}),
@@ -70,6 +72,9 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
     tiny: Tiny, tmp_path: Path, objective: str, form: str, step: int, changes: dict[str, object]
 ) -> None:
     settings = {"train__epochs": 2, "train__save_every": 5, "dev__every": 10} | changes
+    if "+" in form:  # several sets
+        settings["data__train"] = ",".join(f"{tiny.data[one]}={n}" for n, one in enumerate(form.split("+"), 1))
+        form = "pairs"
     undisturbed, killed = (tiny.run(tmp_path / name, objective, form, **settings) for name in ("whole", "killed"))
     train(undisturbed)
 

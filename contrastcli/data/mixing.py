@@ -1,0 +1,59 @@
+"""Several sets of training rows as one: their names and weights, and their forms made alike."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from itertools import chain
+
+from contrastcli.data.examples import FORMS, Examples
+from contrastcli.errors import DataError, UsageError
+
+_WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
+_WIDENING = ("sentences", "pairs", "triplets")  # rows of each may stand among those of the next
+
+
+def read_sets(names: str) -> list[tuple[str, float]]:
+    """The sets of "a.csv=2,b.parquet" with their weights, 1 where none is given. Raises UsageError.
+
+    A name without a comma, or of a file or folder, is one set.
+    """
+    if "," not in names or os.path.exists(os.path.expanduser(names)):
+        return [(names, 1.0)]
+    sets = []
+    for item in names.split(","):
+        match = _WEIGHTED.fullmatch(item.strip())
+        try:
+            sets.append((match[1], float(match[2] or 1)) if match else ("", 1.0))
+        except ValueError:
+            sets.append(("", 1.0))
+    if not all(name and weight > 0 for name, weight in sets):
+        raise UsageError(
+            f"data.train is '{names}'", "write sets with commas between, and weights above 0: a.csv=2,b.csv"
+        )
+    return sets
+
+
+def join(sets: Sequence[Examples], source: str) -> Examples:
+    """The rows of several sets, one set after the other, under one name.
+
+    A sentence among pairs is its own positive, and a pair among triplets has no hard negative. Raises DataError for
+    other forms that differ, and for scores on scales that differ.
+    """
+    forms = {one.form for one in sets}
+    if len(forms) > 1 and not forms <= {*_WIDENING}:
+        what = f"{source}: {' and '.join(sorted(FORMS[form] for form in forms))} cannot be trained on together"
+        raise DataError(what, "train on sets of one form, or on one after the other")
+    if len({max(one.scores) > 1 for one in sets if one.scores}) > 1:
+        raise DataError(f"{source}: the scores of its sets are on different scales", "bring all to the scale 0 to 1")
+    form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
+    views: dict[str, list[str]] = {view: [] for view in max((one.views for one in sets), key=len)}
+    for one in sets:
+        for view, texts in views.items():
+            own = one.views["anchor"] if view == "positive" else [""] * len(one)
+            texts += one.views.get(view, own)
+    labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
+    scores = [*chain.from_iterable(one.scores or () for one in sets)] or None
+    notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)
+    return Examples(form, views, labels, source, notes, scores, tuple(map(len, sets)))

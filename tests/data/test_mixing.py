@@ -1,0 +1,106 @@
+"""Several sets as one: names and weights, forms made alike, and what an epoch draws of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastcli.data.batching import BatchOrder, Mix
+from contrastcli.data.mixing import read_sets
+from contrastcli.data.sources import load_examples
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import Data
+from contrastcli.training.plan import make_plan
+from support.command import Contrast, refused, train
+from support.settings import config
+from support.tiny import Tiny
+
+ANY: tuple[Form, ...] = ("sentences", "triplets", "pairs")
+SIZES, WEIGHTS = (10, 40, 3), (1.0, 0.5, 4.0)
+
+
+def joined(tiny: Tiny, *forms: str, needs: tuple[Form, ...] = ANY) -> tuple[str, dict[str, list[str]], tuple[int, ...]]:
+    examples = load_examples(Data(train=",".join(str(tiny.data[form]) for form in forms)), needs, ())
+    return examples.form, examples.views, examples.sets
+
+
+def test_names_have_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_sets("a.csv=2,b.parquet, hf:o/n?config=5=0.5") == [
+        ("a.csv", 2),
+        ("b.parquet", 1),
+        ("hf:o/n?config=5", 0.5),
+    ]
+    assert read_sets("a,hf:o/n?config=x&split=3") == [("a", 1), ("hf:o/n?config=x&split=3", 1)]
+    monkeypatch.chdir(tmp_path)
+    Path("a,b=2.csv").touch()
+    assert read_sets("a,b=2.csv") == [("a,b=2.csv", 1)]
+
+
+@pytest.mark.parametrize("names", ["a.csv,", ",", "a=0,b", "a=1.2.3,b", "a,=3"])
+def test_malformed_lists_are_refused(names: str) -> None:
+    with pytest.raises(UsageError, match=r"data\.train is "):
+        read_sets(names)
+
+
+def test_sets_of_several_forms_become_one(tiny: Tiny) -> None:
+    form, views, sets = joined(tiny, "sentences", "triplets", "negatives")
+    assert (form, sets, [*views]) == (
+        "triplets",
+        (160, 160, 160),
+        ["anchor", "positive", "negative", "negative_2", "negative_3"],
+    )
+    sentence, triplet, several = ({view: texts[row] for view, texts in views.items()} for row in (5, 165, 323))
+    assert sentence["positive"] == sentence["anchor"] and not sentence["negative"]
+    assert triplet["negative"] and not triplet["negative_2"]
+    assert several["negative"] and several["negative_3"]
+    form, views, _ = joined(tiny, "pairs", "sentences")
+    assert (form, [*views]) == ("pairs", ["anchor", "positive"]) and views["positive"][160] == views["anchor"][160]
+
+
+def test_a_set_in_another_form_is_converted_or_refused(tiny: Tiny) -> None:
+    form, views, sets = joined(tiny, "labelled", "triplets", needs=("labelled",))
+    assert (form, sets, len(views["anchor"])) == ("labelled", (160, 320), 480)
+    with pytest.raises(DataError, match=r"pairs.*in the columns anchor, positive"):
+        joined(tiny, "labelled", "pairs", needs=("labelled",))
+
+
+@pytest.mark.parametrize("temperature", [1, 2, 1000])
+def test_an_epoch_draws_by_weight_and_temperature(temperature: float) -> None:
+    """Recomputed from the formula: a share of all rows in proportion to weight · size^(1/T)."""
+    shares = np.array(WEIGHTS) * np.array(SIZES) ** (1 / temperature)
+    expected = 42 * shares / shares.sum()
+    mix = Mix.of(SIZES, WEIGHTS, temperature, False)
+    assert np.abs(np.array(mix.drawn) - expected).max() <= 0.5
+    assert temperature > 1 or mix.drawn == (10, 20, 12)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_every_row_of_a_set_is_used_as_often_as_the_others(apart: bool) -> None:
+    order = BatchOrder(53, 8, seed=5, mix=Mix.of(SIZES, WEIGHTS, 1, apart))
+    batches = [batch for epoch in range(4) for batch in order.epoch(epoch)]
+    assert len(batches) == 4 * len(order)
+    used = Counter(int(row) for batch in batches for row in batch)
+    times = [{used[row] for row in range(first, first + size)} for first, size in ((0, 10), (10, 40), (50, 3))]
+    assert times == [{4}, {2}, {16}]
+    assert all(len({np.searchsorted([10, 50], row, "right") for row in batch}) == 1 for batch in batches) == apart
+    assert [b.tolist() for b in order.epoch(3)] == [b.tolist() for b in order.epoch(3)]
+    assert [b.tolist() for b in order.epoch(3)] != [b.tolist() for b in order.epoch(2)]
+
+
+def test_a_toml_list_is_a_list_of_sets(tiny: Tiny) -> None:
+    names = [f"{tiny.data['pairs']}=2", str(tiny.data["triplets"])]
+    plan = make_plan(config({"objective.name": "simcse", "data.train": names, "dev.data": "none"}))
+    assert plan.config.data.train == ",".join(names)
+    assert "rows that an epoch draws, by set: 320 of 160, 160 of 160" in plan.examples.notes
+    assert len(plan.order) == -(-480 // 64)
+
+
+def test_a_grouped_objective_joins_sets_as_they_are(contrast: Contrast) -> None:
+    names = "tiny/grouped.jsonl,tiny/labelled.jsonl"
+    usual = ("--objective", "supcon", "--dry-run", "--data")
+    assert contrast(*train(*usual, names)).code == 0
+    refused(contrast(*train(*usual, f"{names}=2")), 2, "'supcon' keeps the rows of an anchor", "leave out weights")
