@@ -72,7 +72,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
         return _sweep(directory, job, ())
     run, config = options.run_and_config(job, directory)
     if job.dry_run:
-        _print(show.settings.dry_run(commands.train.preview(config), config, job.json))
+        _print(show.settings.dry_run(commands.train.preview(config, directory), config, job.json))
         return 0
     if no_ui or detach or job.json or not options.on_a_terminal():
         return commands.train.start(config, run, directory, job.run_name, json=job.json, detach=detach)

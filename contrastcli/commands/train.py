@@ -8,23 +8,25 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from socket import gethostname
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from contrastcli.errors import ContrastError, UsageError
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
-from contrastcli.runs.directory import Run, create
+from contrastcli.runs.directory import Run, create, list_runs
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
 from contrastcli.runs.process import launch
 from contrastcli.runs.results import Preview, sourced
+from contrastcli.runs.status import digest
 from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
-from contrastcli.settings.memory import estimate
+from contrastcli.settings.memory import estimate, sizes_of
 from contrastcli.settings.sections import Alerts
 from contrastcli.show import console
 
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
     from contrastcli.training.plan import Plan
 
 
-def preview(config: Config) -> Preview:
+_LOOKED_AT = 100  # newest runs, for one that is like another
+
+
+def preview(config: Config, runs_dir: Path) -> Preview:
     """Read the data and plan the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
     from contrastcli.model.folder import read_contract
@@ -43,12 +48,17 @@ def preview(config: Config) -> Preview:
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     backbone, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     backbone = backbone and read_contract(backbone).backbone
+    sizes = sizes_of(read_json(backbone / "config.json", dict[str, Any]) or {}) if backbone else None
+    memory = estimate(config, plan.corpus.texts_per_row, sizes=sizes)
+    rate, like = earlier_rate(config, runs_dir)
     return Preview(
         settings=sourced(config),
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes),
         missing=missing,
-        memory=memory.total if (memory := estimate(config, plan.corpus.texts_per_row)) else None,
+        memory=memory.total if memory else None,
+        seconds=round(plan.steps * plan.sentences_per_step / rate, 1) if rate else None,
+        like=like,
         count=len(plan.examples),
         steps=plan.steps,
         steps_per_epoch=len(plan.order),
@@ -57,6 +67,22 @@ def preview(config: Config) -> Preview:
         dev_pairs=len(plan.dev) if plan.dev else 0,
         disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
     )
+
+
+def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
+    """Sentences a second of the newest run of this machine that encodes alike, and its name."""
+
+    def alike(one: Config) -> tuple[object, ...]:
+        model, train = one.model, one.train
+        return one.spec.name, model.backbone, model.max_length, train.batch_size, train.device, train.precision
+
+    for run in list_runs(runs_dir)[:_LOOKED_AT]:
+        with contextlib.suppress(ContrastError, OSError):
+            if alike(run.config()) == alike(config):
+                last = digest(run.events_path)
+                if last.step and last.step.sentences_per_s and last.started and last.started.host == gethostname():
+                    return last.step.sentences_per_s, run.name
+    return None, ""
 
 
 def changed(run: Run, flags: Layer) -> Config:

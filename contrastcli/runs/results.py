@@ -29,8 +29,8 @@ class Preview(msgspec.Struct, frozen=True):
     """A run as planned, without loading weights: its settings, first rows by role, and size.
 
     `missing` are the models that are not on this machine, each in a sentence. `disk` is the size of its checkpoints in
-    bytes, None while the backbone is missing; `memory` an estimate of GPU memory in GB, None for other backbones than
-    the papers'.
+    bytes, None while the backbone is missing; `memory` an estimate of GPU memory in GB, None for an unknown backbone.
+    `seconds` of training are estimated from the speed of the run `like`; None without a run like it on this machine.
     """
 
     settings: dict[str, Sourced]
@@ -45,6 +45,8 @@ class Preview(msgspec.Struct, frozen=True):
     disk: int | None
     missing: tuple[str, ...] = ()
     memory: int | None = None
+    seconds: float | None = None
+    like: str = ""
 
 
 class Similarity(msgspec.Struct, frozen=True):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contrastcli.settings.config import Config
 
 CUDA_BUDGET = 65_536
 """The token budget on CUDA unless train.token_budget is set."""
 
-SIZES: Mapping[str, tuple[int, int, int, int, int]] = {
+Sizes = tuple[int, int, int, int, int]
+
+SIZES: Mapping[str, Sizes] = {
     "bert-base-uncased": (30522, 512, 2, 12, 768),
     "bert-large-uncased": (30522, 512, 2, 24, 1024),
     "roberta-base": (50265, 514, 1, 12, 768),
@@ -35,11 +37,30 @@ class Memory(NamedTuple):
     total: int
 
 
-def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET) -> Memory | None:
-    """The memory of a run with so many `texts` per row; None for an unknown backbone."""
-    if config.model.backbone not in SIZES:
+_KEYS = (
+    ("vocab_size",),
+    ("max_position_embeddings", "n_positions"),
+    ("type_vocab_size",),
+    ("num_hidden_layers", "n_layers", "num_layers", "n_layer"),
+    ("hidden_size", "dim", "d_model", "n_embd"),
+)
+"""The names that each of SIZES has in the config.json of a model."""
+
+
+def sizes_of(settings: Mapping[str, Any]) -> Sizes | None:
+    """The sizes of a backbone by its config.json; None without its layers or width."""
+    vocabulary, positions, types, layers, width = (
+        next((value for key in keys if isinstance(value := settings.get(key), int)), 0) for keys in _KEYS
+    )
+    return (vocabulary, positions, types, layers, width) if layers and width else None
+
+
+def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Sizes | None = None) -> Memory | None:
+    """The memory of a run with so many `texts` per row; None for an unknown backbone, unless its sizes are given."""
+    sizes = sizes or SIZES.get(config.model.backbone)
+    if sizes is None:
         return None
-    vocabulary, positions, types, layers, width = SIZES[config.model.backbone]
+    vocabulary, positions, types, layers, width = sizes
     embeddings = (vocabulary + positions + types + 2) * width
     parameters = config.objective.encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
     batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * config.model.max_length

@@ -82,14 +82,8 @@ def run_comparison(compared: Comparison, to_json: bool) -> str:
     """Runs side by side, or methods if some runs differ only in their seed; then the tests."""
     if to_json:
         return as_json(compared)
-    methods = compared.groups
-    names = _score_names(methods)
-    blocks = [side_by_side(compared)]
-    if any(len(method.runs) > 1 for method in methods):
-        keys = methods[0].settings
-        titles = [*keys, "seeds finished", *map(_title, names)]
-        rows = zip(titles, *(_cells(method, keys, names) for method in methods), strict=True)
-        blocks = [table(("", *(method.runs[0].name for method in methods)), rows)]
+    names = _score_names(compared.groups)
+    blocks = [by_method(compared) or side_by_side(compared)]
     tests = [
         (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
         for n, t in compared.welch.items()
@@ -105,6 +99,17 @@ def run_comparison(compared: Comparison, to_json: bool) -> str:
             f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
         )
     return "\n\n".join(blocks)
+
+
+def by_method(compared: Comparison) -> str:
+    """Mean ± standard deviation over seeds, a column for each method; empty where each has one run only."""
+    methods = compared.groups
+    if all(len(method.runs) == 1 for method in methods):
+        return ""
+    keys, names = methods[0].settings, _score_names(methods)
+    titles = [*keys, "seeds finished", *map(_title, names)]
+    rows = zip(titles, *(_cells(method, keys, names) for method in methods), strict=True)
+    return table(("", *(method.runs[0].name for method in methods)), rows)
 
 
 def side_by_side(compared: Comparison) -> str:

@@ -6,7 +6,7 @@ from shutil import get_terminal_size
 from textwrap import shorten
 
 from contrastcli.runs.results import Preview, sourced
-from contrastcli.runs.text import MISSING
+from contrastcli.runs.text import MISSING, duration
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
@@ -26,6 +26,9 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
     rows = "\n".join(f"  {role:<9} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")])
     notes = "".join(f"note: {note}\n" for note in (*preview.missing, *preview.notes))
     disk = f"about {size(preview.disk)}" if preview.disk is not None else "known once the backbone is here"
+    time = "unknown: no earlier run like it on this machine"
+    if preview.seconds is not None:
+        time = f"about {duration(preview.seconds)}, at the speed of {preview.like}, without evaluations"
     plan = names_and_values(
         [
             ("rows", f"{preview.count:,}"),
@@ -35,6 +38,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
             ("dev pairs", f"{preview.dev_pairs:,}" if preview.dev_pairs else "none: the last checkpoint is the best"),
             ("disk for checkpoints", disk),
             *([("GPU memory", f"about {preview.memory} GB")] if preview.memory else []),
+            ("time", time),
         ]
     )
     return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{notes}{plan}"

@@ -265,6 +265,7 @@ class Clock:
     def __init__(self) -> None:
         self._seconds, self._steps, self._sentences = 0.0, 0, 0
         self._at_last_rate = (0.0, 0)  # seconds and sentences
+        self._begin = time.monotonic()
         self.restart()
 
     def restart(self) -> None:
@@ -287,5 +288,5 @@ class Clock:
         return round((self._sentences - sentences) / passed, 1) if passed > 0 else None
 
     def seconds_left(self, steps: int) -> float | None:
-        """The time that so many more steps take at the mean speed so far."""
-        return round(steps * self._seconds / self._steps, 1) if self._steps else None
+        """The time that so many more steps take at the mean speed so far, evaluating and saving included."""
+        return round(steps * (time.monotonic() - self._begin) / self._steps, 1) if self._steps else None

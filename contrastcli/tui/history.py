@@ -93,15 +93,6 @@ class History(Digest):
         table = self.tables["step"]
         return table.steps[max(0, table.rows(place, axis) - 1)] if table.steps else 0
 
-    def seconds_left(self) -> float | None:
-        """The time to the last step at the mean speed of this start so far, evaluating and saving included."""
-        steps, started = self.tables["step"], self.started
-        first = steps.rows(started.resumed_from or 0) if started else 0
-        done = steps.steps[-1] - steps.steps[first] if len(steps.steps) > first else 0
-        if not started or not done:
-            return None
-        return 60 * (steps.minutes[-1] - steps.minutes[first]) / done * (started.steps - steps.steps[-1])
-
     def take(self, event: Event) -> None:
         self.last = event
         if isinstance(event, Started):

@@ -19,6 +19,7 @@ from contrastcli import options
 from contrastcli.commands import train as start
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run, create
+from contrastcli.runs.events import Step
 from contrastcli.settings.config import Config
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
@@ -76,6 +77,18 @@ def test_a_dry_run_shows_settings_rows_and_costs_and_makes_no_run(
     assert facts == {"steps": 2, "sentences_per_step": 16, "negatives_per_anchor": 14, "dev_pairs": 30}
     for word in ("train.batch_size", "--batch-size", wanted[0]["anchor"], "negatives per anchor", "14", "disk"):
         assert word in text.out
+
+
+def test_a_dry_run_tells_the_time_at_the_speed_of_an_earlier_run_like_it(contrast: Contrast) -> None:
+    words = train(*LABELLED)
+    assert "unknown: no earlier run like it on this machine" in contrast(*words, "--dry-run").out
+    contrast(*words, "--name", "before", "--no-ui")
+    contrast(*words, "--batch-size", "4", "--name", "other", "--no-ui")
+    preview = json.loads(contrast(*words, "--dry-run", "--json").out)
+    rate = [event.sentences_per_s for event in Run(Path("runs/before")).events() if isinstance(event, Step)][-1]
+    assert rate and preview["like"] == "before"
+    assert preview["seconds"] == pytest.approx(preview["steps"] * 16 / rate, abs=0.1)
+    assert ", at the speed of before" in contrast(*words, "--dry-run").out
 
 
 def test_the_disk_that_a_dry_run_foretells_is_what_checkpoints_take(contrast: Contrast) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from contrastcli.data import hub
 from contrastcli.settings import presets, published
-from contrastcli.settings.memory import Memory, estimate
+from contrastcli.settings.memory import Memory, estimate, sizes_of
 from contrastcli.settings.published import Mark, Score, Suite
 from contrastcli.settings.setting import Value
 
@@ -416,6 +416,16 @@ def test_a_smaller_token_budget_takes_less_memory_and_an_unknown_backbone_has_no
     assert (memory("pairsupcon-large").total, memory("pairsupcon-large", 8_192).total) == (97, 18)
     starter = presets.find("starter")
     assert estimate(starter.config, starter.about.texts) is None
+
+
+def test_the_memory_of_any_backbone_follows_from_its_config() -> None:
+    preset = presets.find("simcse-bert-base")
+    bert = {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu"}
+    sizes = sizes_of(bert | {"num_hidden_layers": 12, "hidden_size": 768})
+    known = estimate(preset.config, preset.about.texts)
+    assert known and estimate(preset.config, preset.about.texts, sizes=sizes) == known
+    assert sizes_of({"vocab_size": 9, "n_layers": 6, "dim": 32, "max_position_embeddings": 64}) == (9, 64, 0, 6, 32)
+    assert sizes_of(bert) is None
 
 
 def test_the_wheel_ships_the_presets() -> None:

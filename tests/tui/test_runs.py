@@ -26,7 +26,7 @@ from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
-from support.recorded import Kind, append, evaluated, recorded, stepped
+from support.recorded import Kind, append, end, evaluated, recorded, stepped
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
 
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
@@ -109,6 +109,24 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
         await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
 
     opened(ContrastApp(tmp_path), body, size)
+
+
+def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(tmp_path: Path) -> None:
+    for seed, score in ((1, 0.70), (2, 0.74), (3, 0.72)):
+        end(recorded(tmp_path, "empty", f"low-{seed}", train__seed=seed), score)
+    end(recorded(tmp_path, "empty", "high", train__lr=3e-4), 0.60)
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("a")
+        text = pilot.app.screen.query_one("#details-text", PlainText)
+        await until(pilot, lambda: "seeds finished" in str(text.content))
+        rows = {line.split()[0]: line.split()[1:] for line in str(text.content).splitlines() if line.strip()}
+        assert sorted(rows["seeds"][1:]) == ["1", "3"]
+        assert "72.00 ± 2.00" in str(text.content) and "train.lr" in rows
+        await pilot.press("a")
+        await until(pilot, lambda: "seeds finished" not in str(text.content))
+
+    opened(ContrastApp(tmp_path), body)
 
 
 def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:

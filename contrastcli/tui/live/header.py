@@ -118,8 +118,8 @@ def progress_text(
         parts = [f"step {status.step:,} of {status.steps:,}", f"{progress_bar(share)} {100 * share:.0f} %"]
     else:
         parts = ["ended before its first event" if status.ended else "loading the model and the data"]
-    if status.state == "running" and (left := history.seconds_left()) is not None:
-        parts.append(f"{duration(left)} left")
+    if status.state == "running" and history.step and history.step.seconds_left is not None:
+        parts.append(f"{duration(history.step.seconds_left)} left")
     silence = time.time() - status.updated
     cursor = view.cursor or 0.0
     notes = {

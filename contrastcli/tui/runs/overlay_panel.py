@@ -17,7 +17,7 @@ from contrastcli.evaluation.comparison import compare
 from contrastcli.runs.directory import Run
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture
-from contrastcli.show.runs import run_details, side_by_side
+from contrastcli.show.runs import by_method, run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.feed import Feed
 from contrastcli.tui.history import metrics
@@ -131,4 +131,10 @@ def details(chosen: Sequence[Run]) -> str:
         key: tuple(shortened(value, _TEXT) if isinstance(value, str) else value for value in values)
         for key, values in compared.settings.items()
     }
-    return f"{names}\n\n{side_by_side(structs.replace(compared, settings=settings, results=results))}"
+    letters = {result.name: letter for letter, result in lettered}
+    groups = tuple(
+        structs.replace(one, runs=tuple(structs.replace(run, name=letters[run.name]) for run in one.runs))
+        for one in compared.groups
+    )
+    compared = structs.replace(compared, settings=settings, results=results, groups=groups)
+    return "\n\n".join(filter(None, [names, by_method(compared), side_by_side(compared)]))

@@ -30,7 +30,7 @@ class RunsTable(DataTable[Text]):
 
     def __init__(self) -> None:
         super().__init__(id="table", cursor_type="row")
-        self._entries: Sequence[Entry] = ()
+        self.entries: Sequence[Entry] = ()
         self._marks: Mapping[str, str] = {}
         self._columns: Sequence[Column] = ()
         self._laid_out: Sequence[Column] = ()
@@ -38,13 +38,13 @@ class RunsTable(DataTable[Text]):
 
     @property
     def entry(self) -> Entry | None:
-        return self._entries[self.cursor_row] if 0 <= self.cursor_row < len(self._entries) else None
+        return self.entries[self.cursor_row] if 0 <= self.cursor_row < len(self.entries) else None
 
     def show(self, entries: Sequence[Entry], columns: Sequence[Column], marks: Mapping[str, str]) -> None:
         """Show these rows, with a mark before some names; the cursor follows its run, or stays at its row."""
-        before, at_cursor, place = [entry.run for entry in self._entries], self.entry, self.cursor_row
+        before, at_cursor, place = [entry.run for entry in self.entries], self.entry, self.cursor_row
         runs = [entry.run for entry in entries]
-        self._entries, self._columns, self._marks = entries, columns, marks
+        self.entries, self._columns, self._marks = entries, columns, marks
         if not self._lay_out() and runs == before:
             self._write_changes()
             return
@@ -55,13 +55,13 @@ class RunsTable(DataTable[Text]):
         self.move_cursor(row=runs.index(here) if here in runs else min(place, len(runs) - 1))
 
     def on_resize(self, event: Resize) -> None:
-        self.show(self._entries, self._columns, self._marks)
+        self.show(self.entries, self._columns, self._marks)
 
     def _lay_out(self) -> bool:
         """Choose the columns that there is room for; returns whether they have changed."""
         bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical  # which may appear
         room = self.scrollable_content_region.width - bar - 1 - _PADDING
-        longest = max((len(entry.name) for entry in self._entries), default=_NARROWEST)
+        longest = max((len(entry.name) for entry in self.entries), default=_NARROWEST)
         columns = list(self._columns)
         while len(columns) > 1 and _left(room, columns) < max(_NARROWEST, min(longest, _USUAL)):
             columns.pop()
@@ -76,7 +76,7 @@ class RunsTable(DataTable[Text]):
         return True
 
     def _write_changes(self) -> None:
-        for row, entry in enumerate(self._entries):
+        for row, entry in enumerate(self.entries):
             for column, cell in enumerate(self._cells(entry)):
                 place = Coordinate(row, column)
                 if self.get_cell_at(place) != cell:

@@ -38,10 +38,12 @@ class RunsScreen(RunScreen):
     help_text = (
         "Every run of the directory. Below the table are the curve and the settings of the run at the cursor. Space "
         "selects several: they get letters, are drawn on shared axes, and only the settings in which they differ are "
-        "listed. Runs in progress are followed."
+        "listed, with mean ± standard deviation for those that differ only in their seed. Runs in progress are "
+        "followed: the curves of several grow side by side."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
+        hidden_key("a", "select_all", "select all", "select all runs that the table shows, or none"),
         hidden_key("slash", "filter", "filter", "show only some runs, by words, tau=0.05 or dev>60", "/"),
         hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
         hidden_key("o", "order", "order", "sort by the next column; or click on its title"),
@@ -111,7 +113,7 @@ class RunsScreen(RunScreen):
         order = f"by {sort}" if sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
         self._table.border_title = f"{count} {noun}, {order}"
-        self._table.border_subtitle = "/ filter · o order · c columns · n note · D delete"
+        self._table.border_subtitle = "/ filter · a select all · o order · c columns · n note · D delete"
         self._show_chosen()
 
     def _show_chosen(self) -> None:
@@ -138,7 +140,7 @@ class RunsScreen(RunScreen):
                 return isinstance(self.focused, Input)
             case "filter":
                 return not (self.query_one("#empty").display or isinstance(self.focused, Input))  # where / is a letter
-            case "select" | "metric" | "order" | "columns":
+            case "select" | "select_all" | "metric" | "order" | "columns":
                 return self.here is not None
         return super().check_action(action, parameters)
 
@@ -185,6 +187,11 @@ class RunsScreen(RunScreen):
             else:
                 self._selected.append(here.name)
             self._fill()
+
+    def action_select_all(self) -> None:
+        shown = [entry.name for entry in self._table.entries]
+        self._selected = [] if set(shown) <= set(self._selected) else shown
+        self._fill()
 
     def action_filter(self) -> None:
         self._filter.display = True

@@ -9,6 +9,7 @@ from typing import Literal
 from textual.content import Content
 
 from contrastcli.runs.results import Preview
+from contrastcli.runs.text import duration
 from contrastcli.settings.setting import spell
 from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.format import size
@@ -50,11 +51,12 @@ def similarity_picture(draft: Draft, view: View) -> Picture:
 
 def summary(preview: Preview, dev: str) -> Content:
     """What a run would do that is scored on this dev set."""
+    time = "time unknown" if preview.seconds is None else f"about {duration(preview.seconds)}"
     negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
     pairs, disk = f"{preview.dev_pairs:,} scored pairs of {dev}", f"about {size(preview.disk or 0)} of checkpoints"
     return _table(
         [
-            ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch"),
+            ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch; {time}"),
             ("step", f"{preview.sentences_per_step:,} sentences, {negatives}"),
             ("rows", f"{preview.count:,}"),
             ("dev", pairs if preview.dev_pairs else "none: the last checkpoint counts as the best"),
