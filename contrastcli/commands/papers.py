@@ -169,9 +169,12 @@ def figure(item: Item, request: Request, directory: Path) -> list[Picture]:
     check(item, request)
     if not item.pictures:
         raise UsageError(f"{item.name} is not a figure", f"contrast papers table {item.paper} {item.key}")
-    first = [row[0] for row in find(item, request, directory).values() if row and row[0].done(item)]
+    every = [row[0] for row in find(item, request, directory).values() if row]
+    first = [cell for cell in every if cell.done(item)]
     if item.rows and not first:
         raise UsageError(f"nothing of {item.name} is made", f"contrast papers run {item.paper} {item.key}")
+    if missing := [cell.name for cell in every if cell not in first]:
+        console.narrate(f"not drawn, since not made yet: {'; '.join(missing)}")
     return [one for one in _draw(item, request, first) if any(fnmatchcase(one.name, like) for like in item.pictures)]
 
 

@@ -127,6 +127,7 @@ def _item(key: str, kind: str, number: int) -> Item:
     tables = [table for table in every if (table.paper, table.number) == (paper.name, number)]
     rows = [*item.rows, *((backbone, method) for table in tables for backbone, method, _ in table.lines())]
     rows += [(backbone, item.against[method]) for backbone, method in rows if method in item.against]
+    notes = [item.note, paper.note if rows else "", *(table.note for table in tables)]
     suites = [*(table.suite for table in tables if table.suite not in _DERIVED), *item.suites]
     return structs.replace(
         item,
@@ -136,7 +137,7 @@ def _item(key: str, kind: str, number: int) -> Item:
         tables=tuple(tables),
         rows=tuple(dict.fromkeys(rows)),
         suites=tuple(dict.fromkeys(suites)),
-        note=" ".join(dict.fromkeys(filter(None, [item.note, paper.note, *(table.note for table in tables)]))),
+        note=" ".join(dict.fromkeys(filter(None, notes))),
     )
 
 
