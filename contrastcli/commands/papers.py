@@ -28,6 +28,7 @@ from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process, sweeps
+from contrastcli.runs.sweeps import slug
 from contrastcli.settings import papers
 from contrastcli.settings.config import LARGEST
 from contrastcli.settings.papers import Item, Request, Row
@@ -52,17 +53,21 @@ def last_request(item: Item, directory: Path) -> Request | None:
 def _save(item: Item, request: Request, directory: Path) -> None:
     with writing_to(directory):
         runs.make_runs_dir(directory)
-        text = tomli_w.dumps(msgspec.to_builtins(request))
+        text = tomli_w.dumps(msgspec.to_builtins(_with_path(request, directory)))
         atomic_write(directory / f"{item.paper}-{item.key}.paper.toml", text.encode())
 
 
 def find(item: Item, request: Request, directory: Path) -> dict[Row, list[Cell]]:
     """What makes each row that is asked for, with the runs that are there. Raises UsageError and DataError."""
-    settings = dict(request.settings)
-    if backbone := settings.get(papers.BACKBONE):  # a run's name may mean another one later
-        settings[papers.BACKBONE] = resolve(backbone, directory).name
-    request, known = msgspec.structs.replace(request, settings=settings), known_runs(directory)
+    request, known = _with_path(request, directory), known_runs(directory)
     return {row: reproduction.cells(item, row, request, known) for row in papers.rows(item, request)}
+
+
+def _with_path(request: Request, directory: Path) -> Request:
+    """The request with the path of a run that is the backbone, since its name may mean another one later."""
+    backbone = request.settings.get(papers.BACKBONE)
+    path = {papers.BACKBONE: resolve(backbone, directory).name} if backbone else {}
+    return msgspec.structs.replace(request, settings=request.settings | path)
 
 
 def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[bool]]]:
@@ -75,8 +80,8 @@ def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[bool]
 def check(item: Item, request: Request) -> None:
     """Raises UsageError for an item, or rows, that cannot be made."""
     rows = papers.rows(item, request)
-    reason = item.why_not or (min(papers.recipe(row).why_not for row in rows) if rows else "")
-    if reason:
+    reasons = [papers.recipe(row).why_not for row in rows]
+    if reason := item.why_not or (all(reasons) and "; ".join(dict.fromkeys(reasons))):
         raise UsageError(f"{item.name} cannot be made: {reason}", "contrast papers lists what can")
 
 
@@ -106,9 +111,8 @@ def _as_trained(cell: Cell) -> sweeps.Cell:
     """The cell of a sweep; its run's name is that of its settings, so that no two processes train them twice."""
     assert cell.config
     digest = hashlib.sha256(repr(key_of(cell.config)).encode()).hexdigest()[:8]
-    backbone = cell.config.model.backbone.rstrip("/").rpartition("/")[2]
-    name = cell.run.name if cell.run else f"{cell.config.spec.name}-{backbone}-{digest}-seed={cell.config.train.seed}"
-    return sweeps.Cell(name, {}, cell.config)
+    words = (cell.config.spec.name, slug(cell.config.model.backbone), digest, f"seed={cell.config.train.seed}")
+    return sweeps.Cell(cell.run.name if cell.run else "-".join(words), {}, cell.config)
 
 
 def _measure(item: Item, request: Request, cells: Sequence[Cell]) -> None:

@@ -171,7 +171,9 @@ def _values(table: Table, column: str, done: Sequence[Cell]) -> tuple[list[float
     if table.suite == "time":
         return [time[column] for cell in done if (time := cell.time())], False
     each = [_measured(table, column, cell.suites().get(table.suite, {})) for cell in done]
-    return [value for value, _ in each if value is not None], any(partial for value, partial in each if value)
+    return [value for value, _ in each if value is not None], any(
+        partial for value, partial in each if value is not None
+    )
 
 
 def _measured(table: Table, column: str, entries: Mapping[str, Any]) -> tuple[float | None, bool]:

@@ -66,7 +66,7 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             point = {key: chosen[key] for key in self.grid if len(self.grid[key]) > 1}
             for seed in self.seeds:
                 config = configs.resolve([shared, Layer.of(chosen | {SEED: seed}, source, strict=True)])
-                words = [f"{short(key)}={_slug(value)}" for key, value in point.items()]
+                words = [f"{short(key)}={slug(value)}" for key, value in point.items()]
                 words += [f"seed={seed}"] if len(self.seeds) > 1 else []
                 cells.append(Cell("-".join([self.name, *words]), point, config))
         return cells
@@ -78,7 +78,8 @@ def short(key: str) -> str:
     return section if name == "name" else name
 
 
-def _slug(value: Value) -> str:
+def slug(value: Value) -> str:
+    """The last part of a value, as it may stand in the name of a run."""
     last = re.split(r"[/\\]", spell(value).rstrip("/\\"))[-1]
     return re.sub(r"[^\w.+-]+", "-", last)
 
