@@ -171,9 +171,7 @@ def _values(table: Table, column: str, done: Sequence[Cell]) -> tuple[list[float
     if table.suite == "time":
         return [time[column] for cell in done if (time := cell.time())], False
     each = [_measured(table, column, cell.suites().get(table.suite, {})) for cell in done]
-    return [value for value, _ in each if value is not None], any(
-        partial for value, partial in each if value is not None
-    )
+    return [value for value, _ in each if value is not None], any(partial for _, partial in each)
 
 
 def _measured(table: Table, column: str, entries: Mapping[str, Any]) -> tuple[float | None, bool]:
@@ -189,4 +187,4 @@ def _measured(table: Table, column: str, entries: Mapping[str, Any]) -> tuple[fl
     values = {name: value for name, value in values.items() if value is not None}
     partial = suite.name != "mteb" and len(values) < len(names)
     partial = partial or any(entries[name].get("partial") for name in values)
-    return (fmean(values.values()) if values else None), partial
+    return (fmean(values.values()), partial) if values else (None, False)
