@@ -98,6 +98,7 @@ def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Cont
     assert made["simace", "table-1"] == (0, 0) and len(listed) == 43
 
 
+@pytest.mark.slow
 def test_a_killed_table_continues_where_it_was(contrast: Contrast, launched: list[str]) -> None:
     words = ("simace", "figure-9", *SMALL, "--rows", "SimACE", "--scale", "0.00016", "--set", "train.save_every=5")
     child = subprocess.Popen([*COMMAND, "papers", "run", *words], stderr=subprocess.DEVNULL)
