@@ -299,6 +299,7 @@ def mine(directory: Path, /, source: str, output: Path, ranks: str, negatives: i
 @cli.command()
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @options.model
+@options.pooling
 @options.precision
 @click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file.")
 @click.option("-k", type=click.IntRange(min=1), default=5, help="How many of them.")

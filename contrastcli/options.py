@@ -64,6 +64,11 @@ _PRECISION: Any = {
     "help": "Of matrix products; int8: on CPUs with VNNI or AMX.",
 }
 precision = click.option("--precision", **_PRECISION)
+_POOLING: Any = {
+    "type": click.Choice(get_args(sections.Pooling)),
+    "help": "Use this pooling instead of the model's own.",
+}
+pooling = click.option("--pooling", **_POOLING)
 
 SETTINGS = (
     click.Option(["--preset"], metavar="NAME", help="A published setting: see contrast presets."),
@@ -86,11 +91,7 @@ MEASURING = (
     click.Option(["--suite", "suites"], default="sts", metavar="NAME,…", help=f"What to measure: {', '.join(SUITES)}."),
     click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
     click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),
-    click.Option(
-        ["--pooling"],
-        type=click.Choice(get_args(sections.Pooling)),
-        help="Use this pooling instead of the model's own.",
-    ),
+    click.Option(["--pooling"], **_POOLING),
     click.Option(["--precision"], **_PRECISION),
     click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
     click.Option(["--fresh"], is_flag=True, help="Ignore cached results and measure again."),

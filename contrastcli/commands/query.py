@@ -13,7 +13,7 @@ from contrastcli.data.formats import LONGEST, decode
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.results import Nearest
-from contrastcli.settings.sections import Precision
+from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, results
 
 _BYTES = 1 << 16  # of stdin, read and answered together at most
@@ -28,24 +28,32 @@ def check(texts: Sequence[str], corpus: Path | None) -> None:
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
 
 
-def similarities(texts: Sequence[str], model: ModelRef, precision: Precision, json: bool) -> Iterator[str]:
+def similarities(
+    texts: Sequence[str], model: ModelRef, pooling: Pooling | None, precision: Precision, json: bool
+) -> Iterator[str]:
     """The similarity of two sentences, or of the pairs on stdin, as blocks of text. Raises DataError."""
     from contrastcli.model import search  # torch is loaded only when a model is needed
     from contrastcli.model.folder import load_model
 
-    encoder = load_model(model, precision=precision)
+    encoder = load_model(model, pooling=pooling, precision=precision)
     for pairs in read_pairs(_stdin()) if len(texts) == 1 else [[(texts[0], texts[1])]]:
         yield results.similarities(search.similarities(encoder, pairs, model.name), json)
 
 
 def neighbours(
-    texts: Sequence[str], model: ModelRef, corpus: Path, count: int, precision: Precision, json: bool
+    texts: Sequence[str],
+    model: ModelRef,
+    corpus: Path,
+    count: int,
+    pooling: Pooling | None,
+    precision: Precision,
+    json: bool,
 ) -> Iterator[str]:
     """The sentences of a corpus that are nearest to a text, or to those on stdin, as text. Raises DataError."""
     from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
     from contrastcli.model.search import Index
 
-    encoder = load_model(model, precision=precision)
+    encoder = load_model(model, pooling=pooling, precision=precision)
     with console.progress() as advance:
         index = Index(encoder, corpus, partial(advance, "encoding"))
     for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:

@@ -11,8 +11,8 @@ import msgspec
 
 from contrastcli.errors import ContrastError, DataError, RunError
 from contrastcli.files import check_regular, read_json
-from contrastcli.model.backbone import read_tensors
 from contrastcli.model.folder import load_encoder
+from contrastcli.model.weights import read_tensors
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event_file import read_lines

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
@@ -18,12 +16,11 @@ from contrastcli.errors import DataError
 from contrastcli.files import error_text, json_bytes, read_json
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
+from contrastcli.model.weights import DOWNLOAD, WEIGHTS, in_safetensors, read_weights
 
 __all__ = ["Backbone", "Hidden", "MaskedLMHead", "load_backbone", "load_language_model_head"]
 
 CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-DOWNLOAD = "download the model folder again"
 _MOST_LAYERS = 1_000
 _UNLIMITED = 512  # the limit of published sentence encoders, for a model of relative positions, which has none
 
@@ -127,22 +124,6 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
     return head
 
 
-def count_parameters(folder: Path) -> int:
-    """The numbers in the weights of a folder, from the headers of the files. Raises DataError if it has none."""
-    read_config(folder)
-    files = list(folder.glob("model*.safetensors"))
-    if not files:
-        raise _no_weights(folder)
-    count = 0
-    for file in files:
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                count += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
-            raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
-    return count
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a model folder. Raises DataError."""
     file = folder / CONFIG
@@ -154,30 +135,6 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The tensors of a folder's model.safetensors, memory-mapped. Raises DataError."""
-    if not (folder / WEIGHTS).is_file():
-        raise _no_weights(folder)
-    return read_tensors(folder / WEIGHTS, DOWNLOAD)
-
-
-def read_tensors(file: Path, remedy: str = "restore the file from a copy") -> dict[str, Tensor]:
-    """The tensors of a file by name, memory-mapped. Raises DataError, with the remedy."""
-    try:
-        return load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", remedy) from None
-
-
-def _no_weights(folder: Path) -> DataError:
-    if any(folder.glob("pytorch_model*.bin")):
-        return DataError(
-            f"{folder} has pickled weights only, and reading a pickle can run code",
-            "convert them: load the model in transformers and call save_pretrained, which writes safetensors",
-        )
-    return DataError(f"{folder} has no {WEIGHTS}", DOWNLOAD)
-
-
 def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
     try:
         shape = Shape.of(config)
@@ -186,9 +143,9 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
     except (msgspec.ValidationError, UnicodeError) as error:
         what = f"{folder / CONFIG} is not understood: {error}"
         raise DataError(what, "use a folder that transformers has saved") from None
-    bert = Bert(shape, FAMILIES[config["model_type"]])
+    bert, weights = Bert(shape, FAMILIES[config["model_type"]]), read_weights(folder)
     try:
-        bert.load(read_weights(folder))
+        bert.load(weights)
     except DataError as error:
         raise DataError(f"{folder / WEIGHTS}: {error.what}", error.hint) from None
     return BertBackbone(config, bert)
@@ -197,23 +154,24 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
 def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
     if config.get("is_encoder_decoder"):
         raise DataError(f"{folder} holds an encoder-decoder, not an encoder", "use an encoder: BERT, RoBERTa, MPNet …")
-    if not any(folder.glob("model*.safetensors")):
-        raise _no_weights(folder)
     library = transformers()
     if config["model_type"] not in library.CONFIG_MAPPING:
         reason = "needs its own code" if "auto_map" in config else f"is of an unknown type, '{config['model_type']}'"
         raise DataError(f"the model in {folder} {reason}", "use a model that transformers itself implements")
     try:
-        _check_size(folder, config)
-        model, report = library.AutoModel.from_pretrained(
-            folder,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are in the report
-        )
+        with in_safetensors(folder) as place:
+            _check_size(place, config)
+            model, report = library.AutoModel.from_pretrained(
+                place,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are in the report
+            )
         backbone = AutoBackbone(config, model.float())
+    except DataError:
+        raise
     except Exception as error:  # transformers and those that it loads raise many kinds
         what = f"transformers cannot load {folder} as a text encoder: {error_text(error)}"
         raise DataError(what, "use another model") from None

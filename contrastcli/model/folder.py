@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError
 from contrastcli.files import error_text, json_bytes, read_json
-from contrastcli.model.backbone import DOWNLOAD, load_backbone, read_weights
+from contrastcli.model.backbone import load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
+from contrastcli.model.weights import DOWNLOAD, read_weights
 from contrastcli.runs import checksums
 from contrastcli.settings.sections import Pooling, Precision
 

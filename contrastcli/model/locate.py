@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,13 @@ from contrastcli.runs.directory import Run, find, list_runs
 
 STARTER = Path(__file__).resolve().parents[1] / "starter" / "backbone"
 
-# The files of a model that are used: no pickles, no ONNX
+PICKLED = "pytorch_model.bin"
+"""The weights of models published before safetensors."""
+
+# The files of a model that are used: no ONNX, and pickles only where there are no safetensors
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
+_PICKLES = [PICKLED, f"[0-9]_*/{PICKLED}"]
+_CONVERTER = "SFconvertbot"  # the hub's own account, which offers a model's weights as safetensors in a pull request
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
 _PATIENCE = 5.0  # seconds to wait for the hub's word on a model
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -45,6 +50,15 @@ class ModelRef:
         if Path(self.name).expanduser().is_file():
             raise DataError(f"'{self.name}' is a file, and a model is a folder", "name the folder with its config.json")
         return _from_hub(self.name)
+
+    def origin(self) -> str:
+        """Where the weights are from, in words, if not from safetensors that were published with the model."""
+        folder = self.folder()
+        if pull := next((ref for ref, commit in _pulls(self.name) if commit == folder.name), None):
+            return f"the weights of {self.name} are the hub's conversion to safetensors, {pull}"
+        if any(folder.glob("model*.safetensors")) or not (folder / PICKLED).is_file():
+            return ""
+        return f"the weights of {self.name} are read from its {PICKLED}, as tensors only, and copied to the cache"
 
     def local_folder(self) -> Path | None:
         """The model folder; None if it would have to be downloaded or does not exist."""
@@ -154,11 +168,33 @@ def _from_hub(name: str) -> Path:
     if _HUB_NAME.fullmatch(name) is None:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
     with _hub_errors(name):
-        folder = _snapshot(name, local_files_only=False)
+        folder = _snapshot(name, local_files_only=False) or _without_safetensors(name)
     if folder is None:  # without a network the hub's client returns the incomplete snapshot that it has
-        what = f"the model '{name}' has no config.json and safetensors weights, in the hub cache or on the hub"
-        raise DataError(what, "check the network; a model published without safetensors must be converted first")
+        what = f"the model '{name}' has no config.json and weights, in the hub cache or on the hub"
+        raise DataError(what, f"check the network; weights are read from model.safetensors or {PICKLED}")
     return folder
+
+
+def _without_safetensors(name: str) -> Path | None:
+    """The snapshot of the hub's own conversion to safetensors if there is one, else that with the published pickle."""
+    from huggingface_hub import HfApi  # as above
+
+    repo, _, named = name.partition("@")
+    pulls = () if named else HfApi().get_repo_discussions(repo, author=_CONVERTER, discussion_type="pull_request")
+    for pull in pulls:
+        if folder := _snapshot(f"{repo}@refs/pr/{pull.num}", local_files_only=False):
+            return folder
+    return _snapshot(name, local_files_only=False, pickled=True)
+
+
+def _pulls(name: str) -> list[tuple[str, str]]:
+    """The pull requests of a hub name in the cache, as `refs/pr/1`, each with the commit of its snapshot."""
+    if "@" in name or _HUB_NAME.fullmatch(name) is None:
+        return []
+    from huggingface_hub import constants  # as above
+
+    refs = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs"
+    return [(file.relative_to(refs).as_posix(), file.read_text()) for file in sorted(refs.glob("refs/pr/*"))]
 
 
 @contextmanager
@@ -189,17 +225,21 @@ def _cached(name: str) -> Path | None:
         return None
     from huggingface_hub import errors  # as above
 
-    try:
-        return _snapshot(name, local_files_only=True)
-    except (errors.LocalEntryNotFoundError, errors.HFValidationError):
-        return None
+    names = [name, *(f"{name}@{ref}" for ref, _ in _pulls(name))]
+    for one, pickled in [*((one, False) for one in names), (name, True)]:
+        with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
+            if folder := _snapshot(one, local_files_only=True, pickled=pickled):
+                return folder
+    return None
 
 
-def _snapshot(name: str, *, local_files_only: bool) -> Path | None:
+def _snapshot(name: str, *, local_files_only: bool, pickled: bool = False) -> Path | None:
     """The snapshot of a hub name if it holds a model; that of another tool may have a config or a tokenizer only."""
     from huggingface_hub import snapshot_download  # as above
 
     repo, _, revision = name.partition("@")
-    path = snapshot_download(repo, revision=revision or None, local_files_only=local_files_only, allow_patterns=_FILES)
+    files = _FILES + _PICKLES * pickled
+    path = snapshot_download(repo, revision=revision or None, local_files_only=local_files_only, allow_patterns=files)
     folder = Path(path)
-    return folder if (folder / "config.json").is_file() and any(folder.glob("model*.safetensors")) else None
+    weights = any(folder.glob("model*.safetensors")) or (pickled and (folder / PICKLED).is_file())
+    return folder if (folder / "config.json").is_file() and weights else None

@@ -1,7 +1,7 @@
 """The rows of a batch for a loss: which texts are equal, and the labels of pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -37,11 +37,15 @@ class Rows:
     score: Tensor | None = None
     """(N,) the score of each pair, from 0 to 1."""
 
+    lengths: Mapping[str, Tensor] = field(default_factory=dict)
+    """View → (N,) tokens of each text, special ones included."""
+
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
         ids = {view: texts.to(device) for view, texts in self.ids.items()}
         label, score = (None if one is None else one.to(device) for one in (self.label, self.score))
-        return replace(self, ids=ids, label=label, score=score)
+        lengths = {view: tokens.to(device) for view, tokens in self.lengths.items()}
+        return replace(self, ids=ids, label=label, score=score, lengths=lengths)
 
     def labels(self) -> Tensor:
         """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""

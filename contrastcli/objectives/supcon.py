@@ -43,6 +43,7 @@ def supcon(
     margin: float,
     positives: int,
     negatives: int,
+    padded_length: bool = False,
 ) -> Result:
     """(1 − λ) · CE(f([u, v, |u − v|]), label) + λ · SCL.
 
@@ -51,10 +52,11 @@ def supcon(
     that this premise entails, N all others. Without an entailed row it is 0. `positives` and `negatives` limit |P| and
     |N| (0: no limit), which are drawn in each step without replacement from torch's global CPU generator. Without
     `normalize` the products are dot products; with it they are similarities, with the margin for every member of P,
-    in numerator and denominator.
+    in numerator and denominator. For `padded_length` see `shortened`.
     Parts: contrast (SCL) and classification.
     """
     with full_precision(views) as full:
+        full = shortened(full, rows) if padded_length else full
         premises, hypotheses = full["anchor"], full["positive"]  # (N, d)
         logits = heads["classifier"](pair_features(premises, hypotheses))  # (N, 3)
         cross_entropy = nn.functional.cross_entropy(logits, rows.labels().to(logits.device))
@@ -80,13 +82,16 @@ def supcon(
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
 
-def augment(views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, negatives: int) -> Result:
+def augment(
+    views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, negatives: int, padded_length: bool = False
+) -> Result:
     """CE(f([u, v, |u − v|]), label), mean over the batch's rows and the pairs that SCL would contrast.
 
-    Views, heads, `positives` and `negatives` as in `supcon`. The labels of the further pairs are unpublished: here a
+    Views, heads and settings as in `supcon`. The labels of the further pairs are unpublished: here a
     hypothesis of the same premise keeps its gold label, and every other contradicts. Parts: classification.
     """
     with full_precision(views) as full:
+        full = shortened(full, rows) if padded_length else full
         device = full["anchor"].device
         gold, ids = rows.labels(), rows.ids["anchor"]
         anchors = rows.entailed()  # (A,)
@@ -107,6 +112,19 @@ def augment(views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, n
         pairs = torch.arange(len(label), device=device)
         loss = mean_over(pairs, term, full["anchor"], full["positive"], *weights)
     return loss, {"classification": loss.detach()}
+
+
+def shortened(views: Views, rows: Rows) -> dict[str, Tensor]:
+    """The views as the released code pools them: means over the longest text of the view in the batch, without CLS.
+
+    It divides the sum over a text's own n tokens by those T of the longest, padding included, so that of pooling by
+    mean-no-cls its vectors are (n − 1)/(T − 1).
+    """
+    scaled = {}
+    for name, view in views.items():
+        tokens = (rows.lengths[name].to(view.device) - 1).to(view.dtype)  # (N,) without CLS
+        scaled[name] = view * (tokens / tokens.max().clamp_min(1))[:, None]
+    return scaled
 
 
 def neighbours(rows: Rows, anchors: Tensor, positives: int, negatives: int) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,9 @@ from typing import Annotated, ClassVar, Literal
 from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Tau
 from contrastcli.settings.setting import Bounds, about
 
+PaddedLength = Annotated[
+    bool, about("take means over the batch's longest text, as the released code does; for temperatures as printed")
+]
 PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
 NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
 
@@ -178,6 +181,7 @@ class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
     margin: Margin = 0.0
     positives: PositivesDrawn = 0
     negatives: NegativesDrawn = 0
+    padded_length: PaddedLength = False
 
     def inactive(self) -> dict[str, str]:
         if self.normalize:
@@ -190,6 +194,7 @@ class Augment(ObjectiveSettings, frozen=True, kw_only=True):
 
     positives: PositivesDrawn = 0
     negatives: NegativesDrawn = 0
+    padded_length: PaddedLength = False
 
 
 class Ordered(ObjectiveSettings, frozen=True, kw_only=True):

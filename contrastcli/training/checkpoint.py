@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, error_text, flush_tree, fsync_dir, json_bytes, read_json, writing_to
-from contrastcli.model.backbone import count_parameters
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
+from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run, discard
 

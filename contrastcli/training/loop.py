@@ -133,7 +133,8 @@ class Trainer:
         columns = (corpus.labels, corpus.scores)
         label, score = (None if column is None else torch.from_numpy(column[rows]) for column in columns)
         ids = {view: torch.from_numpy(column) for view, column in texts.items()}
-        known = Rows(ids, label, self.config.data.mask_duplicates, score)
+        lengths = {view: torch.from_numpy(self.table.lengths[column]) for view, column in texts.items()}
+        known = Rows(ids, label, self.config.data.mask_duplicates, score, lengths)
         batch = Batch(step, self.table, np.concatenate(list(texts.values())), tuple(texts), known)
         for auxiliary in self.stepper.auxiliaries:
             batch = auxiliary.extend(batch)

@@ -16,8 +16,8 @@ import torch
 
 from contrastcli.errors import RunError
 from contrastcli.files import json_bytes, read_json, writing_to
-from contrastcli.model.backbone import read_tensors
 from contrastcli.model.devices import choose_device, choose_precision
+from contrastcli.model.weights import read_tensors
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated, Event, Saved, Started, Step, decode, encode
 from contrastcli.training.distributed import World

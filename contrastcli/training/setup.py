@@ -59,6 +59,9 @@ def make_trainer(
     if plan.miner:  # its negatives are in the checkpoints, and a resume restores them in place
         stepper.extras.register_buffer("mined", torch.from_numpy(plan.miner.negatives))
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
+    for text in [] if folder else [resolve(model).origin() for model in plan.models]:
+        if text:
+            emit(Note(step=0, text=text))
     if context.max_length < config.model.max_length:
         emit(Note(step=0, text=f"model.max_length is {context.max_length}, the most that this backbone reads"))
     restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None

@@ -15,6 +15,7 @@ import pytest
 import contrastcli
 from contrastcli.commands.query import read_pairs, read_questions
 from contrastcli.errors import DataError
+from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
 
@@ -166,3 +167,14 @@ def test_a_line_that_is_no_pair_is_named(bad: bytes) -> None:
 def test_no_pairs_at_all_are_an_error() -> None:
     with pytest.raises(DataError, match="stdin is empty"):
         list(read_pairs(io.BytesIO(b"")))
+
+
+def test_another_pooling_may_be_asked_for(contrast: Contrast) -> None:
+    u, v = load_encoder(Path("tiny/backbone"), "cls").encode([A, B]).astype(np.float64)
+    expected = float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+    answer = json.loads(contrast("query", A, B, *MODEL, "--pooling", "cls", "--json").out)
+    assert answer["cosine"] == pytest.approx(expected, abs=1e-6) != pytest.approx(cosine(A, B), abs=1e-3)
+    Path("corpus.txt").write_text(f"{B}\n{A}\n")
+    assert contrast("query", A, "--corpus", "corpus.txt", *MODEL).code == 0  # which caches vectors of its own pooling
+    found = contrast("query", A, "--corpus", "corpus.txt", *MODEL, "--pooling", "cls", "-k", "2", "--json")
+    assert json.loads(found.out)["neighbours"][1]["cosine"] == pytest.approx(expected, abs=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -114,11 +115,12 @@ def test_a_resume_that_misses_its_checkpoint_deletes_no_other(contrast: Contrast
     assert (run.checkpoints_dir / "000004" / "training").is_dir()
 
 
-def test_a_model_with_pickled_weights_only_is_not_read(contrast: Contrast) -> None:
+def test_a_model_whose_pickle_holds_more_than_tensors_is_not_read(contrast: Contrast) -> None:
     shutil.copytree("tiny/backbone", "model")
-    os.rename("model/model.safetensors", "model/pytorch_model.bin")
-    refused(contrast("query", "a", "b", "--model", "model"), 3, "pickled weights only", "safetensors")
-    failed(contrast(*train(*LABELLED, "--backbone", "model")), 3, "pickled weights only")
+    Path("model/model.safetensors").unlink()
+    Path("model/pytorch_model.bin").write_bytes(pickle.dumps(Path("a")))
+    refused(contrast("query", "a", "b", "--model", "model"), 3, "does not hold tensors alone", "safetensors")
+    failed(contrast(*train(*LABELLED, "--backbone", "model")), 3, "does not hold tensors alone")
 
 
 def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) -> None:

@@ -239,6 +239,25 @@ def test_a_share_that_is_none_is_refused(name: str) -> None:
     assert "split:5%" in caught.value.hint
 
 
+def test_held_out_scored_pairs_keep_their_scores() -> None:
+    scores = [n % 6 for n in range(40)]
+    rows = Examples(
+        "scored",
+        {"anchor": [f"a{n // 2}" for n in range(40)], "positive": [f"p{n}" for n in range(40)]},
+        None,
+        "x",
+        scores=[float(score) for score in scores],
+    )
+    rest, dev = load_dev("split:25%", rows, seed=0)
+    assert dev is not None and len(dev) == 10 and rest.scores is not None and len(rest) == len(rest.scores) == 30
+    assert not set(dev.first) & set(rest.views["anchor"])
+    for text, score in [
+        *zip(dev.second, dev.scores, strict=True),
+        *zip(rest.views["positive"], rest.scores, strict=True),
+    ]:
+        assert score == scores[int(text[1:])]
+
+
 def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
     with pytest.raises(DataError, match="0 are left to train on"):
         load_dev("split:99%", many("labelled"), seed=0)

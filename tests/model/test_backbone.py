@@ -342,13 +342,6 @@ def test_a_truncated_file_is_named(small: Path) -> None:
         load_backbone(small)
 
 
-def test_pickled_weights_are_refused_with_the_way_out(small: Path) -> None:
-    (small / "model.safetensors").rename(small / "pytorch_model.bin")
-    with pytest.raises(DataError, match="pickled weights only") as caught:
-        load_backbone(small)
-    assert "safetensors" in caught.value.hint
-
-
 def test_missing_files_are_named(small: Path) -> None:
     (small / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"has no model\.safetensors"):

@@ -262,7 +262,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "dense settings missing": (remove(DENSE), "2_Dense"),
     "dense weights missing": (remove("2_Dense/model.safetensors"), "2_Dense has no model.safetensors"),
     "dense weights truncated": (truncate("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
-    "dense weights pickled": (pickled, "pickled"),
+    "dense weights under another name": (pickled, "does not hold tensors alone"),
     "dense weights of another size": (narrow_dense, "modules"),
     "template with an id beyond the vocabulary": (template(ids=[99_999]), "99999"),
     "template longer than any text": (template(ids=[2] * 100, tokens=["a"] * 100), "at most 12 tokens"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.softmax import softmax
-from contrastcli.objectives.supcon import heads, supcon
+from contrastcli.objectives.supcon import augment, heads, supcon
 from support.batches import KINDS, MARGINS, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, supervised_contrast_by_loops
 
@@ -134,3 +135,22 @@ def test_a_loss_on_labels_refuses_rows_without_them() -> None:
     views = batch("anchor", "positive", rows=2)
     with pytest.raises(ValueError, match="labelled pairs"):
         softmax(views, Rows(distinct(views)), sbert.heads(2).double())
+
+
+@pytest.mark.parametrize("name", ["supcon", "augment"])
+def test_the_padded_length_shortens_each_text_to_its_share_of_the_longest_of_its_view(name: str) -> None:
+    """Means over padded token vectors, whose first is CLS, as the released code takes them."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = {"anchor": torch.tensor([3, 5, 4, 9, 3, 3]), "positive": torch.tensor([4, 4, 6, 3, 5, 4])}
+    means, padded = {}, {}
+    for view, tokens in lengths.items():
+        longest = int(tokens.max())
+        states = torch.randn(6, longest, 4, generator=generator, dtype=torch.float64)
+        states[torch.arange(longest) >= tokens[:, None]] = 0
+        padded[view] = states[:, 1:].mean(dim=1)
+        means[view] = (states[:, 1:].sum(dim=1) / (tokens - 1)[:, None]).requires_grad_()
+    rows, layers = replace(rows_of(), lengths=lengths), heavy(heads(4))
+    loss_of = partial(augment, positives=0, negatives=0) if name == "augment" else WHOLE
+    loss, _ = loss_of(means, rows, layers, padded_length=True)
+    torch.testing.assert_close(loss, loss_of(padded, rows, layers)[0])
+    assert loss.item() != pytest.approx(loss_of(means, rows, layers)[0].item())

@@ -1,0 +1,105 @@
+"""The weights of a model folder: safetensors, or a pytorch_model.bin read as nothing but tensors and copied to them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from contrastcli.errors import DataError
+from contrastcli.files import cached, checksum_of, error_text
+from contrastcli.model.locate import PICKLED
+
+WEIGHTS = "model.safetensors"
+DOWNLOAD = "download the model folder again"
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The tensors of a folder's model.safetensors, memory-mapped, else of its pytorch_model.bin. Raises DataError."""
+    if (folder / WEIGHTS).is_file():
+        return read_tensors(folder / WEIGHTS, DOWNLOAD)
+    file = folder / PICKLED
+    if not file.is_file():
+        raise _no_weights(folder)
+    try:
+        name = f"weights/{checksum_of(file)}.safetensors"
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error_text(error)}", DOWNLOAD) from None
+    copy = cached(name, load_file, lambda path: save_file(read_pickled(file), path, metadata={"format": "pt"}))
+    return read_pickled(file) if copy is None else copy
+
+
+def read_tensors(file: Path, remedy: str = "restore the file from a copy") -> dict[str, Tensor]:
+    """The tensors of a file by name, memory-mapped. Raises DataError, with the remedy."""
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", remedy) from None
+
+
+def read_pickled(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file that torch.save wrote, each in its own memory; none of its code is run.
+
+    Raises DataError for a file that holds anything else.
+    """
+    try:
+        content: object = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise _not_tensors(file) from None
+    except Exception as error:  # of torch, zipfile and pickle, by what is damaged
+        raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in content.items() if isinstance(content, dict) else [(None, None)]:
+        if not (isinstance(name, str) and isinstance(tensor, Tensor) and tensor.layout == torch.strided):
+            raise _not_tensors(file)
+        tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)  # tied ones share their memory
+    return tensors
+
+
+def count_parameters(folder: Path) -> int:
+    """The numbers in the weights of a folder, from the headers of safetensors. Raises DataError if it has none."""
+    files = list(folder.glob("model*.safetensors"))
+    if not files:
+        return sum(tensor.numel() for tensor in read_weights(folder).values())
+    count = 0
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                count += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
+    return count
+
+
+@contextmanager
+def in_safetensors(folder: Path) -> Iterator[Path]:
+    """The folder, or for as long as it is needed one with the same configuration whose weights are safetensors."""
+    if any(folder.glob("model*.safetensors")):
+        yield folder
+        return
+    weights = read_weights(folder)
+    with tempfile.TemporaryDirectory() as place:
+        for file in folder.glob("*.json"):
+            (Path(place) / file.name).write_bytes(file.read_bytes())
+        save_file(weights, Path(place) / WEIGHTS, metadata={"format": "pt"})
+        yield Path(place)
+
+
+def _no_weights(folder: Path) -> DataError:
+    if any(folder.glob("pytorch_model*.bin")):
+        remedy = "join them: load the model in transformers and call save_pretrained, which writes safetensors"
+        return DataError(f"{folder} has pickled weights in several files", remedy)
+    return DataError(f"{folder} has no {WEIGHTS} or {PICKLED}", DOWNLOAD)
+
+
+def _not_tensors(file: Path) -> DataError:
+    remedy = "use a model with safetensors, or convert it on a machine that may run its code"
+    return DataError(f"{file} does not hold tensors alone, and reading anything else can run code", remedy)

@@ -1,0 +1,194 @@
+"""Models published without safetensors: their pickled tensors are read, and nothing else that a pickle may hold."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contrastcli.errors import DataError
+from contrastcli.files import cache_dir
+from contrastcli.model import locate
+from contrastcli.model.folder import load_encoder
+from contrastcli.model.locate import resolve
+from contrastcli.model.weights import count_parameters, read_weights
+from contrastcli.runs.events import Note
+from support.tiny import Tiny, told, train
+
+MAIN, PULL = "0" * 40, "1" * 40
+TEXTS = ["ba den", "go", "lum ka"]
+
+
+@pytest.fixture
+def folder(tiny: Tiny, tmp_path: Path) -> Path:
+    """The tiny backbone as it would have been published years ago."""
+    copy = Path(shutil.copytree(tiny.backbone, tmp_path / "old"))
+    unpickled = load_file(copy / "model.safetensors")
+    unpickled["cls.predictions.decoder.weight"] = unpickled["embeddings.word_embeddings.weight"]  # tied
+    torch.save(unpickled, copy / "pytorch_model.bin")
+    (copy / "model.safetensors").unlink()
+    return copy
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the hub with nothing in it, and no network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    return tmp_path / "hub" / "models--owner--name"
+
+
+def add(hub: Path, ref: str, commit: str, folder: Path, *files: str) -> Path:
+    """A snapshot with these files of a folder, as the hub's client keeps it."""
+    snapshot = hub / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    for file in files:
+        shutil.copy(folder / file, snapshot)
+    (hub / "refs" / ref).parent.mkdir(parents=True, exist_ok=True)
+    (hub / "refs" / ref).write_text(commit)
+    return snapshot
+
+
+def test_pickled_tensors_make_the_same_model(tiny: Tiny, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load_encoder(tiny.backbone).encode(TEXTS)
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), expected)
+    assert len(list((cache_dir() / "weights").glob("*.safetensors"))) == 1
+    monkeypatch.setattr(torch, "load", None)  # the copy is read from now on
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), expected)
+    words = tiny_words(folder)
+    assert count_parameters(folder) == count_parameters(tiny.backbone) + words  # the tied ones twice
+
+
+def tiny_words(folder: Path) -> int:
+    return read_weights(folder)["embeddings.word_embeddings.weight"].numel()
+
+
+def test_the_old_format_of_torch_is_read(tiny: Tiny, folder: Path) -> None:
+    tensors = load_file(tiny.backbone / "model.safetensors")
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    assert read_weights(folder).keys() == tensors.keys()
+
+
+def test_without_a_cache_the_model_is_read_all_the_same(
+    tiny: Tiny, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "file"))
+    expected = load_encoder(tiny.backbone).encode(TEXTS)
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), expected)
+
+
+def test_another_family_is_read_through_transformers(tiny: Tiny, folder: Path) -> None:
+    from transformers import AutoModel, MPNetConfig
+
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
+    config = MPNetConfig(vocab_size=65, num_hidden_layers=1, max_position_embeddings=40, **sizes)
+    auto: Any = AutoModel
+    model = auto.from_config(config)
+    config.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    assert load_encoder(folder, "mean").encode(TEXTS).shape == (3, 16)
+
+
+class Command:
+    """What an attacker would put into a file."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch attacked",)
+
+
+@pytest.mark.parametrize("content", ["code", "more than tensors", "a list", "names that are no text", "a plain pickle"])
+def test_whatever_is_not_tensors_alone_is_refused_and_not_run(
+    folder: Path, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    file, tensor = folder / "pytorch_model.bin", torch.ones(2)
+    values: dict[str, object] = {
+        "code": {"a": tensor, "b": Command()},
+        "more than tensors": {"model": {"a": tensor}, "step": 3},
+        "a list": [tensor],
+        "names that are no text": {1: tensor},
+    }
+    if content in values:
+        torch.save(values[content], file)
+    else:
+        file.write_bytes(pickle.dumps({"a": Command()}))
+    with pytest.raises(DataError, match="does not hold tensors alone") as caught:
+        load_encoder(folder)
+    assert "safetensors" in caught.value.hint
+    assert not (folder / "attacked").exists() and not (cache_dir() / "weights").exists()
+
+
+def test_a_truncated_file_and_one_in_parts_are_named(folder: Path) -> None:
+    file = folder / "pytorch_model.bin"
+    content = file.read_bytes()
+    file.write_bytes(content[:-100])
+    with pytest.raises(DataError, match=r"pytorch_model\.bin is truncated or corrupt"):
+        load_encoder(folder)
+    file.rename(folder / "pytorch_model-00001-of-00002.bin")
+    with pytest.raises(DataError, match="pickled weights in several files"):
+        load_encoder(folder)
+
+
+# ---- of the hub ----------------------------------------------------------------------------------------------------
+
+
+def test_a_cached_model_with_pickled_weights_is_found_and_a_note_says_so(
+    tiny: Tiny, folder: Path, hub: Path, tmp_path: Path
+) -> None:
+    files = [file.name for file in folder.iterdir()]
+    snapshot = add(hub, "main", MAIN, folder, *files)
+    assert resolve("owner/name").folder() == snapshot
+    assert resolve("owner/name").absence() == ""
+    run = tiny.run(tmp_path / "runs" / "one", "simcse", "pairs", model__backbone="owner/name", train__max_steps=1)
+    train(run)
+    notes = [event.text for event in told(run, Note)]
+    assert "the weights of owner/name are read from its pytorch_model.bin, as tensors only" in notes[0]
+
+
+def test_the_hubs_conversion_comes_before_the_pickle(tiny: Tiny, folder: Path, hub: Path) -> None:
+    add(hub, "main", MAIN, folder, *[file.name for file in folder.iterdir()])
+    converted = add(hub, "refs/pr/3", PULL, tiny.backbone, *[file.name for file in tiny.backbone.iterdir()])
+    assert resolve("owner/name").folder() == converted
+    assert resolve("owner/name").origin().endswith("are the hub's conversion to safetensors, refs/pr/3")
+    assert resolve("owner/name@main").folder() == hub / "snapshots" / MAIN  # the revision that was asked for
+    assert resolve(str(tiny.backbone)).origin() == resolve("starter").origin() == ""
+
+
+@pytest.mark.parametrize("is_converted", [True, False])
+def test_what_the_hub_has_is_downloaded(
+    tiny: Tiny, folder: Path, hub: Path, monkeypatch: pytest.MonkeyPatch, is_converted: bool
+) -> None:
+    import huggingface_hub
+
+    asked: list[tuple[str | None, bool]] = []
+
+    def discussions(self: object, repo: str, *, author: str, discussion_type: str) -> list[SimpleNamespace]:
+        assert (repo, author, discussion_type) == ("owner/name", "SFconvertbot", "pull_request")
+        return [SimpleNamespace(num=7)] if is_converted else []
+
+    def download(repo: str, *, revision: str | None, local_files_only: bool, allow_patterns: list[str]) -> str:
+        if local_files_only:
+            raise huggingface_hub.errors.LocalEntryNotFoundError("not here")
+        asked.append((revision, locate.PICKLED in allow_patterns))
+        if revision == "refs/pr/7":
+            return str(tiny.backbone)
+        empty = hub / "empty"
+        empty.mkdir(parents=True, exist_ok=True)
+        return str(folder if locate.PICKLED in allow_patterns else empty)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "get_repo_discussions", discussions)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert resolve("owner/name").folder() == (tiny.backbone if is_converted else folder)
+    assert asked == [(None, False), ("refs/pr/7", False) if is_converted else (None, True)]
