@@ -180,7 +180,10 @@ def _without_safetensors(name: str) -> Path | None:
     from huggingface_hub import HfApi  # as above
 
     repo, _, named = name.partition("@")
-    pulls = () if named else HfApi().get_repo_discussions(repo, author=_CONVERTER, discussion_type="pull_request")
+    pulls = []
+    if not named:
+        with suppress(Exception):  # without a network, or of a model that takes no pull requests
+            pulls = [*HfApi().get_repo_discussions(repo, author=_CONVERTER, discussion_type="pull_request")]
     for pull in pulls:
         if folder := _snapshot(f"{repo}@refs/pr/{pull.num}", local_files_only=False):
             return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,8 @@ def read_pickled(file: Path) -> dict[str, Tensor]:
     Raises DataError for a file that holds anything else.
     """
     try:
-        content: object = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of pickles that torch did not write, which are refused
+            content: object = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise _not_tensors(file) from None
     except Exception as error:  # of torch, zipfile and pickle, by what is damaged
