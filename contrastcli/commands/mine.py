@@ -167,4 +167,4 @@ def report(made: Mined, output: Path) -> None:
     console.narrate(
         f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}"
     )
-    console.narrate(f"next: contrast train --objective simcse --data {output}")
+    console.narrate(f"next: contrast train --objective simcse --backbone {made.model} --data {output} --dev split:5%")

@@ -23,7 +23,10 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
     """Every setting with its source, the first rows, and the size of the run."""
     if to_json:
         return as_json(preview)
-    rows = "\n".join(f"  {role:<9} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")])
+    width = max((len(role) for row in preview.rows for role in row), default=0)
+    rows = "\n".join(
+        f"  {role:<{max(9, width)}} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")]
+    )
     notes = "".join(f"note: {note}\n" for note in (*preview.missing, *preview.notes))
     disk = f"about {size(preview.disk)}" if preview.disk is not None else "known once the backbone is here"
     time = "unknown: no earlier run like it on this machine"

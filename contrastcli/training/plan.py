@@ -71,8 +71,9 @@ def make_plan(config: Config) -> Plan:
     groups = corpus.views["anchor"] if config.spec.grouped else None
     mix = _mix(config, examples)
     if mix:
-        drawn = ", ".join(f"{count:,} of {size:,}" for count, size in zip(mix.drawn, mix.sizes, strict=True))
-        examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws, by set: {drawn}"))
+        sets = zip(read_sets(config.data.train), mix.drawn, mix.sizes, strict=True)
+        drawn = ", ".join(f"{name} {count:,} of {size:,}" for (name, _), count, size in sets)
+        examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
     steps = config.train.epochs * len(order)
     if groups is not None:  # whose epochs differ in length

@@ -34,7 +34,9 @@ def test_each_pair_gets_the_nearest_other_positive(contrast: Contrast, name: str
     answer = contrast("mine", PAIRS, "-o", name, *MODEL, *EASY)
     assert (answer.code, answer.out) == (0, "")
     assert f"wrote {name}: 160 of 160 rows, each with 1 negative\n" in answer.err
-    assert f"next: contrast train --objective simcse --data {name}\n" in answer.err
+    assert (
+        f"next: contrast train --objective simcse --backbone tiny/backbone --data {name} --dev split:5%\n" in answer.err
+    )
     rows = load_examples(Data(train=name), ("triplets",), ())
     assert rows.form == "triplets" and [*rows.views] == ["anchor", "positive", "negative"]
     assert [rows.views["anchor"], rows.views["positive"]] == [[p[r] for p in pairs()] for r in ("anchor", "positive")]

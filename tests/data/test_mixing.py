@@ -95,7 +95,8 @@ def test_a_toml_list_is_a_list_of_sets(tiny: Tiny) -> None:
     names = [f"{tiny.data['pairs']}=2", str(tiny.data["triplets"])]
     plan = make_plan(config({"objective.name": "simcse", "data.train": names, "dev.data": "none"}))
     assert plan.config.data.train == ",".join(names)
-    assert "rows that an epoch draws, by set: 320 of 160, 160 of 160" in plan.examples.notes
+    drawn = f"{tiny.data['pairs']} 320 of 160, {tiny.data['triplets']} 160 of 160"
+    assert f"rows that an epoch draws: {drawn}" in plan.examples.notes
     assert len(plan.order) == -(-480 // 64)
 
 
