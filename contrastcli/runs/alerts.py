@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections import deque
 from collections.abc import Iterable, Iterator
-from http.client import HTTPException
 from statistics import fmean
 from threading import Thread
 
@@ -104,6 +102,9 @@ def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
 
 def _send(webhook: str, body: bytes, problems: list[str]) -> None:
     """Post to a webhook; leaves in `problems` what kept it from taking it."""
+    import urllib.request  # a twentieth of a second, for which the app's first frame need not wait
+    from http.client import HTTPException
+
     try:
         if not webhook.startswith(("https://", "http://")):
             raise ValueError(f"'{webhook}' is no URL of the web")
