@@ -232,7 +232,7 @@ def _training(run: Run, config: Config) -> str:
     status = run.status()
     lines = ["## Training\n", f"Objective `{config.spec.name}`: {config.spec.paper}. Data: `{config.data.train}`.\n"]
     if status.best is not None:
-        dev = f"Spearman × 100 on the dev pairs `{config.dev.data}`"
+        dev = f"{status.title} × 100 on the dev pairs `{config.dev.data}`"
         lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
     rows = [(f"`{key}`", str(value)) for key, value in config.flat().items() if not key.startswith("alerts.")]
     return "\n".join([*lines, markdown_table(("setting", "value"), rows), ""])

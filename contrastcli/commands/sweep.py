@@ -105,7 +105,7 @@ def check_cells(cells: Sequence[Cell], runs_dir: Path) -> None:
     for backbone in dict.fromkeys(config.model.backbone for config in untrained):
         resolve(backbone).folder()
     with_other_data = {
-        (config.spec.needs, config.spec.labels, config.data, config.dev.data, config.train.batch_size): config
+        (config.spec.needs, config.spec.labels, config.data, config.dev, config.train.batch_size): config
         for config in untrained
     }
     for config in with_other_data.values():
@@ -155,7 +155,7 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
             if not _follow(run, began, signals) and not signals.count:
                 raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
     status = run.status()
-    best = f", best dev {100 * status.best:.2f} (step {status.best_step:,})" if status.best is not None else ""
+    best = f", best dev {status.best_text} (step {status.best_step:,})" if status.best is not None else ""
     console.narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
 
 

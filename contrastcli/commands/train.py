@@ -65,6 +65,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
+        dev=str(plan.dev or ""),
         disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
     )
 
@@ -204,11 +205,11 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
 
 def _print_result(run: Run) -> None:
     """Print the dev score before and after training, and the next step."""
-    scores = [e for e in run.events() if isinstance(e, Evaluated) and e.spearman is not None]
+    scores = [e for e in run.events() if isinstance(e, Evaluated) and e.score is not None]
     best = max((e for e in scores if e.best), key=lambda e: e.step, default=None)
     if best and scores[0].step == 0:
-        before, after = score(scores[0].spearman), score(best.spearman)
-        console.narrate(f"dev Spearman {before} before training, {after} at its best (step {best.step:,})")
+        before, after = score(scores[0].score), score(best.score)
+        console.narrate(f"dev {best.title} {before} before training, {after} at its best (step {best.step:,})")
     if run.status().state == "stopped":
         console.narrate(f"to continue: contrast train --resume {run.name}")
     console.narrate('next: contrast query "a dog runs" "a puppy sprints"')

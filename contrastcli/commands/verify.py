@@ -128,7 +128,7 @@ def _check_position(run: Run, fault: Fault, folder: Path) -> None:
     file = folder / TRAINING / "position.json"
     evaluated = position.step - position.to_evaluate  # a stop in an evaluation saves, and a resume repeats it
     scores = [event for event in run.events() if isinstance(event, Evaluated) and event.best]
-    best = [(None, None), *((event.spearman, event.step) for event in scores if event.step <= evaluated)][-1]
+    best = [(None, None), *((event.score, event.step) for event in scores if event.step <= evaluated)][-1]
     if best != (position.best, position.best_step):
         what = f"{file} has the best score {position.best} at step {position.best_step}"
         fault(f"{what}, {run.events_path.name} {best[0]} at step {best[1]}", _RESTORE)

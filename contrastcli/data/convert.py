@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -47,7 +48,7 @@ def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], c
         convertible = f", or {' or '.join(others)}, which are converted" if others else ""
         raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles")
     for form in possible:
-        converted = _with_labels(_convert(examples, form), labels)
+        converted = _with_labels(convert(examples, form), labels)
         if len(converted):
             return _contrastable(converted)
     used = f"the labels it uses: {', '.join(LABELS[label] for label in labels)}" if labels else "it uses entailments"
@@ -83,7 +84,8 @@ def _contrastable(examples: Examples) -> Examples:
     return replace(examples, notes=examples.notes + notes)
 
 
-def _convert(examples: Examples, form: Form) -> Examples:
+def convert(examples: Examples, form: Form) -> Examples:
+    """The rows in a form that theirs becomes, or has already."""
     if form == examples.form:
         return examples
     views, labels = examples.views, None
@@ -128,22 +130,18 @@ def _triplets(examples: Examples) -> dict[str, list[str]]:
     return views
 
 
-def hold_out(examples: Examples, share: float, seed: int) -> tuple[Examples, ScoredPairs]:
-    """The rows left for training, and at least `share` (0..1) of all rows, held out as scored pairs.
+def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf) -> tuple[Examples, Examples]:
+    """The rows left for training, and those held out: at least `share` (0..1) of all, but of `most` anchors at most.
 
-    All rows of one anchor go to the same side, chosen by its text and the seed alone. Labelled pairs score 1, 0.5 and
-    0 for entailment, neutral and contradiction; the positive of a triplet scores 1, the negative 0; scored pairs keep
-    their scores. Raises DataError for forms without negatives, and if too little is left on either side.
+    All rows of one anchor go to the same side, chosen by its text and the seed alone. Raises DataError if too little
+    is left to train on.
     """
-    if examples.form not in ("labelled", "triplets", "scored"):
-        what = f"{FORMS[examples.form]} cannot be held out as dev data: all would have the same score"
-        raise DataError(what, "give scored pairs with --dev FILE, or --dev none")
     anchors = examples.views["anchor"]
     sizes = Counter(anchors)
     held: set[str] = set()
     count = 0
     for anchor in sorted(sizes, key=lambda text: hashlib.sha256(f"{seed}\0{text}".encode()).digest()):
-        if count >= share * len(anchors):
+        if count >= share * len(anchors) or len(held) >= most:
             break
         held.add(anchor)
         count += sizes[anchor]
@@ -152,7 +150,15 @@ def hold_out(examples: Examples, share: float, seed: int) -> tuple[Examples, Sco
     if len(rest) < 2:
         raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
     dev = _select(examples, [anchor in held for anchor in anchors])
-    dev = dev if dev.scores else _convert(dev, "labelled")
-    scores = dev.scores or [_SCORES[label] for label in dev.labels or ()]
-    source = f"{100 * share:g}% of {examples.source}"
-    return rest, rankable(ScoredPairs(dev.views["anchor"], dev.views["positive"], scores, source))
+    return rest, replace(dev, source=f"{100 * share:g}% of {examples.source}")
+
+
+def scored(examples: Examples) -> ScoredPairs:
+    """Rows with negatives as scored pairs.
+
+    Labelled pairs score 1, 0.5 and 0 for entailment, neutral and contradiction; the positive of a triplet scores 1, the
+    negative 0; scored pairs keep their scores. Raises DataError if all have the same score.
+    """
+    rows = examples if examples.scores else convert(examples, "labelled")
+    scores = rows.scores or [_SCORES[label] for label in rows.labels or ()]
+    return rankable(ScoredPairs(rows.views["anchor"], rows.views["positive"], scores, examples.source))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
+from typing import ClassVar
 
 from contrastcli.data import roles
 from contrastcli.data.formats import Table
@@ -63,8 +64,18 @@ class ScoredPairs:
     source: str
     notes: tuple[str, ...] = ()
 
+    metric: ClassVar[str] = "spearman"
+
     def __len__(self) -> int:
         return len(self.scores)
+
+    def __str__(self) -> str:
+        return f"{len(self):,} scored pairs"
+
+    @property
+    def columns(self) -> tuple[list[str], list[str]]:
+        """Both texts of each pair."""
+        return self.first, self.second
 
     @cached_property
     def fingerprint(self) -> str:
@@ -149,7 +160,7 @@ def scored_from_table(table: Table, source: str) -> ScoredPairs:
     form, used = roles.shape(table, "", source)
     if form != "scored":
         what = f"{source} holds {FORMS[form]}, not scored pairs"
-        raise DataError(what, "dev data has the columns sentence1, sentence2 and score; without any: --dev none")
+        raise DataError(what, "scored pairs have the columns sentence1, sentence2 and score")
     first, second = (roles.texts(table, used[role]) for role in ("anchor", "positive"))
     scores = roles.scores(table, used["score"])
     return rankable(ScoredPairs(first, second, scores, source, _notes(table, used.values())))

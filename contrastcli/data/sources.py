@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from contrastcli.data import hub
-from contrastcli.data.convert import hold_out, suit
+from contrastcli.data.convert import suit
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
 from contrastcli.data.formats import FORMATS, Table, format_of, read_file
 from contrastcli.data.mixing import join, read_sets
@@ -23,7 +23,7 @@ STARTER = Path(__file__).parent.parent / "starter"
 Split = Literal["train", "validation"]
 
 _SENTEVAL = "senteval:"
-_SPLIT = "split:"
+SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
 
 
@@ -50,52 +50,42 @@ def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: t
     return suit(examples, needs, labels, table.columns)
 
 
+def load_rows(name: str) -> Examples:
+    """The rows of a file or data set in their own form. Raises DataError for scored pairs."""
+    return from_table(_open(name, "train"), "", "", name)
+
+
 def load_sentences(name: str) -> list[str]:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
-    examples = from_table(_open(name, "train"), "", "", name)
+    examples = load_rows(name)
     if examples.form != "sentences":
         raise DataError(f"{name} holds {FORMS[examples.form]}", "give sentences: one a line, or a column 'sentence'")
     return examples.views["anchor"]
 
 
 def load_scored(name: str) -> ScoredPairs | None:
-    """The scored pairs of that name; None for "none".
+    """The scored pairs of that name; None for "none". Raises DataError and UsageError.
 
     `stsb` is the dev split of STS-B: of the SentEval folder in CONTRAST_SENTEVAL if it is set, else of the hub.
     `senteval:DIR` means the same in that folder. A hub name without a split means `validation`. `split:` needs
-    training rows: see `load_dev`. Raises DataError and UsageError.
+    training rows: see `dev.load_dev`.
     """
-    if name == "none":
-        return None
-    if name.startswith(_SPLIT):
+    return None if name == "none" else scored_from_table(open_dev(name), name)
+
+
+def open_dev(name: str) -> Table:
+    """The rows of dev data, named as for `load_scored`. Raises DataError and UsageError."""
+    if name.startswith(SPLIT):
         raise UsageError(f"'{name}' needs training rows to hold out", "name scored pairs: a file, stsb or starter")
     if name != "stsb":
-        table = _open(name, "validation")
-    elif folder := os.environ.get("CONTRAST_SENTEVAL"):
-        table = _open_stsb(Path(folder), "validation")
-    else:
-        try:
-            table = hub.read(_STSB, "validation")
-        except DataError as error:
-            hint = "give --dev FILE or --dev none, or name a SentEval folder in CONTRAST_SENTEVAL"
-            raise DataError(f"stsb: {error.what}", hint) from None
-    return scored_from_table(table, name)
-
-
-def load_dev(name: str, train: Examples, seed: int) -> tuple[Examples, ScoredPairs | None]:
-    """The rows left for training, and the scored pairs that choose a checkpoint.
-
-    "split:5%" holds out some of the training rows; every other name leaves them all, see `load_scored`.
-    """
-    if not name.startswith(_SPLIT):
-        return train, load_scored(name)
+        return _open(name, "validation")
+    if folder := os.environ.get("CONTRAST_SENTEVAL"):
+        return _open_stsb(Path(folder), "validation")
     try:
-        percent = float(name.removeprefix(_SPLIT).removesuffix("%")) if name.endswith("%") else 0.0
-    except ValueError:
-        percent = 0.0
-    if not 0 < percent < 100:
-        raise UsageError(f"dev.data is '{name}'", "write the share of rows to hold out as split:5%")
-    return hold_out(train, percent / 100, seed)
+        return hub.read(_STSB, "validation")
+    except DataError as error:
+        hint = "give --dev FILE or --dev none, or name a SentEval folder in CONTRAST_SENTEVAL"
+        raise DataError(f"stsb: {error.what}", hint) from None
 
 
 def _open(name: str, split: Split, limit: int = 0) -> Table:

@@ -24,7 +24,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
         dev, angles = last.evaluated, last.angles
         result = Result(
             **asdict(run.status(last)),
-            dev=dev.spearman if dev else None,
+            dev=dev.score if dev else None,
             alignment=dev.alignment if dev else None,
             uniformity=dev.uniformity if dev else None,
             angles=MeanAngles(angles.positive, angles.negative, angles.hardest) if angles else None,
@@ -36,7 +36,8 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def member(run: Run) -> Member:
-    """A run of a method: its best dev Spearman × 100 and its headline scores. Raises DataError or UsageError."""
+    """A run of a method: its best dev score × 100 and its headline scores. Raises DataError or UsageError."""
     status = run.status()
-    dev = {} if status.best is None else {"dev": 100 * status.best}
+    name = "dev" if status.metric == "spearman" else f"dev {status.title}"  # so that metrics are not averaged
+    dev = {} if status.best is None else {name: 100 * status.best}
     return Member(run.name, run.config().flat(), status.state, dev | headlines(run.scores()))

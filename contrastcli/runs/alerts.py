@@ -49,15 +49,15 @@ class Rules:
         if event.best:
             self._best = event
         best, limits = self._best, self._settings
-        if best is None or best.spearman is None:
+        if best is None or best.score is None:
             return
-        known = f"its best is {score(best.spearman)} at step {best.step:,}"
+        known = f"its best is {score(best.score)} at step {best.step:,}"
         if limits.evaluations and self._without_best >= limits.evaluations:
             text = f"no better dev score in {self._without_best} evaluations: {known}"
             yield Alert(step=event.step, rule="stalled", text=text, hint="stop it, or go on with a lower --lr")
-        fallen = event.spearman is None or 100 * event.spearman < 100 * best.spearman - limits.collapse
+        fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
-            now = "is undefined" if event.spearman is None else f"fell to {score(event.spearman)}"
+            now = "is undefined" if event.score is None else f"fell to {score(event.score)}"
             text = f"the dev score {now}: {known}"
             yield Alert(step=event.step, rule="collapsed", text=text, hint="lower --lr, or raise --tau")
 

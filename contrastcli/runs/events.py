@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from contrastcli.runs.text import duration, escaped, excerpt, fixed, printable, score
+from contrastcli.settings.sections import METRICS
 
 HISTOGRAM_BINS = 36
 """Bins of an angle histogram: 5° each over 0-180°."""
@@ -149,9 +150,15 @@ class DevPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
-    """The dev set: Spearman in −1..1, alignment and uniformity of unit vectors; and the `worst` pairs as texts."""
+    """The dev set: the score by its metric, in −1..1, alignment and uniformity of unit vectors.
 
-    spearman: float | None
+    `worst` are the pairs that it ranks worst, as texts. A Spearman correlation is also written as `spearman`, its only
+    name before there were other metrics.
+    """
+
+    metric: str = "spearman"
+    score: float | None = None
+    spearman: float | None = None
     alignment: float | None
     uniformity: float | None
     pairs: int
@@ -159,20 +166,31 @@ class Evaluated(Event, frozen=True, kw_only=True):
     worst: list[DevPair] = []
 
     titles: ClassVar[Mapping[str, str]] = {
-        "spearman": "dev score, Spearman × 100",
+        "score": "dev score × 100",
         "uniformity": "uniformity, lower is better",
     }
+
+    def __post_init__(self) -> None:
+        if self.metric == "spearman":
+            correlation = self.spearman if self.score is None else self.score
+            msgspec.structs.force_setattr(self, "score", correlation)
+            msgspec.structs.force_setattr(self, "spearman", correlation)
+
+    @property
+    def title(self) -> str:
+        """Its metric, as people write it."""
+        return METRICS.get(self.metric, self.metric)
 
     @property
     def label(self) -> str:
         return "dev"
 
     def numbers(self) -> Mapping[str, float | None]:
-        spearman = None if self.spearman is None else 100 * self.spearman
-        return {"spearman": spearman, "alignment": self.alignment, "uniformity": self.uniformity}
+        percent = None if self.score is None else 100 * self.score
+        return {"score": percent, "alignment": self.alignment, "uniformity": self.uniformity}
 
     def details(self, steps: int) -> str:
-        dev = f"Spearman {score(self.spearman)}{' (best)' if self.best else ''}"
+        dev = f"{self.title} {score(self.score)}{' (best)' if self.best else ''}"
         plane = f"alignment {fixed(self.alignment, 2)}  uniformity {fixed(self.uniformity, 2)}"
         return f"step {self.step:,}  {dev}  {plane}"
 

@@ -31,6 +31,7 @@ class Preview(msgspec.Struct, frozen=True):
     `missing` are the models that are not on this machine, each in a sentence. `disk` is the size of its checkpoints in
     bytes, None while the backbone is missing; `memory` an estimate of GPU memory in GB, None for an unknown backbone.
     `seconds` of training are estimated from the speed of the run `like`; None without a run like it on this machine.
+    `dev` describes the dev set in a few words.
     """
 
     settings: dict[str, Sourced]
@@ -47,6 +48,7 @@ class Preview(msgspec.Struct, frozen=True):
     memory: int | None = None
     seconds: float | None = None
     like: str = ""
+    dev: str = ""
 
 
 class Similarity(msgspec.Struct, frozen=True):
@@ -212,7 +214,7 @@ class MeanAngles(msgspec.Struct, frozen=True):
 
 
 class Result(Status, frozen=True, kw_only=True):
-    """A run with its last evaluation on the dev set, Spearman in −1..1, its last angles and its scores.json."""
+    """A run with its last evaluation on the dev set in −1..1, its last angles and its scores.json."""
 
     dev: float | None
     alignment: float | None

@@ -21,6 +21,8 @@ from contrastcli.errors import DataError
 from contrastcli.files import read_json
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Started, Step
+from contrastcli.runs.text import score
+from contrastcli.settings.sections import METRICS
 
 State = Literal["starting", "running", "silent", "killed", "stopped", "finished", "failed", "diverged"]
 
@@ -65,8 +67,8 @@ class Writer(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run, by its name, and its latest numbers.
 
-    `best` is the dev Spearman in −1..1 and `best_step` its step; `code` is the exit code once the run has ended; times
-    are in seconds since the epoch.
+    `best` is the best dev score in −1..1, `metric` what it is ("": none yet) and `best_step` its step; `code` is the
+    exit code once the run has ended; times are in seconds since the epoch.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     loss: float | None
     best: float | None
     best_step: int | None
+    metric: str
     message: str
     hint: str
     code: int
@@ -93,14 +96,25 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             step=events.last.step if events.last else 0,
             steps=events.started.steps if events.started else 0,
             loss=events.step.loss if events.step else None,
-            best=events.best.spearman if events.best else None,
+            best=events.best.score if events.best else None,
             best_step=events.best.step if events.best else None,
+            metric=events.best.metric if events.best else "",
             message=message,
             hint=hint,
             code=code,
             created=created,
             updated=events.last.time if events.last else created,
         )
+
+    @property
+    def best_text(self) -> str:
+        """The best dev score × 100, with its metric unless that is Spearman."""
+        return score(self.best) + (f" {self.title}" if self.metric not in ("", "spearman") else "")
+
+    @property
+    def title(self) -> str:
+        """The metric of the best dev score, as people write it."""
+        return METRICS.get(self.metric, self.metric)
 
     @property
     def ended(self) -> bool:

@@ -13,6 +13,19 @@ from contrastcli.settings.setting import Section, Setting, about, about_data, ab
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
 Precision = Literal["fp32", "bf16", "int8"]  # of an encoder's matrix products; int8 is for encoding alone
 
+Metric = Literal["auto", "spearman", "ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "accuracy"]
+
+METRICS: Mapping[str, str] = {
+    "spearman": "Spearman",
+    "ndcg@10": "nDCG@10",
+    "mrr@10": "MRR@10",
+    "map": "MAP",
+    "recall@1": "recall@1",
+    "recall@10": "recall@10",
+    "accuracy": "accuracy",
+}
+"""The metrics of a dev set, as people write them."""
+
 POOLINGS: Mapping[Pooling, str] = {
     "cls": "the last layer's vector of the first token, CLS (SimCSE, SimACE)",
     "mean": "the mean of the last layer over all tokens, CLS and SEP included (SBERT, PairSupCon)",
@@ -71,11 +84,20 @@ class Data(Section, frozen=True, kw_only=True):
 
 
 class Dev(Section, frozen=True, kw_only=True):
-    """The scored pairs that choose the best checkpoint."""
+    """The pairs that choose the best checkpoint."""
 
     data: Annotated[
-        str, about_data("scored pairs: file, hub name, stsb, starter, split:5% or none", flag="--dev", essential=True)
+        str,
+        about_data(
+            "pairs, scored or not: file, hub name, stsb, starter, split:5% or none", flag="--dev", essential=True
+        ),
     ] = "stsb"
+    metric: Annotated[
+        Metric, about_data("what is measured; auto: spearman of scored and labelled pairs, else ndcg@10", flag="")
+    ] = "auto"
+    corpus: Annotated[
+        str, about_data("more texts to rank: file or hub name; without, texts of the training data", flag="")
+    ] = ""
     every: Annotated[int, about("steps between evaluations", ge=1, unit="steps", flag="")] = 125
     patience: Annotated[int, about("evaluations without a new best before stopping; 0: off", ge=0, flag="")] = 0
 
@@ -115,7 +137,7 @@ class Alerts(Section, frozen=True, kw_only=True):
     ] = ""
     evaluations: Annotated[int, about_execution("evaluations without a new best; 0: off", ge=0, flag="")] = 10
     collapse: Annotated[
-        float, about_execution("fall of the dev score below its best, Spearman × 100; 0: off", ge=0, le=200, flag="")
+        float, about_execution("fall of the dev score below its best, × 100; 0: off", ge=0, le=200, flag="")
     ] = 10.0
     disk: Annotated[float, about_execution("free space of the disk; 0: off", ge=0, unit="GB", flag="")] = 1.0
     gpu: Annotated[float, about_execution("use of the GPU over a minute; 0: off", ge=0, le=100, unit="%", flag="")] = (

@@ -160,7 +160,7 @@ class Bars(Console):
                 self._train(event.step, None)
             case Evaluated():
                 self._print(self._angles)
-                self._dev = [f"dev {score(event.spearman)}"]
+                self._dev = [f"dev {score(event.score)}"]
                 self._train(event.step, None)
             case Angles() if event.closest:
                 self._angles = event.line()

@@ -32,7 +32,7 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
             rows.append((run.name, "broken", "", "", "", size(run.size_bytes())))
             continue
         ago = f"{duration(max(0.0, time.time() - s.updated))} ago"
-        rows.append((run.name, s.state, f"{s.step:,}/{s.steps:,}", score(s.best), ago, size(run.size_bytes())))
+        rows.append((run.name, s.state, f"{s.step:,}/{s.steps:,}", s.best_text, ago, size(run.size_bytes())))
     return table(("run", "state", "step", "best dev", "updated", "size"), rows)
 
 
@@ -61,7 +61,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("state", status.state + (f": {status.message}" if status.message else "")),
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("loss", fixed(status.loss, 4)),
-        ("best dev Spearman", best),
+        (f"best dev {status.title}", best),
         *((name, fixed(measured[name], 2)) for name in summary(measured)),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),
@@ -121,7 +121,7 @@ def side_by_side(compared: Comparison) -> str:
         *((key, *map(value_text, column)) for key, column in compared.settings.items()),
         ("state", *(r.state for r in results)),
         ("step", *(r.step for r in results)),
-        ("best dev", *(score(r.best) for r in results)),
+        ("best dev", *(r.best_text for r in results)),
         ("last dev", *(score(r.dev) for r in results)),
         ("alignment", *(fixed(r.alignment, 2) for r in results)),
         ("uniformity", *(fixed(r.uniformity, 2) for r in results)),
@@ -160,7 +160,7 @@ def _score_names(methods: Sequence[Method]) -> list[str]:
 
 
 def _title(name: str) -> str:
-    return "best dev" if name == "dev" else name
+    return f"best {name}" if name.split()[0] == "dev" else name
 
 
 def _cells(method: Method, keys: Iterable[str], names: Sequence[str]) -> list[str]:

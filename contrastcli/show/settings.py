@@ -38,7 +38,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
             ("steps", f"{preview.steps:,} ({preview.steps_per_epoch:,} an epoch)"),
             ("sentences per step", f"{preview.sentences_per_step:,}"),
             ("negatives per anchor", f"{preview.negatives_per_anchor:,}"),
-            ("dev pairs", f"{preview.dev_pairs:,}" if preview.dev_pairs else "none: the last checkpoint is the best"),
+            ("dev", preview.dev or "none: the last checkpoint is the best"),
             ("disk for checkpoints", disk),
             *([("GPU memory", f"about {preview.memory} GB")] if preview.memory else []),
             ("time", time),

@@ -237,7 +237,7 @@ class Trainer:
         if position.step == 0:
             self.emit(event)
             return False
-        before, score = position.best, event.spearman
+        before, score = position.best, event.score
         best = score is not None and (before is None or score > before)
         self.emit(replace(event, best=best))
         if best:

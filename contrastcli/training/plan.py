@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
-from contrastcli.data.examples import Examples, ScoredPairs
+from contrastcli.data.dev import DevData, load_dev
+from contrastcli.data.examples import Examples
 from contrastcli.data.mixing import read_sets
-from contrastcli.data.sources import load_dev, load_examples
+from contrastcli.data.sources import load_examples
 from contrastcli.errors import UsageError
 from contrastcli.model.mining import Miner
 from contrastcli.settings import catalogue
@@ -24,7 +25,7 @@ class Plan:
     config: Config
     examples: Examples
     corpus: Corpus
-    dev: ScoredPairs | None
+    dev: DevData | None
     order: BatchOrder
     steps: int
     auxiliaries: Sequence[Auxiliary]
@@ -65,7 +66,7 @@ def make_plan(config: Config) -> Plan:
         raise UsageError("there is nothing to train on: data.train is not set", "use --data FILE, or --preset starter")
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
-    examples, dev = load_dev(config.dev.data, examples, config.train.seed)
+    examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
     corpus = Corpus.of(examples)
     miner = Miner.of(corpus, config.data) if config.data.mine_every else None
     groups = corpus.views["anchor"] if config.spec.grouped else None

@@ -27,7 +27,7 @@ from contrastcli.training.setup import make_trainer
 
 _COMPARED: Mapping[type[Event], Sequence[str]] = {
     Step: ("loss", "parts", "lr", "grad_norm", "epoch"),
-    Evaluated: ("spearman", "alignment", "uniformity", "best"),
+    Evaluated: ("metric", "score", "alignment", "uniformity", "best"),
 }
 """What of an event does not depend on the clock and the memory of the device."""
 

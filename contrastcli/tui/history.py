@@ -105,7 +105,7 @@ class History(Digest):
             case Step():
                 self.step, self.progress = event, None
             case Evaluated():
-                self.progress = None
+                self.evaluated, self.progress = event, None
                 self.untrained = event if event.step == 0 else self.untrained
                 if event.best:
                     self.bests.append(event)

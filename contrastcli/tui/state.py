@@ -27,7 +27,7 @@ class State(msgspec.Struct):
     baseline: str = ""  # Live: the path of the run to compare with
     columns: tuple[str, ...] = ()  # Runs: those of the table, the usual ones where empty
     sort: str = "newest"  # Runs: order of the table
-    metric: str = "spearman"  # Runs: the curve that is drawn
+    metric: str = "score"  # Runs: the curve that is drawn
     data_dir: str = ""
     suites: tuple[str, ...] = ("sts",)
     model: str = ""

@@ -13,8 +13,8 @@ import pytest
 
 from contrastcli.data import sources
 from contrastcli.data.examples import Examples
-from contrastcli.data.sources import load_dev, load_examples, load_scored
-from contrastcli.errors import DataError, UsageError
+from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.errors import DataError
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
@@ -180,97 +180,6 @@ def test_a_fingerprint_changes_with_the_rows_alone(files: dict[str, str], tmp_pa
     assert len({other.fingerprint for other in [rows, *others]}) == 6
 
 
-def many(form: Form) -> Examples:
-    """120 rows of 40 anchors, not in the order of the anchors."""
-    anchors = [f"anchor {n % 40}" for n in range(120)]
-    others = [f"text {n}" for n in range(120)]
-    views = {"anchor": anchors, "positive": others, "negative": [f"not {text}" for text in others]}
-    names = {"sentences": 1, "pairs": 2, "triplets": 3, "labelled": 2}[form]
-    labels = [n // 40 for n in range(120)] if form == "labelled" else None
-    return Examples(form, dict(list(views.items())[:names]), labels, "rows")
-
-
-@pytest.mark.parametrize("form", ["labelled", "triplets"])
-def test_what_is_held_out_shares_no_anchor_with_the_rest(form: Form) -> None:
-    rows = many(form)
-    rest, dev = load_dev("split:10%", rows, seed=3)
-    assert dev is not None
-    assert len(set(dev.first)) == 4 and len(rest) == 108
-    assert not set(dev.first) & set(rest.views["anchor"])
-    assert set(rest.views["positive"]) | {*dev.second} >= set(rows.views["positive"])
-    assert "12 of 120 rows were held out as dev data" in rest.notes
-
-
-def test_held_out_labels_become_scores() -> None:
-    rows = many("labelled")
-    _, dev = load_dev("split:20%", rows, seed=0)
-    gold = dict(zip(rows.views["positive"], rows.labels or [], strict=True))
-    assert dev is not None and len(dev) == 24
-    assert dev.scores == [{0: 1.0, 1: 0.5, 2: 0.0}[gold[text]] for text in dev.second]
-
-
-def test_held_out_triplets_score_their_positive_above_their_negative() -> None:
-    _, dev = load_dev("split:20%", many("triplets"), seed=0)
-    assert dev is not None and len(dev) == 48
-    assert dev.scores == [0.0 if text.startswith("not ") else 1.0 for text in dev.second]
-
-
-def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
-    rows = many("labelled")
-    turned = replace(
-        rows, views={view: texts[::-1] for view, texts in rows.views.items()}, labels=(rows.labels or [])[::-1]
-    )
-    held = [load_dev("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
-    anchors = [set(dev.first) for dev in held if dev]
-    assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
-
-
-@pytest.mark.parametrize("form", ["sentences", "pairs"])
-def test_rows_without_negatives_cannot_be_held_out(form: Form) -> None:
-    with pytest.raises(DataError, match="cannot be held out as dev data") as caught:
-        load_dev("split:5%", many(form), seed=0)
-    assert "--dev none" in caught.value.hint
-
-
-@pytest.mark.parametrize("name", ["split:", "split:5", "split:0%", "split:100%", "split:-5%", "split:x%", "split:nan%"])
-def test_a_share_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=r"dev\.data is 'split:") as caught:
-        load_dev(name, many("labelled"), seed=0)
-    assert "split:5%" in caught.value.hint
-
-
-def test_held_out_scored_pairs_keep_their_scores() -> None:
-    scores = [n % 6 for n in range(40)]
-    rows = Examples(
-        "scored",
-        {"anchor": [f"a{n // 2}" for n in range(40)], "positive": [f"p{n}" for n in range(40)]},
-        None,
-        "x",
-        scores=[float(score) for score in scores],
-    )
-    rest, dev = load_dev("split:25%", rows, seed=0)
-    assert dev is not None and len(dev) == 10 and rest.scores is not None and len(rest) == len(rest.scores) == 30
-    assert not set(dev.first) & set(rest.views["anchor"])
-    for text, score in [
-        *zip(dev.second, dev.scores, strict=True),
-        *zip(rest.views["positive"], rest.scores, strict=True),
-    ]:
-        assert score == scores[int(text[1:])]
-
-
-def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
-    with pytest.raises(DataError, match="0 are left to train on"):
-        load_dev("split:99%", many("labelled"), seed=0)
-
-
-def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
-    rows = many("labelled")
-    name = write(tmp_path / "dev.tsv", "sentence1 sentence2 score", [("a", "b", "1"), ("c", "d", "2")])
-    rest, dev = load_dev(name, rows, seed=0)
-    assert rest is rows and dev == load_scored(name)
-    assert load_dev("none", rows, seed=0) == (rows, None)
-
-
 def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     folder.mkdir()
@@ -368,9 +277,6 @@ def test_real_nli_keeps_every_row(data_folder: Path) -> None:
     rows = load(str(data_folder / "nli" / "pairs.jsonl.gz"), "supcon")
     assert Counter(rows.labels) == {0: 30050, 1: 30317, 2: 30792}
     assert len(load(str(data_folder / "nli" / "triplets.csv"), "simcse")) == 10579
-    rest, dev = load_dev("split:5%", rows, seed=1)
-    assert dev is not None and len(dev) + len(rest) == 91159
-    assert not set(dev.first) & set(rest.views["anchor"])
 
 
 def test_real_wikipedia_and_sick_keep_every_row(data_folder: Path) -> None:

@@ -68,7 +68,8 @@ def test_roles_and_what_may_be_resumed() -> None:
     assert {key for key, setting in SETTINGS.items() if setting.resumable} == RESUMABLE
     data = {key for key, setting in SETTINGS.items() if setting.role == "data" and setting.section != "data"}
     counts = {"train.batch_size", "train.epochs", "train.max_steps"}
-    assert data == counts | {"dev.data", "model.backbone", "objective.teachers", "objective.guide"}
+    dev = {"dev.data", "dev.metric", "dev.corpus"}
+    assert data == counts | dev | {"model.backbone", "objective.teachers", "objective.guide"}
 
 
 def test_choices_may_be_the_names_of_a_table_that_grows() -> None:
@@ -119,7 +120,7 @@ def test_train_has_the_option_of_each_setting_that_has_one_and_no_other(contrast
     shown = re.findall(r"^  (--[a-z-]+)", below, re.M)
     assert sorted(shown) == sorted(setting.flag for setting in SETTINGS.values() if setting.flag)
     unnamed = {key for key, setting in SETTINGS.items() if not setting.flag}
-    assert unnamed == ALERTS | {"dev.every", "dev.patience"}
+    assert unnamed == ALERTS | {"dev.metric", "dev.corpus", "dev.every", "dev.patience"}
 
 
 @pytest.mark.parametrize("key", [key for key in SETTINGS if key != "objective.name"])

@@ -131,7 +131,7 @@ def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(t
 
 def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        for metric in [*list(metrics())[1:], "spearman", "uniformity"]:
+        for metric in [*list(metrics())[1:], "score", "uniformity"]:
             await pilot.press("m")
             await until(pilot, lambda: f"─ {metrics()[metric].title} ─" in screen_text(pilot.app))  # noqa: B023
 

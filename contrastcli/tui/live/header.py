@@ -99,10 +99,10 @@ class RunHeader(Vertical):
 def best_text(history: History) -> str:
     """The best dev score, and that of the model before training, which may be better."""
     best, before = history.best, history.untrained
-    if best is None or best.spearman is None:
+    if best is None or best.score is None:
         return ""
-    untrained = f", untrained {score(before.spearman)}" if before else ""
-    return f"◆ best dev {score(best.spearman)} at step {best.step:,}{untrained}"
+    untrained = f", untrained {score(before.score)}" if before else ""
+    return f"◆ best dev {score(best.score)} at step {best.step:,}{untrained}"
 
 
 def progress_text(

@@ -48,11 +48,12 @@ def histogram(history: History, view: View, width: int) -> Picture:
 
 def dev(history: History, view: View, width: int) -> Picture:
     """The dev score × 100 with the best marked."""
-    picture = view.over_steps(Metric("Dev Spearman", "evaluated", ("spearman",)), history, width)
-    if (best := history.best) is None or best.spearman is None:
+    title = f"Dev {history.evaluated.title if history.evaluated else 'score'}"
+    picture = view.over_steps(Metric(title, "evaluated", ("score",)), history, width)
+    if (best := history.best) is None or best.score is None:
         return picture
     place = history.tables["evaluated"].place(best.step, history.axis(view.axis))
-    return replace(picture, best=(place, 100 * best.spearman))
+    return replace(picture, best=(place, 100 * best.score))
 
 
 def plane(history: History, view: View, width: int) -> Picture:

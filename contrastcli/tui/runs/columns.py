@@ -93,6 +93,9 @@ USUAL: tuple[Column, ...] = (
 _MORE = (
     Column("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24)),
     Column("loss", 8, _of("loss"), _number("loss", 4), right=True),
+    Column(
+        "dev metric", 10, lambda e: e.status.title if e.status else "", lambda e: e.status.title if e.status else ""
+    ),
     Column("best step", 9, _of("best_step"), _number("best_step", 0), right=True),
     Column("created", 10, _of("created"), lambda e: time.strftime("%Y-%m-%d", time.localtime(_created(e)))),
 )

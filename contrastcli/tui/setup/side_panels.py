@@ -53,7 +53,7 @@ def summary(preview: Preview, dev: str) -> Content:
     """What a run would do that is scored on this dev set."""
     time = "time unknown" if preview.seconds is None else f"about {duration(preview.seconds)}"
     negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
-    pairs, disk = f"{preview.dev_pairs:,} scored pairs of {dev}", f"about {size(preview.disk or 0)} of checkpoints"
+    pairs, disk = f"{preview.dev} of {dev}", f"about {size(preview.disk or 0)} of checkpoints"
     return _table(
         [
             ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch; {time}"),

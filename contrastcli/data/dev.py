@@ -1,0 +1,88 @@
+"""Dev data, which choose the best checkpoint: scored pairs, or rows without scores for a retrieval metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from contrastcli.data.convert import convert, hold_out, scored
+from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
+from contrastcli.data.formats import Table
+from contrastcli.data.retrieval import QUERIES, Retrieval, documents_of, from_rows
+from contrastcli.data.roles import shape
+from contrastcli.data.sources import SPLIT, load_rows, open_dev
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import METRICS, Data, Dev
+
+DevData = ScoredPairs | Retrieval
+
+_RANKING = tuple(metric for metric in METRICS if metric not in ("spearman", "accuracy"))
+_FITTING: Mapping[Form, tuple[str, ...]] = {
+    "scored": ("spearman",),
+    "labelled": tuple(METRICS),
+    "triplets": (*_RANKING, "accuracy", "spearman"),
+    "pairs": _RANKING,
+    "sentences": (),
+}
+"""The metrics of each kind of rows, the usual one first."""
+
+
+def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples, DevData | None]:
+    """The rows left for training, and what chooses a checkpoint.
+
+    "split:5%" holds out some of the training rows; every other name leaves them all. Where the names of its columns
+    do not give their roles, those of `data` do. Raises DataError and UsageError.
+    """
+    if dev.data == "none":
+        return train, None
+    if dev.data.startswith(SPLIT):
+        metric = _metric(dev, train.form, train.source)
+        train, held = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
+    else:
+        table = open_dev(dev.data)
+        columns, form = _shape(table, data.columns, dev.data)
+        metric = _metric(dev, form, dev.data)
+        if form == "scored":
+            return train, scored_from_table(table, dev.data)
+        held = from_table(table, columns, data.labels, dev.data)
+    if metric == "spearman":
+        return train, scored(held)
+    if held.form == "labelled":
+        held = convert(held, "triplets" if metric == "accuracy" else "pairs")
+    retrieval = from_rows(held, documents_of(load_rows(dev.corpus) if dev.corpus else train), metric)
+    return replace(train, notes=train.notes + retrieval.notes), retrieval
+
+
+def _shape(table: Table, columns: str, name: str) -> tuple[str, Form]:
+    """The roles of the columns of dev data ("": by their names) and the kind of its rows."""
+    try:
+        return "", shape(table, "", name)[0]
+    except DataError:
+        if not columns:
+            raise
+        return columns, shape(table, columns, name)[0]
+
+
+def _metric(dev: Dev, form: Form, source: str) -> str:
+    """What is measured of rows of that form. Raises DataError if nothing can be, UsageError if that cannot."""
+    fitting = _FITTING[form]
+    if not fitting:
+        what = f"{source} holds {FORMS[form]}, which cannot be dev data: nothing says what is similar"
+        raise DataError(what, "give pairs, scored or not, with --dev FILE, or --dev none")
+    if dev.metric != "auto" and dev.metric not in fitting:
+        what = f"dev.metric is '{dev.metric}', and {source} holds {FORMS[form]}"
+        raise UsageError(what, f"choose of {', '.join(('auto', *fitting))}", key="dev.metric")
+    return fitting[0] if dev.metric == "auto" else dev.metric
+
+
+def _share(name: str) -> float:
+    """The share, 0 to 1, of "split:5%". Raises UsageError."""
+    try:
+        percent = float(name.removeprefix(SPLIT).removesuffix("%")) if name.endswith("%") else 0.0
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent < 100:
+        raise UsageError(f"dev.data is '{name}'", "write the share of rows to hold out as split:5%")
+    return percent / 100

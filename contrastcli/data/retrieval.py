@@ -1,0 +1,88 @@
+"""Queries, documents, and which documents are relevant to which query; and how training rows become that."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from contrastcli.data.batching import Indices
+from contrastcli.data.examples import Examples
+from contrastcli.errors import DataError
+from contrastcli.settings.sections import METRICS
+
+QUERIES = 2_000
+"""Anchors that a dev set measures at most."""
+DOCUMENTS = 10_000
+"""Texts that a dev set ranks at most, unless more are relevant."""
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Texts to rank for each query.
+
+    `judged` (J, 3) are a query, a document and its grade, ordered by query: of a relevant document 1 or more, and 0 of
+    one that is left out of the ranking, such as the query itself. `triplets` (T, 3) are a query, a document that is
+    relevant and one that is not. `metric` is what to measure, of `METRICS`.
+    """
+
+    queries: list[str]
+    documents: list[str]
+    judged: Indices
+    triplets: Indices
+    source: str
+    metric: str = "ndcg@10"
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @property
+    def columns(self) -> tuple[list[str], list[str]]:
+        """Queries and documents."""
+        return self.queries, self.documents
+
+    def __str__(self) -> str:
+        return f"{METRICS[self.metric]} of {len(self.queries):,} anchors among {len(self.documents):,} texts"
+
+
+def documents_of(examples: Examples) -> Iterable[str]:
+    """The texts of rows that may be ranked: the sentences, else all but the anchors."""
+    views = [texts for view, texts in examples.views.items() if view != "anchor"]
+    return chain.from_iterable(views or [examples.views["anchor"]])
+
+
+def from_rows(rows: Examples, distractors: Iterable[str], metric: str) -> Retrieval:
+    """The anchors of pairs or triplets as queries, their positives as what is relevant.
+
+    Equal texts are one document, and the anchor itself is none. Negatives and as many of the `distractors` as there is
+    room for are ranked as well. Of more anchors than QUERIES a sample is measured.
+    Raises DataError where every anchor is its own positive.
+    """
+    columns = [rows.views["anchor"], *(texts for view, texts in rows.views.items() if view != "anchor")]
+    kept = [row for row in zip(*columns, strict=True) if row[0] != row[1]]
+    if not kept:
+        raise DataError(f"{rows.source}: every anchor is its own positive", "give pairs of different texts")
+    anchors = list(dict.fromkeys(row[0] for row in kept))
+    if len(anchors) > QUERIES:
+        anchors = random.Random(0).sample(anchors, QUERIES)
+    queries = {text: n for n, text in enumerate(anchors)}
+    kept = [row for row in kept if row[0] in queries]
+    documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
+    own = len(documents)
+    pool = [text for text in dict.fromkeys(chain(documents_of(rows), distractors)) if text and text not in documents]
+    for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
+        documents[text] = len(documents)
+    grades = {(queries[text], documents[text]): 0 for text in anchors if text in documents}
+    grades |= {(queries[row[0]], documents[row[1]]): 1 for row in kept}
+    judged = sorted((*pair, grade) for pair, grade in grades.items())
+    triplets = [(queries[row[0]], documents[row[1]], documents[text]) for row in kept for text in row[2:] if text]
+    made = Retrieval(anchors, list(documents), _table(judged), _table(triplets), rows.source, metric)
+    return replace(made, notes=(f"the dev metric is {made}, {len(documents) - own:,} of them from other rows",))
+
+
+def _table(rows: list[tuple[int, int, int]]) -> Indices:
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)

@@ -1,0 +1,113 @@
+"""Ranking metrics: nDCG, MRR, recall, MAP, and the accuracy of triplets, as trec_eval defines them.
+
+All follow from the ranks of the relevant documents, which are counted, block by block: there is no matrix of all
+similarities. Ties count against the model: of documents with equal cosines, the relevant ones come last, so that a
+model that gives all texts one vector scores next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contrastcli.data.batching import Indices
+from contrastcli.data.retrieval import Retrieval
+from contrastcli.objectives.similarity import unit
+
+Floats = NDArray[np.float64]
+
+TIE = 1e-9
+"""Cosines in float64 that differ by less are equal: more than rounding, less than vectors in float32 resolve."""
+
+_QUERIES, _DOCUMENTS, _PAIRS = 64, 8192, 256  # of a block
+
+
+def measure(data: Retrieval, ranks: Indices, queries: Tensor, documents: Tensor) -> Floats:
+    """The metric of dev data for each query (Q,), `accuracy` for each triplet (T,), from vectors (Q, d) and (N, d)."""
+    if data.metric == "accuracy":
+        return accuracy(data.triplets, queries, documents)
+    return score(data.metric, data.judged, ranks, len(data.queries))
+
+
+def accuracy(triplets: Indices, queries: Tensor, documents: Tensor) -> Floats:
+    """For each triplet (T,), 1 if the query is nearer to the relevant document, and 0 if not or as near to both."""
+    anchor, positive, negative = (torch.from_numpy(column) for column in triplets.T)
+    a, p, n = (unit(rows.double()) for rows in (queries[anchor], documents[positive], documents[negative]))
+    nearer: Floats = ((a * p).sum(1) > (a * n).sum(1) + TIE).double().numpy()
+    return nearer
+
+
+@torch.no_grad()
+def ranks(judged: Indices, queries: Tensor, documents: Tensor) -> Indices:
+    """The rank of each judged document among all (J,), from 1; 0 for those of grade 0, which are left out."""
+    rows, columns = torch.from_numpy(judged[:, 0]), torch.from_numpy(judged[:, 1])
+    queries, documents = unit(queries.double()), unit(documents.double())  # (Q, d), (N, d)
+    own, above = torch.zeros(len(judged), dtype=torch.float64), torch.zeros(len(judged), dtype=torch.long)
+    for pairs in _blocks(0, len(judged), _PAIRS):
+        own[pairs] = (queries[rows[pairs]] * documents[columns[pairs]]).sum(1)
+    for asked in _blocks(0, len(queries), _QUERIES):
+        begin, end = np.searchsorted(judged[:, 0], (asked.start, asked.stop))
+        for texts in _blocks(0, len(documents), _DOCUMENTS):
+            cosines = queries[asked] @ documents[texts].T  # (queries, documents) of a block
+            for pairs in _blocks(int(begin), int(end), _PAIRS):
+                above[pairs] += (cosines[rows[pairs] - asked.start] > own[pairs, None] - TIE).sum(1)
+    places = np.zeros(len(judged), dtype=np.int64)
+    for block in np.split(np.arange(len(judged)), np.flatnonzero(np.diff(judged[:, 0])) + 1):
+        places[block] = _places(own.numpy()[block], judged[block, 2], above.numpy()[block])
+    return places
+
+
+def _blocks(begin: int, end: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(end, start + size)) for start in range(begin, end, size))
+
+
+def _places(own: Floats, grades: Indices, above: Indices) -> Indices:
+    """Ranks of a query's judged documents, of which `above` counts all documents that are not farther."""
+    order = np.lexsort((grades, -own))  # the nearest first, of equal ones the least relevant
+    order = order[grades[order] > 0]
+    judged_above = len(own) - np.searchsorted(np.sort(own), own[order] - TIE, side="right")
+    places = np.zeros(len(own), dtype=np.int64)
+    places[order] = above[order] - judged_above + np.arange(1, len(order) + 1)
+    return places
+
+
+def score(metric: str, judged: Indices, ranks: Indices, count: int) -> Floats:
+    """A metric, `ndcg@K`, `mrr@K`, `recall@K` or `map`, of each of `count` queries; 0 without a relevant document.
+
+    nDCG has the grades as gains, as in trec_eval.
+    """
+    name, _, cutoff = metric.partition("@")
+    k = int(cutoff or (len(ranks) and ranks.max()))
+    relevant = judged[:, 2] > 0
+    query, grade, rank = judged[relevant, 0], judged[relevant, 2], ranks[relevant]
+
+    def total(values: NDArray[Any]) -> Floats:
+        return np.bincount(query, values, count).astype(np.float64)
+
+    hits = np.where(rank <= k, 1.0, 0.0)
+    if name == "mrr":
+        best = np.full(count, np.inf)
+        np.minimum.at(best, query, rank)
+        return np.where(best <= k, 1 / best, 0.0)
+    if name == "ndcg":
+        ideal = _position(query, -grade)
+        value, most = total(hits * grade / np.log2(rank + 1)), total((ideal <= k) * grade / np.log2(ideal + 1))
+    elif name == "map":
+        value, most = total(_position(query, rank) / rank), total(np.ones(len(query)))
+    else:
+        value, most = total(hits), total(np.ones(len(query)))
+    return np.divide(value, most, out=np.zeros(count), where=most > 0)
+
+
+def _position(query: Indices, key: Indices) -> Indices:
+    """The place of each document, from 1, among those of its query in the order of a key."""
+    order = np.lexsort((key, query))
+    starts = np.searchsorted(query[order], query[order])  # where the query of each begins
+    position = np.empty(len(query), dtype=np.int64)
+    position[order] = np.arange(len(query)) - starts + 1
+    return position

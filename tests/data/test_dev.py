@@ -1,0 +1,210 @@
+"""Dev data: what is held out of training rows, and which metric fits which rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contrastcli.data import retrieval
+from contrastcli.data.dev import load_dev
+from contrastcli.data.examples import Examples, ScoredPairs
+from contrastcli.data.retrieval import Retrieval, from_rows
+from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.errors import DataError, UsageError
+from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import METRICS, Data, Dev, Metric
+
+
+def many(form: Form) -> Examples:
+    """120 rows of 40 anchors, not in the order of the anchors."""
+    anchors = [f"anchor {n % 40}" for n in range(120)]
+    others = [f"text {n}" for n in range(120)]
+    views = {"anchor": anchors, "positive": others, "negative": [f"not {text}" for text in others]}
+    names = {"sentences": 1, "pairs": 2, "triplets": 3, "labelled": 2}[form]
+    labels = [n // 40 for n in range(120)] if form == "labelled" else None
+    return Examples(form, dict(list(views.items())[:names]), labels, "rows")
+
+
+def scored(name: str, rows: Examples, seed: int, metric: Metric = "auto") -> tuple[Examples, ScoredPairs]:
+    rest, dev = load_dev(Dev(data=name, metric=metric), Data(), rows, seed)
+    assert isinstance(dev, ScoredPairs)
+    return rest, dev
+
+
+def ranked(name: str, rows: Examples, metric: Metric = "auto", corpus: str = "") -> tuple[Examples, Retrieval]:
+    rest, dev = load_dev(Dev(data=name, metric=metric, corpus=corpus), Data(), rows, seed=0)
+    assert isinstance(dev, Retrieval)
+    return rest, dev
+
+
+def relevant(dev: Retrieval, grade: int = 1) -> set[tuple[str, str]]:
+    """The pairs of a grade, as texts."""
+    return {(dev.queries[q], dev.documents[d]) for q, d, own in dev.judged.tolist() if own == grade}
+
+
+@pytest.mark.parametrize("form", ["labelled", "triplets"])
+def test_what_is_held_out_shares_no_anchor_with_the_rest(form: Form) -> None:
+    rows = many(form)
+    rest, dev = scored("split:10%", rows, seed=3, metric="spearman")
+    assert len(set(dev.first)) == 4 and len(rest) == 108
+    assert not set(dev.first) & set(rest.views["anchor"])
+    assert set(rest.views["positive"]) | {*dev.second} >= set(rows.views["positive"])
+    assert "12 of 120 rows were held out as dev data" in rest.notes
+
+
+def test_held_out_labels_become_scores() -> None:
+    rows = many("labelled")
+    _, dev = scored("split:20%", rows, seed=0)
+    gold = dict(zip(rows.views["positive"], rows.labels or [], strict=True))
+    assert len(dev) == 24
+    assert dev.scores == [{0: 1.0, 1: 0.5, 2: 0.0}[gold[text]] for text in dev.second]
+
+
+def test_held_out_triplets_score_their_positive_above_their_negative() -> None:
+    _, dev = scored("split:20%", many("triplets"), seed=0, metric="spearman")
+    assert len(dev) == 48
+    assert dev.scores == [0.0 if text.startswith("not ") else 1.0 for text in dev.second]
+
+
+def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
+    rows = many("labelled")
+    turned = replace(
+        rows, views={view: texts[::-1] for view, texts in rows.views.items()}, labels=(rows.labels or [])[::-1]
+    )
+    held = [scored("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
+    anchors = [set(dev.first) for dev in held if dev]
+    assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
+
+
+@pytest.mark.parametrize("name", ["split:", "split:5", "split:0%", "split:100%", "split:-5%", "split:x%", "split:nan%"])
+def test_a_share_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"dev\.data is 'split:") as caught:
+        scored(name, many("labelled"), seed=0)
+    assert "split:5%" in caught.value.hint
+
+
+def test_held_out_scored_pairs_keep_their_scores() -> None:
+    gold = [n % 6 for n in range(40)]
+    rows = Examples(
+        "scored",
+        {"anchor": [f"a{n // 2}" for n in range(40)], "positive": [f"p{n}" for n in range(40)]},
+        None,
+        "x",
+        scores=[float(score) for score in gold],
+    )
+    rest, dev = scored("split:25%", rows, seed=0)
+    assert len(dev) == 10 and rest.scores is not None and len(rest) == len(rest.scores) == 30
+    assert not set(dev.first) & set(rest.views["anchor"])
+    for text, score in [
+        *zip(dev.second, dev.scores, strict=True),
+        *zip(rest.views["positive"], rest.scores, strict=True),
+    ]:
+        assert score == gold[int(text[1:])]
+
+
+def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
+    with pytest.raises(DataError, match="0 are left to train on"):
+        scored("split:99%", many("labelled"), seed=0)
+
+
+def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
+    rows = many("labelled")
+    path = tmp_path / "dev.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t2\n")
+    rest, dev = load_dev(Dev(data=str(path)), Data(), rows, seed=0)
+    assert rest is rows and dev == load_scored(str(path))
+    assert load_dev(Dev(data="none"), Data(), rows, seed=0) == (rows, None)
+
+
+@pytest.mark.parametrize("form", ["pairs", "triplets"])
+def test_held_out_pairs_are_queries_whose_positives_are_all_relevant(form: Form) -> None:
+    rows = many(form)
+    rest, dev = ranked("split:10%", rows)
+    assert dev.metric == "ndcg@10" and len(dev) == 4 and len(rest) == 108
+    assert not {*dev.queries} & {*rest.views["anchor"]}
+    pairs = set(zip(rows.views["anchor"], rows.views["positive"], strict=True))
+    assert relevant(dev) == {pair for pair in pairs if pair[0] in dev.queries} and len(relevant(dev)) == 12
+    assert sorted(dev.documents) == sorted({*rows.views["positive"], *rows.views.get("negative", ())})
+    own = 12 if form == "pairs" else 24
+    told = f"the dev metric is nDCG@10 of 4 anchors among {len(dev.documents)} texts, {len(dev.documents) - own}"
+    assert any(note.startswith(told) for note in rest.notes)
+
+
+def test_triplets_that_are_held_out_keep_their_negatives() -> None:
+    _, dev = ranked("split:10%", many("triplets"), metric="accuracy")
+    texts = [(dev.queries[q], dev.documents[p], dev.documents[n]) for q, p, n in dev.triplets.tolist()]
+    assert len(texts) == 12 and all(negative == f"not {positive}" for _, positive, negative in texts)
+    assert {(anchor, positive) for anchor, positive, _ in texts} == relevant(dev)
+
+
+def test_entailments_are_relevant_where_labelled_pairs_are_ranked() -> None:
+    rows = many("labelled")
+    _, dev = ranked("split:50%", rows, metric="map")
+    entailed = [pair for *pair, label in zip(*rows.views.values(), rows.labels or [], strict=True) if label == 0]
+    assert relevant(dev) == {(a, b) for a, b in entailed if a in dev.queries}
+
+
+def test_equal_texts_are_one_document_and_an_anchor_is_none_of_its_own() -> None:
+    views = {"anchor": ["a", "a", "b", "c", "d"], "positive": ["b", "b", "a", "x", "d"]}
+    dev = from_rows(Examples("pairs", views, None, "rows"), ["x", "y", "y", "b"], "map")
+    assert dev.queries == ["a", "b", "c"]  # the row of d says nothing
+    assert sorted(dev.documents) == ["a", "b", "d", "x", "y"]
+    assert relevant(dev) == {("a", "b"), ("b", "a"), ("c", "x")}
+    assert relevant(dev, grade=0) == {("a", "a"), ("b", "b")}
+
+
+def test_a_file_of_pairs_is_ranked_among_training_texts_or_a_corpus(tmp_path: Path) -> None:
+    pairs, corpus = tmp_path / "dev.tsv", tmp_path / "corpus.txt"
+    pairs.write_text("question\tanswer\nq1\ta1\nq2\ta2\n")
+    corpus.write_text("one\ntwo\na1\n")
+    rows = many("pairs")
+    rest, dev = ranked(str(pairs), rows)
+    assert len(rest) == len(rows) and {*dev.documents} == {"a1", "a2", *rows.views["positive"]}
+    _, dev = ranked(str(pairs), rows, corpus=str(corpus))
+    assert {*dev.documents} == {"a1", "a2", "one", "two"}
+
+
+def test_dev_columns_with_other_names_have_the_roles_of_the_training_columns(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("frage\tantwort\nq1\ta1\nq2\ta2\n")
+    _, dev = load_dev(Dev(data=str(path)), Data(columns="anchor=frage,positive=antwort"), many("pairs"), 0)
+    assert isinstance(dev, Retrieval) and relevant(dev) == {("q1", "a1"), ("q2", "a2")}
+
+
+def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrieval, "QUERIES", 10)
+    monkeypatch.setattr(retrieval, "DOCUMENTS", 50)
+    dev = from_rows(many("pairs"), [f"other {n}" for n in range(1000)], "ndcg@10")
+    assert len(dev) == 10 and len(relevant(dev)) == 30 and len(dev.documents) == 50
+    assert dev.documents == from_rows(many("pairs"), [f"other {n}" for n in range(1000)], "ndcg@10").documents
+
+
+def test_sentences_are_no_dev_data() -> None:
+    with pytest.raises(DataError, match="cannot be dev data") as caught:
+        ranked("split:5%", many("sentences"))
+    assert "--dev none" in caught.value.hint
+
+
+@pytest.mark.parametrize(("form", "metric"), [("pairs", "spearman"), ("pairs", "accuracy")])
+def test_a_metric_that_does_not_fit_the_rows_is_refused(form: Form, metric: Metric) -> None:
+    with pytest.raises(UsageError, match=f"dev.metric is '{metric}', and rows holds pairs") as caught:
+        ranked("split:5%", many(form), metric)
+    assert "ndcg@10" in caught.value.hint and caught.value.key == "dev.metric"
+
+
+def test_scored_pairs_have_one_metric(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t2\n")
+    for metric in METRICS:
+        if metric != "spearman":
+            with pytest.raises(UsageError, match="holds scored pairs"):
+                load_dev(Dev(data=str(path), metric=metric), Data(), many("pairs"), 0)  # type: ignore[arg-type]
+
+
+def test_real_nli_is_held_out_by_its_premises(data_folder: Path) -> None:
+    rows = load_examples(Data(train=str(data_folder / "nli" / "pairs.jsonl.gz")), ("labelled",), ())
+    rest, dev = scored("split:5%", rows, seed=1)
+    assert len(dev) + len(rest) == 91159
+    assert not set(dev.first) & set(rest.views["anchor"])

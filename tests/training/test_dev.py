@@ -1,0 +1,61 @@
+"""A run whose dev data are pairs without scores: what its best model does is what was logged, under its own name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastcli import load
+from contrastcli.runs.events import Evaluated, Note, decode
+from contrastcli.training.plan import make_plan
+from support.command import Contrast
+from support.tiny import Tiny, known, told, train
+
+
+def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_among_the_ten_nearest(
+    tiny: Tiny, place: Path, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", dev__metric="recall@10", dev__every=4)
+    train(run)
+    events, status = told(run, Evaluated), run.status()
+    assert {event.metric for event in events} == {"recall@10"} and events[-1].pairs == 32
+    assert status.best == max(known(event.score for event in events if event.step))
+    notes = [note.text for note in told(run, Note)]
+    assert "the dev metric is recall@10 of 32 anchors among 160 texts, 128 of them from other rows" in notes
+
+    dev, rows = make_plan(run.config()).dev, list(map(json.loads, tiny.data["pairs"].read_text().splitlines()))
+    assert dev is not None
+    model = load(str(run.path))
+    anchors, positives = (model.encode([row[name] for row in rows]) for name in ("anchor", "positive"))
+    a, p = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (anchors, positives))
+    cosines = a @ p.T
+    ranks = (cosines >= cosines.diagonal()[:, None]).sum(1)
+    is_right = dict(zip((row["anchor"] for row in rows), ranks <= 10, strict=True))
+    assert status.best and status.best == pytest.approx(
+        np.mean([is_right[query] for query in dev.columns[0]]), abs=1e-6
+    )
+
+    monkeypatch.setenv("CONTRAST_RUNS", str(place.parent))
+    shown = f"{100 * status.best:.2f}"
+    assert f"best dev recall@10  {shown} at step {status.best_step}\n" in contrast("runs", "show", run.path).out
+    assert f" {shown} recall@10 " in contrast("runs").out
+    assert all("recall@10" in event.line() for event in events)
+
+
+def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", train__max_steps=1)
+    train(run)
+    worst = told(run, Evaluated)[-1].worst
+    pairs = {(row["anchor"], row["positive"]) for row in map(json.loads, tiny.data["pairs"].read_text().splitlines())}
+    assert len(worst) == 5 and {(pair.first, pair.second) for pair in worst} < pairs
+    assert [pair.cosine_rank for pair in worst] == sorted((pair.cosine_rank for pair in worst), reverse=True)
+    assert all(1 < pair.cosine_rank <= 160 and pair.score_rank == 1 for pair in worst)
+
+
+def test_a_score_is_read_by_the_name_that_it_had_before_there_were_metrics() -> None:
+    event = decode(b'{"event":"evaluated","step":5,"spearman":0.5,"alignment":null,"uniformity":null,"pairs":9}')
+    assert isinstance(event, Evaluated) and (event.score, event.metric) == (0.5, "spearman")
+    assert event.line() == "dev       step 5  Spearman 50.00  alignment –  uniformity –"
