@@ -338,7 +338,7 @@ def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hide
     async def short(pilot: Pilot[None], screen: SetupScreen) -> None:
         await until(pilot, lambda: "more settings: m shows them" in words_of(screen, "#hidden"))
 
-    shown(tall, (200, 68))
+    shown(tall, (200, 76))
     shown(short, NARROW)
 
 
