@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation import comparison
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, Comparison, Method, Welch
 from contrastcli.show import console, pictures, plots
 from contrastcli.show.pictures import Picture
+
+if TYPE_CHECKING:
+    from contrastcli.data.dev import DevData
 
 
 def check(runs: Sequence[Run], bootstrap: bool, dev: str | None, pictures_dir: Path | None) -> list[Run]:
@@ -73,10 +78,33 @@ def _two_runs(chosen: Sequence[Run], methods: Sequence[Method]) -> tuple[Run, Ru
 def _bootstrap(first: Run, second: Run, dev: str | None) -> Bootstrap:
     from contrastcli.evaluation.significance import compare_models
 
-    if dev is None:
-        dev, other = (run.config().dev.data for run in (first, second))
-        if dev != other:
-            raise UsageError(f"the dev sets of the runs differ: {dev} and {other}", "name scored pairs: --dev FILE")
+    data = _dev_data(first, second, dev)
     with console.progress() as advance:
-        tested = compare_models(str(first.path), str(second.path), dev, partial(advance, "encoding"))
+        tested = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
     return structs.replace(tested, runs=(first.name, second.name))
+
+
+def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
+    """The data to compare two runs on: those of `dev`, or the dev set of both.
+
+    Pairs without scores are ranked among the texts that they were among while the first run trained.
+    """
+    from contrastcli.data.dev import named_pairs
+    from contrastcli.data.sources import SPLIT
+    from contrastcli.training.plan import make_plan
+
+    config, other = first.config(), second.config()
+    if dev is not None:
+        config = replace(config, dev=structs.replace(config.dev, data=dev, metric="auto"))
+    elif config.dev.data != other.dev.data:
+        what = f"the dev sets of the runs differ: {config.dev.data} and {other.dev.data}"
+        raise UsageError(what, "name pairs that neither trained on: --dev FILE")
+    if config.dev.data == "none":
+        raise DataError("there are no dev pairs to compare on", "name pairs: --dev FILE or --dev stsb")
+    if (pairs := named_pairs(config.dev, config.data)) is not None:
+        return pairs
+    data, same = make_plan(config).dev, make_plan(other).dev if config.dev.data.startswith(SPLIT) else None
+    if data is None or (same is not None and data.fingerprint != same.fingerprint):
+        what = f"the runs held out other rows, by their data or their seed ({config.train.seed}, {other.train.seed})"
+        raise UsageError(what, "name pairs that neither trained on: --dev FILE")
+    return data

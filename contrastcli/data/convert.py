@@ -12,6 +12,7 @@ from itertools import accumulate, chain, compress
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, dropped, rankable
 from contrastcli.data.roles import LABELS
 from contrastcli.errors import DataError
+from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
@@ -46,7 +47,9 @@ def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], c
         what = f"the objective needs {FORMS[needs[0]]}; {examples.source} holds {content}"
         others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
         convertible = f", or {' or '.join(others)}, which are converted" if others else ""
-        raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles")
+        takers = [spec.name for spec in catalogue.every() if _targets(examples.form, spec.needs)]
+        instead = f", or choose --objective {takers[0]}, which takes these" if takers else ""
+        raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles{instead}")
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)
         if len(converted):
@@ -60,10 +63,11 @@ def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
         return examples
     keep = [label in labels for label in examples.labels]
     names = " and ".join(name for label, name in enumerate(LABELS) if label not in labels)
-    return _select(examples, keep, dropped(keep, f"labelled {names}"))
+    return select(examples, keep, dropped(keep, f"labelled {names}"))
 
 
-def _select(examples: Examples, keep: list[bool], notes: tuple[str, ...] = ()) -> Examples:
+def select(examples: Examples, keep: list[bool], notes: tuple[str, ...] = ()) -> Examples:
+    """The rows to keep, with more notes."""
     views = {view: list(compress(texts, keep)) for view, texts in examples.views.items()}
     labels = None if examples.labels is None else list(compress(examples.labels, keep))
     scores = None if examples.scores is None else list(compress(examples.scores, keep))
@@ -94,7 +98,7 @@ def convert(examples: Examples, form: Form) -> Examples:
         views = {"anchor": [text for text in distinct if text]}
     elif form == "pairs":
         if examples.labels is not None:
-            views = _select(examples, [label == _ENTAILMENT for label in examples.labels]).views
+            views = select(examples, [label == _ENTAILMENT for label in examples.labels]).views
         views = {view: views[view] for view in ("anchor", "positive")}
     elif form == "labelled":
         anchors, *columns = views.values()
@@ -146,10 +150,10 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
         held.add(anchor)
         count += sizes[anchor]
     note = f"{count:,} of {len(anchors):,} rows were held out as dev data"
-    rest = _select(examples, [anchor not in held for anchor in anchors], (note,))
+    rest = select(examples, [anchor not in held for anchor in anchors], (note,))
     if len(rest) < 2:
         raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
-    dev = _select(examples, [anchor in held for anchor in anchors])
+    dev = select(examples, [anchor in held for anchor in anchors])
     return rest, replace(dev, source=f"{100 * share:g}% of {examples.source}")
 
 

@@ -55,6 +55,14 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     return replace(train, notes=train.notes + retrieval.notes), retrieval
 
 
+def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
+    """The scored pairs of that name; None where it holds out training rows, or names rows without scores."""
+    if dev.data.startswith(SPLIT):
+        return None
+    table = open_dev(dev.data)
+    return scored_from_table(table, dev.data) if _shape(table, data.columns, dev.data)[1] == "scored" else None
+
+
 def _shape(table: Table, columns: str, name: str) -> tuple[str, Form]:
     """The roles of the columns of dev data ("": by their names) and the kind of its rows."""
     try:

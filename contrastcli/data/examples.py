@@ -51,7 +51,7 @@ class Examples:
     def fingerprint(self) -> str:
         """SHA-256 of form, texts, labels and scores, in hexadecimal: equal only for equal rows."""
         columns = [*self.views.values(), map(str, self.labels or map(repr, self.scores or ()))]
-        return _digest(self.form, *self.views, columns=columns)
+        return digest(self.form, *self.views, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,25 @@ class ScoredPairs:
         """Both texts of each pair."""
         return self.first, self.second
 
+    @property
+    def texts(self) -> Iterable[str]:
+        """Those that training should not see."""
+        return chain(self.first, self.second)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of texts and scores, in hexadecimal."""
-        return _digest("scored", columns=[self.first, self.second, map(repr, self.scores)])
+        return digest("scored", columns=[self.first, self.second, map(repr, self.scores)])
 
 
-def _digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
-    digest = hashlib.sha256()
+def digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
+    """SHA-256 of words and columns of texts, in hexadecimal."""
+    hashed = hashlib.sha256()
     for column in chain([words], columns):
         for text in column:
-            digest.update(text.encode() + b"\0")
-        digest.update(b"\1")  # the end of a column
-    return digest.hexdigest()
+            hashed.update(text.encode() + b"\0")
+        hashed.update(b"\1")  # the end of a column
+    return hashed.hexdigest()
 
 
 def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:

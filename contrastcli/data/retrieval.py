@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.examples import Examples
+from contrastcli.data.examples import Examples, digest
 from contrastcli.errors import DataError
 from contrastcli.settings.sections import METRICS
 
@@ -44,6 +45,18 @@ class Retrieval:
     def columns(self) -> tuple[list[str], list[str]]:
         """Queries and documents."""
         return self.queries, self.documents
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of texts and judgements, in hexadecimal."""
+        judged = map(repr, chain(self.judged.tolist(), self.triplets.tolist()))
+        return digest("retrieval", columns=[*self.columns, judged])
+
+    @property
+    def texts(self) -> Iterable[str]:
+        """Those that training should not see: queries, and what is relevant to them."""
+        relevant = self.judged[self.judged[:, 2] > 0, 1]
+        return chain(self.queries, (self.documents[row] for row in dict.fromkeys(relevant.tolist())))
 
     def __str__(self) -> str:
         return f"{METRICS[self.metric]} of {len(self.queries):,} anchors among {len(self.documents):,} texts"

@@ -41,7 +41,7 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
 
 
 def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
-    table = _open(name, "train", data.limit)
+    table = open_table(name, "train", data.limit)
     with_scores = "scored" in needs
     if name.startswith(_SENTEVAL) and not with_scores:
         pairs = from_table(table, "anchor=sentence1,positive=sentence2", "", name)
@@ -52,7 +52,7 @@ def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: t
 
 def load_rows(name: str) -> Examples:
     """The rows of a file or data set in their own form. Raises DataError for scored pairs."""
-    return from_table(_open(name, "train"), "", "", name)
+    return from_table(open_table(name, "train"), "", "", name)
 
 
 def load_sentences(name: str) -> list[str]:
@@ -78,7 +78,7 @@ def open_dev(name: str) -> Table:
     if name.startswith(SPLIT):
         raise UsageError(f"'{name}' needs training rows to hold out", "name scored pairs: a file, stsb or starter")
     if name != "stsb":
-        return _open(name, "validation")
+        return open_table(name, "validation")
     if folder := os.environ.get("CONTRAST_SENTEVAL"):
         return _open_stsb(Path(folder), "validation")
     try:
@@ -88,7 +88,7 @@ def open_dev(name: str) -> Table:
         raise DataError(f"stsb: {error.what}", hint) from None
 
 
-def _open(name: str, split: Split, limit: int = 0) -> Table:
+def open_table(name: str, split: Split, limit: int = 0) -> Table:
     """The first `limit` rows (0: all) of a name; `split` is that of a data set whose name does not say one."""
     if name == "starter":
         file = "nli.tsv" if split == "train" else "dev.tsv"

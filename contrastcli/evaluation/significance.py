@@ -1,4 +1,4 @@
-"""Is one method better than another? Welch's t-test over seeds, and a paired bootstrap over sentence pairs."""
+"""Is one method better than another? Welch's t-test over seeds, and a paired bootstrap over pairs or queries."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
+from contrastcli.data.dev import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import DataError
 from contrastcli.evaluation.measure import Vectors
 from contrastcli.runs.results import Bootstrap, Welch
 
@@ -38,20 +40,24 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
     return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))
 
 
-def bootstrap(
-    first: Floats, second: Floats, gold: Floats, models: tuple[str, str] = ("", ""), data: str = ""
-) -> Bootstrap:
-    """Draw pairs with replacement, the same for both models, and correlate each sample: all three arrays are (P,).
+def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Bootstrap:
+    """Draw pairs with replacement, the same for both models, and score each sample; all arrays are (P,).
 
-    `models` and `data` are their names in the result. The two-sided p is never 0, as the sample at hand counts as one
-    of those drawn.
+    With `gold` the score is the correlation of cosines with it, else the mean of what is measured of each query. The
+    two-sided p is never 0, as the sample at hand counts as one of those drawn. The result has no names yet.
     """
-    whole = 100 * _spearman(np.stack([first, second]), np.stack([gold, gold]))  # (2,)
+
+    def score(values: Floats, rows: NDArray[np.int64]) -> Floats:
+        means: Floats = values[rows].mean(axis=1)
+        return means if gold is None else _spearman(values[rows], gold[rows])
+
+    everything = np.arange(len(first))[None]
+    whole = 100 * np.concatenate([score(first, everything), score(second, everything)])  # (2,)
     generator = np.random.Generator(np.random.PCG64(_SEED))
     blocks = []
     for _ in range(RESAMPLES // _BLOCK):
-        rows = generator.integers(len(gold), size=(_BLOCK, len(gold)))  # (_BLOCK, P)
-        blocks.append(_spearman(first[rows], gold[rows]) - _spearman(second[rows], gold[rows]))
+        rows = generator.integers(len(first), size=(_BLOCK, len(first)))  # (_BLOCK, P)
+        blocks.append(score(first, rows) - score(second, rows))
     differences = 100 * np.concatenate(blocks)  # (RESAMPLES,)
     differences = differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
     low = high = p = math.nan
@@ -61,7 +67,7 @@ def bootstrap(
         p = min(1.0, 2 * (tail + 1) / (len(differences) + 1))
     numbers = (*whole, whole[0] - whole[1], low, high, p)
     one, other, difference, *interval_and_p = (float(x) if math.isfinite(x) else None for x in numbers)
-    return Bootstrap(models, data, len(gold), (one, other), difference, *interval_and_p)
+    return Bootstrap(("", ""), "", "", len(first), (one, other), difference, *interval_and_p)
 
 
 def _spearman(cosines: Floats, gold: Floats) -> Floats:
@@ -76,23 +82,29 @@ def _spearman(cosines: Floats, gold: Floats) -> Floats:
     return correlations
 
 
-def cosines(model: str, pairs: ScoredPairs, on_progress: OnProgress | None = None) -> Floats:
-    """The cosine (P,) of each pair by the best checkpoint of a run or another model. Raises DataError."""
-    from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
+def judge(model: str, data: DevData, on_progress: OnProgress | None = None) -> Floats:
+    """What the best checkpoint of a run, or another model, makes of dev data: a number (P,) for each pair or query.
+
+    These are the cosines of scored pairs, else the metric of each query. Raises DataError.
+    """
+    import torch  # loaded only when a model is needed
+
+    from contrastcli.evaluation import ranking
+    from contrastcli.model.folder import load_model
     from contrastcli.model.locate import resolve
     from contrastcli.model.metrics import cosine
 
     vectors = Vectors(partial(load_model(resolve(model)).encode, on_progress=on_progress))
-    vectors.add([*pairs.first, *pairs.second])
-    return cosine(vectors(pairs.first), vectors(pairs.second))
+    vectors.add(chain.from_iterable(data.columns))
+    first, second = map(vectors, data.columns)
+    if isinstance(data, ScoredPairs):
+        return cosine(first, second)
+    queries, documents = torch.from_numpy(first), torch.from_numpy(second)
+    return ranking.measure(data, ranking.ranks(data.judged, queries, documents), queries, documents)
 
 
-def compare_models(first: str, second: str, data: str, on_progress: OnProgress | None = None) -> Bootstrap:
-    """The paired bootstrap of two models on scored pairs, by name: a file, stsb, hf:… Raises DataError, UsageError."""
-    from contrastcli.data.sources import load_scored
-
-    pairs = load_scored(data)
-    if pairs is None:
-        raise DataError("there are no scored pairs to compare on", "name scored pairs: --dev FILE or --dev stsb")
-    a, b = (cosines(model, pairs, on_progress) for model in (first, second))
-    return bootstrap(a, b, np.asarray(pairs.scores), (first, second), data)
+def compare_models(first: str, second: str, data: DevData, on_progress: OnProgress | None = None) -> Bootstrap:
+    """The paired bootstrap of two models, by name, on dev data. Raises DataError."""
+    a, b = (judge(model, data, on_progress) for model in (first, second))
+    tested = bootstrap(a, b, np.asarray(data.scores) if isinstance(data, ScoredPairs) else None)
+    return structs.replace(tested, runs=(first, second), data=data.source, metric=data.metric)

@@ -169,7 +169,27 @@ MTEB = Suite(
     averages=(Average("average", "Avg."),),
 )
 
-SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, GEOMETRY, MTEB)}
+RETRIEVAL = Suite(
+    name="retrieval",
+    about="NanoBEIR, or your own",
+    description="Search: how near to the front a query's relevant documents are (Thakur et al. 2021, BEIR).",
+    procedure="contrastcli.evaluation.retrieval:PROCEDURE",
+    columns={
+        "nDCG@10": "ndcg@10",
+        "MRR@10": "mrr@10",
+        "R@1": "recall@1",
+        "R@10": "recall@10",
+        "R@100": "recall@100",
+        "MAP": "map",
+        "Queries": "queries",
+        "Documents": "documents",
+    },
+    tasks={},
+    headline="ndcg@10",
+    averages=(Average("average", "Avg."),),
+)
+
+SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, RETRIEVAL, GEOMETRY, MTEB)}
 """All suites by name."""
 
 

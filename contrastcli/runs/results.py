@@ -190,15 +190,17 @@ class Welch(msgspec.Struct, frozen=True):
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
-    """Spearman × 100 of two runs on the same pairs of `data`: the difference, first − second, and its 95 % interval.
+    """A metric × 100 of two runs on the same `pairs` of `data`: the difference, first − second, and its 95 % interval.
 
-    `p` is two-sided: how often resampling the pairs changes the sign. None if a correlation is undefined.
+    Of pairs without scores, it is queries or triplets that are counted. `p` is two-sided: how often resampling the
+    pairs changes the sign. None if a correlation is undefined.
     """
 
     runs: tuple[str, str]
     data: str
+    metric: str
     pairs: int
-    spearman: tuple[float | None, float | None]
+    scores: tuple[float | None, float | None]
     difference: float | None
     low: float | None
     high: float | None

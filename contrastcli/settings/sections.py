@@ -81,6 +81,10 @@ class Data(Section, frozen=True, kw_only=True):
     mine_below: Annotated[
         float, about_data("largest cosine of a mined negative, as a share of the positive's; 0: any", ge=0, le=2)
     ] = 0.95
+    leaks: Annotated[
+        Literal["note", "drop", "error"],
+        about_data("training rows with a text of the dev set: name them, leave them out, or refuse to train"),
+    ] = "note"
 
 
 class Dev(Section, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Check, Comparison, Method, SweepScores
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
+from contrastcli.settings.sections import METRICS
 from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
 
@@ -92,10 +93,10 @@ def run_comparison(compared: Comparison, to_json: bool) -> str:
     if tests:
         blocks.append(table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests))
     if b := compared.bootstrap:
-        first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.spearman, strict=True))
+        first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
         difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
         blocks.append(
-            f"paired bootstrap over the {b.pairs:,} pairs of {b.data}: {first}, {second}; "
+            f"paired bootstrap of {METRICS[b.metric]} over the {b.pairs:,} pairs of {b.data}: {first}, {second}; "
             f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
         )
     return "\n\n".join(blocks)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
 from contrastcli.data.dev import DevData, load_dev
 from contrastcli.data.examples import Examples
+from contrastcli.data.leaks import check_leaks
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import UsageError
@@ -67,6 +68,7 @@ def make_plan(config: Config) -> Plan:
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
     examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
+    examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples)
     miner = Miner.of(corpus, config.data) if config.data.mine_every else None
     groups = corpus.views["anchor"] if config.spec.grouped else None

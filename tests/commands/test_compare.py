@@ -162,7 +162,7 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
     sides = json.loads(run_comparison(compared, to_json=True))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
-    assert sides["spearman"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
+    assert sides["scores"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
 
 
 def test_runs_with_different_dev_sets_need_pairs_by_name(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr, t
 
-from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, cosines, welch
+from contrastcli.data.sources import load_scored
+from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, judge, welch
 from contrastcli.runs.results import Bootstrap
 from support.tiny import Tiny, known
 
@@ -62,7 +61,7 @@ def test_the_correlations_and_their_interval_are_those_of_a_loop() -> None:
     second = first + np.random.default_rng(2).normal(size=60)
     result = bootstrap(first, second, gold)
     correlations = [100 * spearmanr(cosines, gold).statistic for cosines in (first, second)]
-    assert result.spearman == pytest.approx(correlations, abs=1e-10)
+    assert result.scores == pytest.approx(correlations, abs=1e-10)
     draw, differences = random.Random(3), []
     for _ in range(RESAMPLES):  # other samples than the function's: the interval agrees as far as chance lets it
         rows = draw.choices(range(60), k=60)
@@ -90,28 +89,34 @@ def test_a_clear_winner_has_the_smallest_p_there_is() -> None:
 
 def test_cosines_that_do_not_vary_leave_nothing_to_compare() -> None:
     result = bootstrap(np.ones(9), np.arange(9.0), np.arange(9.0))
-    assert result.spearman[0] is None and result.spearman[1] == pytest.approx(100.0)
+    assert result.scores[0] is None and result.scores[1] == pytest.approx(100.0)
     assert (result.p, result.low, result.difference) == (None, None, None)
 
 
 def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
     model = str(tiny.backbone)
-    result = compare_models(model, model, str(tiny.dev))
+    pairs = load_scored(str(tiny.dev))
+    assert pairs is not None
+    result = compare_models(model, model, pairs)
     assert isinstance(result, Bootstrap) and (result.difference, result.p, result.pairs) == (0.0, 1.0, 30)
 
 
 def test_the_cosines_are_those_of_the_model_s_vectors(tiny: Tiny) -> None:
     from contrastcli import load
-    from contrastcli.data.sources import load_scored
 
     pairs = load_scored(str(tiny.dev))
     assert pairs is not None
     first, second = (load(str(tiny.backbone)).encode(texts) for texts in (pairs.first, pairs.second))
     wanted = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(first, second, strict=True)]
-    assert cosines(str(tiny.backbone), pairs) == pytest.approx(wanted, abs=1e-5)
+    assert judge(str(tiny.backbone), pairs) == pytest.approx(wanted, abs=1e-5)
 
 
-def test_pairs_that_hold_out_training_rows_cannot_be_compared_on(tiny: Tiny, tmp_path: Path) -> None:
-    for name, error in (("none", DataError), ("split:5%", UsageError), (str(tmp_path / "no.tsv"), DataError)):
-        with pytest.raises(error):
-            compare_models(str(tiny.backbone), str(tiny.backbone), name)
+def test_the_mean_over_queries_and_its_interval_are_those_of_a_loop() -> None:
+    draw = np.random.default_rng(0)
+    first, second = draw.random(200), draw.random(200)
+    result = bootstrap(first, second)
+    assert result.scores == pytest.approx((100 * first.mean(), 100 * second.mean()))
+    error = 100 * (first - second).std() / 200**0.5
+    low, high = known((result.low, result.high))
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert bootstrap(first, first).p == 1.0

@@ -1,0 +1,43 @@
+"""Training rows that hold a text of the dev set, which would make its score too good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from contrastcli.data.convert import select
+from contrastcli.data.examples import Examples
+from contrastcli.errors import DataError
+
+_SHOWN, _LENGTH = 3, 60  # texts that a note names, and characters of each
+
+
+def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "drop", "error"]) -> Examples:
+    """The training rows, with a note on those that hold one of the texts, or without them.
+
+    Case and white space make no difference. Raises DataError where `leaks` is "error", or drops all rows but one.
+    """
+    known = set(map(_normal, texts))
+    leaked: dict[str, None] = {}
+    is_clean = [True] * len(train)
+    for column in train.views.values():
+        for row, text in enumerate(column):
+            if text and _normal(text) in known:
+                is_clean[row] = False
+                leaked.setdefault(text)
+    if not leaked:
+        return train
+    shown = ", ".join(f"'{text[:_LENGTH]}'" for text in list(leaked)[:_SHOWN])
+    count = len(train) - sum(is_clean)
+    what = f"{count:,} of {len(train):,} training rows hold a text of the dev set: {shown}"
+    more = f" and {len(leaked) - _SHOWN:,} more texts" if len(leaked) > _SHOWN else ""
+    if leaks == "note":
+        return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))
+    if leaks == "error" or len(train) - count < 2:
+        raise DataError(what + more, "name other dev data, or leave these rows out with --leaks drop")
+    return select(train, is_clean, (f"{what}{more}; they were dropped",))
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.casefold().split())
