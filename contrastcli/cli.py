@@ -392,7 +392,7 @@ def list_papers(directory: Path, json: bool) -> None:
 @papers_group.command("show")
 @options.of_item
 def show_item(item: Item, request: Request, directory: Path) -> None:
-    """Show the printed numbers of a table or figure, and what each row takes.
+    """Show an item's printed numbers, and what each row takes.
 
     contrast papers show simace table-1
     contrast papers show pairsupcon table-3 --backbones BERT-base
@@ -410,8 +410,8 @@ def run_item(item: Item, request: Request, directory: Path, dry_run: bool, detac
     """Train and measure what a table or figure needs and is not there.
 
     contrast papers run simace table-1
-    contrast papers run simace table-2 --rows SimCSE,SimACE --backbones BERT-base --detach
-    contrast papers run supcon table-4 --scale 0.01 --set model.backbone=starter --data-dir SentEval/data
+    contrast papers run simace table-2 --rows SimCSE,SimACE --detach
+    contrast papers run supcon table-4 --scale 0.01 --set model.backbone=starter
     """
     commands.papers.check(item, request)
     if dry_run:

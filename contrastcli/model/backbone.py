@@ -16,11 +16,10 @@ from contrastcli.errors import DataError
 from contrastcli.files import error_text, json_bytes, read_json
 from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
-from contrastcli.model.weights import DOWNLOAD, WEIGHTS, in_safetensors, read_weights
+from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
 
 __all__ = ["Backbone", "Hidden", "MaskedLMHead", "load_backbone", "load_language_model_head"]
 
-CONFIG = "config.json"
 _MOST_LAYERS = 1_000
 _UNLIMITED = 512  # the limit of published sentence encoders, for a model of relative positions, which has none
 
@@ -129,7 +128,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     file = folder / CONFIG
     config = read_json(file, dict[str, Any], DOWNLOAD)
     if config is None:
-        raise DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub")
+        raise no_model(folder)
     if not isinstance(config.get("model_type"), str):
         raise DataError(f"{file} does not say its model_type", "use a folder that transformers has saved")
     return config

@@ -19,6 +19,7 @@ from contrastcli.errors import DataError
 from contrastcli.files import cached, checksum_of, error_text
 from contrastcli.model.locate import PICKLED
 
+CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 DOWNLOAD = "download the model folder again"
 
@@ -95,7 +96,14 @@ def in_safetensors(folder: Path) -> Iterator[Path]:
         yield Path(place)
 
 
+def no_model(folder: Path) -> DataError:
+    """The error of a folder without config.json."""
+    return DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub")
+
+
 def _no_weights(folder: Path) -> DataError:
+    if not (folder / CONFIG).is_file():
+        return no_model(folder)
     if any(folder.glob("pytorch_model*.bin")):
         remedy = "join them: load the model in transformers and call save_pretrained, which writes safetensors"
         return DataError(f"{folder} has pickled weights in several files", remedy)
