@@ -275,11 +275,15 @@ class Angles(Event, frozen=True, kw_only=True):
     def details(self, steps: int) -> str:
         angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]
         share = "–" if self.satisfied is None else f"{100 * self.satisfied:.0f} %"
-        texts = [
-            f"closest negative {fixed(one.negative_deg, 1)}°: {excerpt(one.anchor, 40)} | {excerpt(one.negative, 40)}"
+        return "  ".join([f"step {self.step:,}", *angles, f"batch accuracy {share}"])
+
+    def line(self, steps: int = 0) -> str:
+        """The angles and, in a line of its own, the hardest negative."""
+        told = [
+            f"closest   {fixed(one.negative_deg, 1)}°  {excerpt(one.anchor, 30)} | {excerpt(one.negative, 30)}"
             for one in self.closest[:1]
         ]
-        return "  ".join([f"step {self.step:,}", *angles, f"batch accuracy {share}", *texts])
+        return "\n".join([super().line(steps), *told])
 
 
 class System(Event, frozen=True, kw_only=True):
