@@ -1,13 +1,13 @@
 """Retrieval: the sets of NanoBEIR, and any set in the layout of BEIR.
 
-A set NAME is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels/*.tsv (query-id,
-corpus-id, score), of which test.tsv is read if there are several. Each may also be .parquet, as on the hub, or a folder
-of such files.
+A set NAME is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels/test.tsv (query-id,
+corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as on the hub, or a folder of such files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,9 +19,9 @@ from contrastcli.data.formats import Table
 from contrastcli.data.hub import PREFIX
 from contrastcli.data.retrieval import Retrieval
 from contrastcli.data.sources import open_table
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, nearest
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.measure import Context, Procedure, in_words
+from contrastcli.evaluation.measure import Context, Procedure
 from contrastcli.evaluation.result import TaskScores
 from contrastcli.evaluation.suites import RETRIEVAL
 
@@ -31,7 +31,9 @@ _NAMES = (
 NANO = tuple(f"Nano{name}" for name in _NAMES.split())
 """The sets of NanoBEIR, 50 queries each (zeta-alpha-ai on the hub)."""
 
+_LARGEST = 1 << 31  # of a score
 _PARTS = ("corpus", "queries", "qrels")
+_SPLITS = ("test", "dev", "train")  # of qrels; the first that there is
 _OWNER = f"{PREFIX}zeta-alpha-ai/"
 _METRICS = tuple(path for path in RETRIEVAL.columns.values() if path not in ("queries", "documents"))
 _HINT = "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv, or leave out --data-dir for NanoBEIR"
@@ -48,21 +50,21 @@ def _find(context: Context) -> Mapping[str, Callable[[], Retrieval]]:
     if folder is None:
         return {name: partial(_read_hub, name) for name in names or NANO}
     places = [folder.expanduser(), folder.expanduser() / "retrieval"]
-    sets = {path.name: path for place in places if place.is_dir() for path in sorted(place.iterdir()) if _is_set(path)}
-    if _is_set(places[0]) or not sets:
+    sets = {path.name: path for place in places for path in sorted(place.glob("*")) if any(_named(path, "corpus"))}
+    if any(_named(places[0], "corpus")) or not sets:
         sets = {places[0].resolve().name: places[0]}
     return {name: partial(_read_folder, sets.get(name, places[0] / name)) for name in names or sets}
 
 
-def _is_set(path: Path) -> bool:
-    return path.is_dir() and any(_stem(part) == "corpus" for part in path.iterdir())
-
-
-def _stem(path: Path) -> str:
-    return path.name.partition(".")[0]
+def _named(folder: Path, *stems: str) -> Iterator[Path]:
+    """What has one of these names in a folder, whatever its suffix; nothing where the folder cannot be read."""
+    return (path for stem in stems for path in sorted(folder.glob(f"{stem}*")) if path.name.partition(".")[0] == stem)
 
 
 def _read_hub(name: str) -> Retrieval:
+    """A set of the hub. Raises DataError where it cannot be reached or has no such set."""
+    if name not in NANO and not name.startswith(PREFIX):
+        raise DataError(f"NanoBEIR has no set '{name}'", nearest(name, NANO))
     repo = name if name.startswith(PREFIX) else _OWNER + name
     return read(name, *(open_table(f"{repo}?config={part}", "train") for part in _PARTS))
 
@@ -71,51 +73,68 @@ def _read_folder(folder: Path) -> Retrieval:
     """A set of a folder. Raises DataError where a part of it is missing or malformed."""
     tables = []
     for part in _PARTS:
-        paths = sorted(path for path in folder.iterdir() if _stem(path) == part) if folder.is_dir() else []
-        if not paths:
+        path = next(_named(folder, part), None)
+        if path is None:
             raise DataError(f"{folder} has no {part}", _HINT)
-        test = paths[0] / "test.tsv"
-        tables.append(open_table(str(test if test.is_file() else paths[0]), "train"))
+        split = next(_named(path, *_SPLITS), path) if part == "qrels" else path
+        tables.append(open_table(str(split), "train"))
     return read(str(folder), *tables)
 
 
 def read(source: str, corpus: Table, queries: Table, qrels: Table) -> Retrieval:
-    """A set from its tables. Raises DataError for missing columns, and for judgements of what the set lacks."""
-    ids, titles, texts = (_cells(corpus, name, source) for name in ("_id", "title", "text"))
-    documents = {id: f"{title} {text}".strip() for id, title, text in zip(ids, titles, texts, strict=True)}
-    asked = dict(zip(_cells(queries, "_id", source), _cells(queries, "text", source), strict=True))
-    rows = {name: n for n, name in enumerate(documents)}
-    judged_queries = _cells(qrels, "query-id", source)
-    numbers = {name: n for n, name in enumerate(dict.fromkeys(judged_queries))}
-    grades = {(numbers[name], rows[name]): 0 for name in numbers if name in rows}
-    scores = _cells(qrels, "score", source)
-    for query, document, score in zip(judged_queries, _cells(qrels, "corpus-id", source), scores, strict=True):
-        if query not in asked or document not in rows:
-            what = f"{source}: qrels judge the query {query} and the document {document}, of which one is missing"
-            raise DataError(what, "complete the set, or remove the line")
-        grade = _grade(score, source)
+    """A set from its tables; judgements of texts that it lacks are left out, and counted in a note.
+
+    Raises DataError for missing columns, ids that are blank or occur twice, and a set without a relevant document.
+    """
+    titled = (" ".join(words).strip() for words in zip(_cells(corpus, "title"), _cells(corpus, "text"), strict=True))
+    documents, asked = _by_id(corpus, titled), _by_id(queries, _cells(queries, "text"))
+    judgements = list(zip(*(_cells(qrels, column) for column in ("query-id", "corpus-id", "score")), strict=True))
+    rows = [row for row, (query, document, _) in enumerate(judgements) if query in asked and document in documents]
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(judgements[row][0] for row in rows))}
+    places = {name: n for n, name in enumerate(documents)}
+    grades = {(numbers[name], places[name]): 0 for name in numbers if name in places}  # left out of the ranking
+    for row in rows:
+        query, document, score = judgements[row]
+        grade = _grade(score, qrels.where(row))
         if grade > 0 and query != document:
-            grades[numbers[query], rows[document]] = grade
-    judged = np.array(sorted((*pair, grade) for pair, grade in grades.items()), dtype=np.int64).reshape(-1, 3)
-    none = np.empty((0, 3), dtype=np.int64)
-    return Retrieval([asked[name] for name in numbers], list(documents.values()), judged, none, source)
+            grades[numbers[query], places[document]] = grade
+    if not any(grades.values()):
+        raise DataError(f"{source}: no document of the corpus is relevant to a query", "compare the ids with the qrels")
+    judged = np.array(sorted((*pair, grade) for pair, grade in grades.items()), dtype=np.int64)
+    unknown = len(judgements) - len(rows)
+    notes = (f"{unknown:,} of {len(judgements):,} judgements left out, of texts that the set lacks",) if unknown else ()
+    texts, none = [asked[name] for name in numbers], np.empty((0, 3), dtype=np.int64)
+    return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
 
 
-def _cells(table: Table, column: str, source: str) -> list[str]:
+def _by_id(table: Table, texts: Iterable[str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for row, (name, text) in enumerate(zip(_cells(table, "_id"), texts, strict=True)):
+        if not name or name in named:
+            what = f"the _id '{name}' occurs twice" if name else "the _id is blank"
+            raise DataError(f"{table.where(row)}: {what}", "give each text its own _id")
+        named[name] = text
+    return named
+
+
+def _cells(table: Table, column: str) -> list[str]:
     """The texts of a column, "" where it is blank; of `title` and `score` also where there is none."""
     if column not in table.columns:
         if column in ("title", "score"):
             return [""] * len(table)
-        raise DataError(f"{source}: {table.where(0)} has no column '{column}'", _HINT)
+        raise DataError(f"{table.where(0)}: there is no column '{column}'", _HINT)
     return ["" if cell is None else str(cell).strip() for cell in table.columns[column]]
 
 
-def _grade(cell: str, source: str) -> int:
+def _grade(cell: str, where: str) -> int:
     """A grade of relevance, 1 where none is written."""
     try:
-        return int(float(cell or 1))
-    except (ValueError, OverflowError):
-        raise DataError(f"{source}: qrels have the score '{cell:.40}'", "a score is a whole number") from None
+        grade = float(cell or 1)
+    except ValueError:
+        grade = math.nan
+    if not (grade.is_integer() and abs(grade) < _LARGEST):
+        raise DataError(f"{where}: the score is '{cell:.40}'", "a score is a whole number, 0 where nothing is relevant")
+    return int(grade)
 
 
 def _score(context: Context, task: str, data: Retrieval) -> TaskScores:
@@ -124,7 +143,17 @@ def _score(context: Context, task: str, data: Retrieval) -> TaskScores:
     context.options.on_progress(f"retrieval {task}", 1, 1)
     means = {name: float(ranking.score(name, data.judged, places, len(data)).mean()) for name in _METRICS}
     sizes = {"queries": len(data.queries), "documents": len(data.documents)}
-    return {**{name: 100 * mean for name, mean in means.items()}, **sizes, "partial": False}
+    return {
+        **{name: 100 * mean for name, mean in means.items()},
+        **sizes,
+        "note": ", ".join(data.notes),
+        "partial": False,
+    }
 
 
-PROCEDURE = Procedure(_find, _score, in_words(_PROTOCOL), lambda data: chain.from_iterable(data.columns))
+def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
+    notes = (f"; {task}: {entry['note']}" for task, entry in scores.items() if entry.get("note"))
+    return _PROTOCOL.format(pooling=context.subject.pooling) + "".join(notes)
+
+
+PROCEDURE = Procedure(_find, _score, _protocol, lambda data: chain.from_iterable(data.columns))

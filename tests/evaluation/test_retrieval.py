@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from contrastcli.data import hub
 from contrastcli.data.formats import Table, read_file
@@ -31,36 +33,45 @@ WANTED = {
     "map": 100 * np.mean([(1 + 2 / 3) / 2, 1 / 2]),
     "queries": 2,
     "documents": 4,
+    "note": "",
     "partial": False,
 }
 
 
 def write_set(folder: Path, layout: str) -> Path:
-    """A set as BEIR publishes it, or as parquet files like those of the hub, which have neither titles nor grades."""
+    """A set as BEIR publishes it, or as parquet files like those of the hub."""
+    header = ["query-id", "corpus-id", "score"]
+    if layout == "parquet":
+        judged = [dict(zip(header, line.split("\t"), strict=True)) for line in QRELS]
+        for name, rows in (("corpus", CORPUS), ("queries", QUERIES), ("qrels", judged)):
+            write_parquet(folder / name, rows)
+        return folder
     (folder / "qrels").mkdir(parents=True)
-    lines = ["query-id\tcorpus-id\tscore", *QRELS]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
-    (folder / "qrels" / "train.tsv").write_text("\n".join([lines[0], "q9\td0\t1"]) + "\n")
+    for split, lines in (("test", QRELS), ("dev", ["q9\td0\t1"]), ("train", ["q9\td1\t1"])):
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["\t".join(header), *lines]) + "\n")
     for name, rows in (("corpus", CORPUS), ("queries", QUERIES)):
-        if layout == "jsonl":
-            (folder / f"{name}.jsonl").write_text("".join(json.dumps({**row, "metadata": {}}) + "\n" for row in rows))
-        else:
-            import pyarrow as pa
-            from pyarrow import parquet
-
-            (folder / name).mkdir()
-            parquet.write_table(pa.Table.from_pylist(rows), folder / name / "train-00000-of-00001.parquet")
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps({**row, "metadata": {}}) + "\n" for row in rows))
     return folder
 
 
-def encode(texts: list[str]) -> np.ndarray:
+def write_parquet(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir(parents=True)
+    parquet.write_table(pa.Table.from_pylist(list(rows)), folder / "train-00000-of-00001.parquet")
+
+
+def vectors_of_colours() -> dict[str, NDArray[np.float64]]:
     """Documents along the axes; queries with the COSINES, up to a factor."""
     axes = {text: np.eye(4)[n] for n, text in enumerate(["The red", *DOCUMENTS[1:]])}
-    return np.stack([axes[text] if text in axes else np.array(COSINES[text]) for text in texts]).astype(np.float32)
+    return axes | {text: np.array(row) for text, row in COSINES.items()}
 
 
-def measured(folder: Path | None, *tasks: str) -> SuiteResult:
-    return measure(RETRIEVAL, Subject("fake", encode, "mean", "fake"), Options(folder, tasks, fresh=True))
+def measured(folder: Path | None, *tasks: str, texts: Mapping[str, NDArray[np.float64]] | None = None) -> SuiteResult:
+    vectors = texts or vectors_of_colours()
+    subject = Subject("fake", lambda wanted: np.stack([vectors[text] for text in wanted]), "mean", "fake")
+    return measure(RETRIEVAL, subject, Options(folder, tasks, fresh=True))
 
 
 @pytest.mark.parametrize("layout", ["jsonl", "parquet"])
@@ -92,19 +103,90 @@ def test_without_a_folder_the_sets_are_those_of_nanobeir_on_the_hub(
     assert len(retrieval.NANO) == 13 and len(measured(None).tasks) == 13
 
 
+def test_sets_of_the_hub_have_neither_titles_nor_grades(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "Nano" / "corpus", [{"_id": str(n), "text": text} for n, text in enumerate(DOCUMENTS, 1)])
+    write_parquet(tmp_path / "Nano" / "queries", [{"_id": "q", "text": "grey"}])
+    write_parquet(tmp_path / "Nano" / "qrels", [{"query-id": "q", "corpus-id": "4"}])
+    scores = measured(tmp_path, texts={text: np.eye(4)[n] for n, text in enumerate(DOCUMENTS)}).tasks["Nano"]
+    assert (scores["ndcg@10"], scores["map"], scores["queries"], scores["documents"]) == (100, 100, 1, 4)
+
+
+def test_scores_of_a_set_equal_those_from_sorted_lists(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    vectors = {f"text {n}": random.normal(size=8) for n in range(150)}  # the first 20 are queries
+    unit = np.stack([row / np.linalg.norm(row) for row in vectors.values()])
+    grades = random.choice([-1, 0, 1, 2, 3], p=[0.1, 0.6, 0.1, 0.1, 0.1], size=(20, 130))
+    rows = [{"_id": f"{n:x}", "title": "", "text": text} for n, text in enumerate(vectors)]
+    folder = write_set(tmp_path / "random", "jsonl")
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:20]))
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[20:]))
+    lines = [f"{q:x}\t{d + 20:x}\t{grades[q, d]}\n" for q, d in random.permutation(list(np.ndindex(20, 130)))]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    wanted: dict[str, list[float]] = {name: [] for name in ("ndcg@10", "mrr@10", "recall@1", "recall@100", "map")}
+    for query, own in zip(unit[:20], grades, strict=True):
+        gains = np.maximum(own[np.argsort(-(unit[20:] @ query))], 0)
+        hits, discount = gains > 0, 1 / np.log2(np.arange(2, 12))
+        ideal = np.sort(gains)[::-1][:10] @ discount
+        wanted["ndcg@10"].append(gains[:10] @ discount / ideal)
+        wanted["mrr@10"].append(max([1 / n for n in range(1, 11) if hits[n - 1]], default=0))
+        wanted["recall@1"].append(hits[0] / hits.sum())
+        wanted["recall@100"].append(hits[:100].sum() / hits.sum())
+        wanted["map"].append(np.mean([hits[:n].sum() / n for n in range(1, 131) if hits[n - 1]]))
+    scores = measured(tmp_path, texts=vectors).tasks["random"]
+    assert {name: scores[name] for name in wanted} == pytest.approx(
+        {name: 100 * np.mean(each) for name, each in wanted.items()}, abs=1e-9
+    )
+
+
+def test_of_the_judgements_test_is_read_else_dev_else_train(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "colours", "jsonl")
+    relevant = []
+    for split in ("test", "dev", "train"):
+        data = retrieval._read_folder(folder)
+        relevant.append([(data.queries[q], data.documents[d]) for q, d, grade in data.judged if grade])
+        (folder / "qrels" / f"{split}.tsv").unlink()
+    assert relevant[1:] == [[("not judged", "The red")], [("not judged", "green")]]
+    assert len(relevant[0]) == 3
+
+
+def test_judgements_of_unknown_texts_are_left_out_and_counted(tmp_path: Path) -> None:
+    with (write_set(tmp_path / "colours", "jsonl") / "qrels" / "test.tsv").open("a") as file:
+        file.write("q0\tnone\t1\nnobody\td0\t1\n")
+    result = measured(tmp_path)
+    note = "2 of 6 judgements left out, of texts that the set lacks"
+    assert result.tasks["colours"] == pytest.approx(WANTED | {"note": note})
+    assert result.protocol.endswith(f"; colours: {note}")
+
+
+QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
+
+
 @pytest.mark.parametrize(
     ("file", "text", "what"),
     [
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\tnone\t1\n", "the document none, of which one is missing"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td0\thigh\n", "qrels have the score 'high'"),
-        ("qrels/test.tsv", "query-id\tscore\nq0\t1\n", "has no column 'corpus-id'"),
-        ("queries.jsonl", '{"text": "a"}\n', "has no column '_id'"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}q0\tnone\t1\n", "no document of the corpus is relevant to a query"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\t0\nq0\td1\t-1\n", "no document of the corpus is relevant"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}q0\td1\t1\nq0\td0\thigh\n", "test.tsv, line 3: the score is 'high'"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\t0.5\n", "test.tsv, line 2: the score is '0.5'"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\t1e99\n", "test.tsv, line 2: the score is '1e99'"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\n", "test.tsv, line 2: 2 fields where the header has 3"),
+        ("qrels/test.tsv", "query-id\tscore\nq0\t1\n", "there is no column 'corpus-id'"),
+        ("queries.jsonl", '{"text": "a"}\n', "queries.jsonl, line 1: there is no column '_id'"),
+        ("queries.jsonl", '{"_id": "q0", "text": "a"}\n{"text": "b"}\n', "queries.jsonl, line 2: has the keys text"),
+        ("queries.jsonl", '{"_id": "q0", "text": "a"}\n{"_id": null, "text": "b"}\n', "line 2: the _id is blank"),
+        ("corpus.jsonl", '{"_id": "d", "text": "a"}\n' * 2, "corpus.jsonl, line 2: the _id 'd' occurs twice"),
+        ("corpus.jsonl", '{"_id": "d", "text": \n', "corpus.jsonl, line 1: not JSON"),
     ],
 )
 def test_what_is_wrong_with_a_set_is_said(tmp_path: Path, file: str, text: str, what: str) -> None:
     (write_set(tmp_path / "colours", "jsonl") / file).write_text(text)
     (skipped,) = measured(tmp_path).missing
     assert skipped.task == "colours" and what in skipped.what
+
+
+def test_a_wrong_name_gets_the_right_one() -> None:
+    (skipped,) = measured(None, "NanoMSMARC").missing
+    assert skipped.what == "NanoBEIR has no set 'NanoMSMARC'" and "'NanoMSMARCO'" in skipped.hint
 
 
 def test_a_folder_without_sets_is_refused(tmp_path: Path) -> None:
