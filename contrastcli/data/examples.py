@@ -98,6 +98,11 @@ def digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
     return hashed.hexdigest()
 
 
+def text_key(text: str) -> str:
+    """The same for texts that are equal but for case and white space."""
+    return " ".join(text.split()).casefold()
+
+
 def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
     """The first rows, each as texts by role, with the name of its `label` or with its `score`."""
     heads = [texts[:count] for texts in examples.views.values()]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from contrastcli.data.convert import select
-from contrastcli.data.examples import Examples
+from contrastcli.data.examples import Examples, text_key
 from contrastcli.errors import DataError
 
 _SHOWN, _LENGTH = 3, 60  # texts that a note names, and characters of each
@@ -18,26 +18,30 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
 
     Case and white space make no difference. Raises DataError where `leaks` is "error", or drops all rows but one.
     """
-    known = set(map(_normal, texts))
-    leaked: dict[str, None] = {}
+    known = {key for key in map(text_key, texts) if key}
+    leaked: dict[str, str] = {}  # the first spelling of each
     is_clean = [True] * len(train)
     for column in train.views.values():
         for row, text in enumerate(column):
-            if text and _normal(text) in known:
+            if (key := text_key(text)) in known:
                 is_clean[row] = False
-                leaked.setdefault(text)
+                leaked.setdefault(key, text)
     if not leaked:
         return train
-    shown = ", ".join(f"'{text[:_LENGTH]}'" for text in list(leaked)[:_SHOWN])
+    shown = ", ".join(map(_excerpt, list(leaked.values())[:_SHOWN]))
     count = len(train) - sum(is_clean)
     what = f"{count:,} of {len(train):,} training rows hold a text of the dev set: {shown}"
-    more = f" and {len(leaked) - _SHOWN:,} more texts" if len(leaked) > _SHOWN else ""
+    more = f" and {len(leaked) - _SHOWN:,} more" if len(leaked) > _SHOWN else ""
     if leaks == "note":
         return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))
-    if leaks == "error" or len(train) - count < 2:
+    if leaks == "error":
         raise DataError(what + more, "name other dev data, or leave these rows out with --leaks drop")
+    if len(train) - count < 2:
+        what = f"{what}{more}; without them too few are left to train on"
+        raise DataError(what, "name other dev data, or train on these rows with --leaks note")
     return select(train, is_clean, (f"{what}{more}; they were dropped",))
 
 
-def _normal(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _excerpt(text: str) -> str:
+    text = " ".join(text.split())
+    return f"'{text}'" if len(text) <= _LENGTH else f"'{text[: _LENGTH - 1]}…'"

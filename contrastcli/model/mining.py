@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.batching import Corpus, Indices
+from contrastcli.data.examples import text_key
 from contrastcli.errors import UsageError
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
@@ -71,7 +72,7 @@ class Pool:
     def of(cls, texts: Sequence[str], anchors: Indices, positives: Indices, candidates: Indices) -> Pool:
         """The pool of these texts; of candidates that are equal, the first one stays."""
         numbers: dict[str, int] = {}
-        keys = np.array([numbers.setdefault(" ".join(t.split()).casefold(), len(numbers)) for t in texts], np.int64)
+        keys = np.array([numbers.setdefault(text_key(text), len(numbers)) for text in texts], np.int64)
         first = np.unique(keys[candidates], return_index=True)[1]
         return cls(anchors, positives, candidates[np.sort(first)], keys)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from contrastcli.data.dev import load_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.errors import DataError
+from contrastcli.settings.sections import Data, Dev, Metric
+from support.command import Contrast, refused, sentences, train
 
 ROWS = Examples(
     "triplets",
@@ -27,9 +34,7 @@ def test_rows_with_a_dev_text_are_counted_and_named_whatever_their_case_and_spac
     rows = check_leaks(ROWS, DEV, "note")
     assert rows.views == ROWS.views
     (note,) = rows.notes
-    assert note.startswith(
-        "2 of 4 training rows hold a text of the dev set: 'How do I pay?', 'By  card\t'; --leaks drop"
-    )
+    assert note.startswith("2 of 4 training rows hold a text of the dev set: 'How do I pay?', 'By card'; --leaks drop")
 
 
 def test_dropped_rows_are_gone_and_counted() -> None:
@@ -42,13 +47,58 @@ def test_a_leak_may_be_an_error() -> None:
     with pytest.raises(DataError, match="2 of 4 training rows hold a text") as caught:
         check_leaks(ROWS, DEV, "error")
     assert "--leaks drop" in caught.value.hint
-    with pytest.raises(DataError, match="4 of 4 training rows"):
+    with pytest.raises(DataError, match=r"4 of 4 training rows.* too few are left") as caught:
         check_leaks(ROWS, ["p", "q", "x", "y", "z", "How do I pay?"], "drop")
+    assert "--leaks note" in caught.value.hint
 
 
 def test_three_texts_are_named_and_the_others_counted() -> None:
     rows = check_leaks(ROWS, ["p", "q", "s", "x", "y"], "note")
-    assert "'p', 'q', 's' and 2 more texts" in rows.notes[0]
+    assert "'p', 'q', 's' and 2 more" in rows.notes[0]
+
+
+def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> None:
+    words = ["How do I\nreset?", "how do i  RESET?", "Long " * 30]
+    rows = check_leaks(replace(ROWS, form="sentences", views={"anchor": words}), ["how do I reset?", words[2]], "note")
+    cut = ("Long " * 30)[:59]
+    assert rows.notes[0].startswith(f"3 of 3 training rows hold a text of the dev set: 'How do I reset?', '{cut}…'; ")
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "spearman"])
+def test_what_is_held_out_is_checked_against_the_rest(metric: Metric) -> None:
+    """Held-out anchors are apart, but not their other spellings, nor the other texts of their rows."""
+    questions = [f"Question {n % 40}" if n % 3 else f"question  {n % 40}" for n in range(120)]
+    views = {"anchor": questions, "positive": [f"Answer {n % 50}" for n in range(120)], "negative": ["x"] * 120}
+    train, dev = load_dev(Dev(data="split:20%", metric=metric), Data(), replace(ROWS, views=views), 0)
+    assert dev
+    others = ["x"] if metric == "spearman" else []
+    anchors = {*views["anchor"]} - {*train.views["anchor"]}
+    held = [row for row in zip(*views.values(), strict=True) if row[0] in anchors]
+    plain = {re.sub(r"\s+", " ", text).lower() for row in held for text in (*row[:2], *others)}
+    rows = list(zip(*train.views.values(), strict=True))
+    clean = [row for row in rows if not plain & {re.sub(r"\s+", " ", text).lower() for text in row}]
+    noted = check_leaks(train, dev.texts, "note").notes[-1]
+    assert noted.startswith(f"{len(rows) - len(clean)} of {len(rows)} training rows hold a text of the dev set")
+    if clean:
+        kept = check_leaks(train, dev.texts, "drop").views
+        assert list(zip(*kept.values(), strict=True)) == clean
+    assert bool(clean) == (metric == "ndcg@10")  # all triplets have one negative, which is scored
+
+
+def test_a_resumed_run_has_the_rows_of_its_start(contrast: Contrast) -> None:
+    rows = [json.loads(line) for line in Path("tiny/dev.jsonl").read_text().splitlines()]
+    leaked = f"{rows[0]['sentence1'].upper()}\n{rows[1]['sentence2']}\n"
+    Path("own.txt").write_text(leaked + "\n".join(sentences()) + "\n")
+    words = train("--objective", "simcse", "--data", "own.txt", "--leaks")
+    told = f"2 of 162 training rows hold a text of the dev set: '{rows[0]['sentence1'].upper()[:20]}"
+    for leaks, left in (("note", 162), ("drop", 160)):
+        shown = contrast(*words, leaks, "--dry-run").out
+        assert f"note: {told}" in shown and f"rows {left}" in " ".join(shown.split())
+    refused(contrast(*words, "error"), 3, told, "--leaks drop")
+    assert contrast(*words, "drop", "--name", "one").code == 0
+    refused(contrast("train", "--resume", "one", "--leaks", "note"), 2, "a resumed run cannot change data.leaks")
+    assert contrast("train", "--resume", "one", "--max-steps", "4").code == 0
+    assert told in Path("runs/one/events.jsonl").read_text()
 
 
 def test_clean_rows_are_left_as_they_are() -> None:
