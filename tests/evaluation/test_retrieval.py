@@ -166,6 +166,7 @@ QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
     [
         ("qrels/test.tsv", f"{QRELS_HEADER}q0\tnone\t1\n", "no document of the corpus is relevant to a query"),
         ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\t0\nq0\td1\t-1\n", "no document of the corpus is relevant"),
+        ("qrels/test.tsv", f"{QRELS_HEADER}d2\td2\t1\n", "no document of the corpus is relevant"),
         ("qrels/test.tsv", f"{QRELS_HEADER}q0\td1\t1\nq0\td0\thigh\n", "test.tsv, line 3: the score is 'high'"),
         ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\t0.5\n", "test.tsv, line 2: the score is '0.5'"),
         ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\t1e99\n", "test.tsv, line 2: the score is '1e99'"),
