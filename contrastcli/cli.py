@@ -301,7 +301,7 @@ def mine(directory: Path, /, source: str, output: Path, ranks: str, negatives: i
 @options.model
 @options.pooling
 @options.precision
-@click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file.")
+@click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file; of pairs, the positives.")
 @click.option("-k", type=click.IntRange(min=1), default=5, help="How many of them.")
 @options.as_json
 @click.pass_obj
@@ -311,7 +311,7 @@ def query(directory: Path, /, texts: Sequence[str], model: str | None, corpus: P
     With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
 
     contrast query "a dog runs" "a puppy sprints"
-    contrast query "how do I reset my password" --corpus questions.txt -k 10
+    contrast query "how do I reset my password" --corpus faq.csv -k 10
     contrast query - --model last --json < pairs.tsv
     """
     commands.query.check(texts, corpus)

@@ -14,7 +14,7 @@ import numpy as np
 import contrastcli
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples
-from contrastcli.data.sources import load_examples, load_sentences
+from contrastcli.data.sources import load_documents, load_examples
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS
 from contrastcli.errors import DataError, UsageError
@@ -65,7 +65,7 @@ def mine_file(
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs = load_examples(Data(train=source, columns=columns), ("pairs",), ())
     anchors, positives = pairs.views.values()
-    candidates = load_sentences(corpus) if corpus else positives
+    candidates = load_documents(corpus) if corpus else positives
     texts = list(dict.fromkeys([*candidates, *anchors, *positives]))
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]

@@ -11,7 +11,7 @@ from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, 
 from contrastcli.data.formats import Table
 from contrastcli.data.retrieval import QUERIES, Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
-from contrastcli.data.sources import SPLIT, load_rows, open_dev
+from contrastcli.data.sources import SPLIT, load_documents, open_dev
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import METRICS, Data, Dev
@@ -51,7 +51,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
         return train, scored(held)
     if held.form == "labelled":
         held = convert(held, "triplets" if metric == "accuracy" else "pairs")
-    retrieval = from_rows(held, documents_of(load_rows(dev.corpus) if dev.corpus else train), metric)
+    retrieval = from_rows(held, load_documents(dev.corpus) if dev.corpus else documents_of(train), metric)
     return replace(train, notes=train.notes + retrieval.notes), retrieval
 
 

@@ -13,6 +13,7 @@ from contrastcli.data.convert import suit
 from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
 from contrastcli.data.formats import FORMATS, Table, format_of, read_file
 from contrastcli.data.mixing import join, read_sets
+from contrastcli.data.retrieval import documents_of
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
@@ -61,6 +62,14 @@ def load_sentences(name: str) -> list[str]:
     if examples.form != "sentences":
         raise DataError(f"{name} holds {FORMS[examples.form]}", "give sentences: one a line, or a column 'sentence'")
     return examples.views["anchor"]
+
+
+def load_documents(name: str) -> list[str]:
+    """The texts of a file or data set that a search ranks: sentences; of pairs and triplets all but the anchors.
+
+    Raises DataError.
+    """
+    return [text for text in documents_of(load_rows(name)) if text]
 
 
 def load_scored(name: str) -> ScoredPairs | None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.sources import load_sentences
+from contrastcli.data.sources import load_documents
 from contrastcli.data.tokens import OnProgress
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
@@ -39,7 +39,7 @@ class Index:
     def __init__(self, encoder: SentenceEncoder, corpus: Path, on_progress: OnProgress | None = None) -> None:
         """Raises DataError if the corpus cannot be read."""
         self._encoder = encoder
-        self._texts = load_sentences(str(corpus))
+        self._texts = load_documents(str(corpus))
         self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
 
     def nearest(self, query: str, k: int) -> list[Neighbour]:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contrastcli.errors import DataError
 from contrastcli.files import cache_dir
 from contrastcli.model import search
 from contrastcli.model.encoder import SentenceEncoder
@@ -109,9 +108,12 @@ def test_a_sentence_of_the_corpus_finds_itself_and_more_than_all_are_all(
 def test_a_corpus_may_be_any_file_with_a_column_of_sentences(encoder: SentenceEncoder, tmp_path: Path) -> None:
     (tmp_path / "corpus.csv").write_text('id,text\n1,"ba, den"\n2,go\n')
     assert {n.text for n in Index(encoder, tmp_path / "corpus.csv").nearest("go", 5)} == {"ba, den", "go"}
-    (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\nba\tden\n")
-    with pytest.raises(DataError, match="pairs"):
-        Index(encoder, tmp_path / "pairs.tsv").nearest("go", 5)
+
+
+def test_of_pairs_the_positives_are_searched(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text("question,answer\nba,den\nba,go\n")
+    found = Index(encoder, tmp_path / "pairs.csv").nearest("go", 5)
+    assert [(n.text, n.row) for n in found] == [("go", 2), ("den", 1)]
 
 
 def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, encoded: list[str]) -> None:
