@@ -206,7 +206,7 @@ def watch(run: runs.Run, json: bool) -> int:
 
 @cli.command()
 @options.of_run
-@click.option("--wait", type=click.FloatRange(min=0), default=60, help="Seconds to wait for its end.")
+@click.option("--wait", type=options.Number(min=0), default=60, help="Seconds to wait for its end.")
 def stop(run: runs.Run, wait: float) -> None:
     """Ask a run to save and stop.
 
@@ -476,7 +476,7 @@ def config_path() -> None:
 @cli.command()
 @click.option("--model", default="starter", metavar="RUN|FOLDER|NAME")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, help="Measurements of each.")
-@click.option("--minutes", type=click.FloatRange(min=0), default=10.0, help="Begin no measurement that takes longer.")
+@click.option("--minutes", type=options.Number(min=0), default=10.0, help="Begin no measurement that takes longer.")
 @options.as_json
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import io
+import math
 import os
 import re
 import sys
@@ -52,6 +53,17 @@ class Job:
 
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
+
+
+class Number(click.FloatRange):
+    """A number between bounds, and not NaN, which no bound excludes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
 
 PATH = click.Path(path_type=Path)
 
@@ -107,10 +119,10 @@ MINING = (
     click.Option(["--columns"], default="", metavar="ROLES", help="As for training: anchor=title,positive=body."),
     click.Option(["--ranks"], default="1-1000", metavar="A-B", help="Which of the nearest may be negatives."),
     click.Option(
-        ["--below"], type=float, metavar="SHARE", help="Of the positive's cosine, the most that they may have."
+        ["--below"], type=Number(), metavar="SHARE", help="Of the positive's cosine, the most that they may have."
     ),
     click.Option(
-        ["--margin"], type=float, metavar="COSINE", help="In its place: at least so far below the positive's."
+        ["--margin"], type=Number(), metavar="COSINE", help="In its place: at least so far below the positive's."
     ),
     click.Option(["--guard"], default="", metavar="MODEL", help="Drop what it finds closer than the positive."),
     click.Option(["--show"], type=click.IntRange(min=0), default=0, metavar="N", help="Print the N hardest rows."),
@@ -145,7 +157,7 @@ def of_item(body: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--seeds", type=click.IntRange(min=1, max=100), metavar="N", help="Default: as many as the paper has."
     )
-    @click.option("--scale", type=click.FloatRange(min=0, max=1, min_open=True), help="Part of the training rows.")
+    @click.option("--scale", type=Number(min=0, max=1, min_open=True), help="Part of the training rows.")
     @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting of all runs.")
     @click.option("--data-dir", metavar="DIR", help="A folder in SentEval's layout; else the hub.")
     @click.pass_obj

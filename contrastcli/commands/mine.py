@@ -62,6 +62,8 @@ def mine_file(
     Raises UsageError, DataError and RunError.
     """
     check_output(output, "rows", WRITERS)
+    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
+        raise UsageError(f"{output} is what would be read", "write to another file")
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs = load_examples(Data(train=source, columns=columns), ("pairs",), ())
     anchors, positives = pairs.views.values()
