@@ -52,7 +52,7 @@ DEV_FILES: dict[str, tuple[bytes, str]] = {
     "a score that is text": (b"sentence1,sentence2,score\na,b,1\nc,d,high\n", "dev.csv, line 3: the score"),
     "a score that is no number": (b"sentence1,sentence2,score\na,b,nan\nc,d,1\n", "dev.csv, line 2: the score"),
     "scores all the same": (b"sentence1,sentence2,score\na,b,1\nc,d,1\n", "all 2 scores are 1"),
-    "no scores": (b"sentence1,sentence2\na,b\nc,d\n", "holds pairs (anchor, positive), not scored pairs"),
+    "sentences alone": (b"text\na\nc\n", "holds sentences, which cannot be dev data"),
 }
 
 
