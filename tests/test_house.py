@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,11 @@ def files(package: Path) -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in named.items() if name != "__init__"}
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Every import of a file, wherever it stands, and whether that is inside a function."""
 
@@ -80,12 +86,12 @@ def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]
                 yield child, inside
             yield from visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
-    yield from visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    yield from visit(parsed(path.read_text(encoding="utf-8")), False)
 
 
 def for_types(path: Path) -> set[int]:
     """The lines of the statements that only the type checker sees."""
-    blocks = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
+    blocks = [node for node in parsed(path.read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
     return {child.lineno for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING" for child in node.body}
 
 
@@ -293,7 +299,8 @@ def test_slow_libraries_are_imported_where_they_are_needed(library: str) -> None
     at_once = [
         module
         for module, path in files(PACKAGE).items()
+        for typed in [for_types(path)]
         for node, inside in statements(path)
-        if not inside and node.lineno not in for_types(path) and library in {t.partition(".")[0] for t in targets(node)}
+        if not inside and node.lineno not in typed and library in {t.partition(".")[0] for t in targets(node)}
     ]
     assert at_once == []

@@ -128,7 +128,7 @@ def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
         await pilot.press("s")
         await until(pilot, lambda: pilot.app.current_mode == "live")
         assert started(commands) == [("train", "--preset", "starter", "--detach")]
-        assert "starter-running" in screen_text(pilot.app)
+        await until(pilot, lambda: "starter-running" in screen_text(pilot.app))
 
     shown(body, size)
 
