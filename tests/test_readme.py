@@ -67,8 +67,8 @@ def test_every_command_in_it_exists() -> None:
 def test_there_is_a_command_for_the_main_job_and_one_for_the_tests() -> None:
     commands = re.findall(r"^ {4}python3 -m venv .*$", section("Two commands"), re.M)
     assert ["contrast train --preset starter --no-ui" in line for line in commands] == [True, False]
-    assert commands[1].endswith(" && .venv/bin/python -m pytest -n 2")
+    assert commands[1].endswith(" && .venv/bin/python -m pytest -n 3")
 
 
 def test_ci_runs_the_tests_as_it_says() -> None:
-    assert '"$python" -m pytest -n 2' in (ROOT / ".ci" / "check").read_text(encoding="utf-8")
+    assert '"$python" -m pytest -n 3' in (ROOT / ".ci" / "check").read_text(encoding="utf-8")
