@@ -1,4 +1,4 @@
-"""Geometry of the embeddings: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 11) and angles of pairs."""
+"""Geometry of the embeddings: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 10-11) and angles of pairs."""
 
 from __future__ import annotations
 

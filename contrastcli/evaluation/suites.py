@@ -144,7 +144,7 @@ CLUSTERING = Suite(
 GEOMETRY = Suite(
     name="geometry",
     about="alignment, angles",
-    description="Alignment and uniformity (Wang and Isola 2020; SimACE, Eq. 11), and the angles of pairs.",
+    description="Alignment and uniformity (Wang and Isola 2020; SimACE, Eq. 10 and 11), and the angles of pairs.",
     procedure="contrastcli.evaluation.geometry:PROCEDURE",
     columns={
         "Alignment": "alignment",

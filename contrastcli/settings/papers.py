@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def _item(key: str, kind: str, number: int) -> Item:
     tables = [table for table in every if (table.paper, table.number) == (paper.name, number)]
     rows = [*item.rows, *((backbone, method) for table in tables for backbone, method, _ in table.lines())]
     rows += [(backbone, item.against[method]) for backbone, method in rows if method in item.against]
-    notes = [item.note, paper.note if rows else "", *(table.note for table in tables)]
+    notes = [item.note, paper.note if rows else "", *(table.note for table in tables), _slips(tables)]
     suites = [*(table.suite for table in tables if table.suite not in _DERIVED), *item.suites]
     return structs.replace(
         item,
@@ -139,6 +140,14 @@ def _item(key: str, kind: str, number: int) -> Item:
         suites=tuple(dict.fromkeys(suites)),
         note=" ".join(dict.fromkeys(filter(None, notes))),
     )
+
+
+def _slips(tables: Sequence[published.Table]) -> str:
+    """The printed averages that do not follow from their rows."""
+    names = {(table.paper, table.number) for table in tables}
+    slips = [slip[2:] for slip in published.tables().slips if slip[:2] in names]
+    words = [f"{method} on {backbone} {printed:.2f} ({mean:.2f})" for backbone, method, printed, mean in slips]
+    return f"Averages that are not those of their rows (in brackets): {'; '.join(words)}." if words else ""
 
 
 def find(paper: str, key: str) -> Item:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -28,13 +28,17 @@ _ESSENTIAL = ("objective.name", "objective.similarity", "model.head")
 
 @dataclass(frozen=True)
 class Score:
-    """A published number, × 100; `deviation` over seeds or training sets if the paper gives it."""
+    """A published number, × 100; `deviation` over seeds or training sets if the paper gives it.
+
+    It is spelled with the `digits` after the point that its table has.
+    """
 
     value: float
     deviation: float | None = None
+    digits: int = field(default=2, compare=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"{self.value:.2f}" if self.deviation is None else f"{self.value:.2f} ± {self.deviation:.2f}"
+        return " ± ".join(f"{n:.{self.digits}f}" for n in (self.value, self.deviation) if n is not None)
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,11 +54,19 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measure: Literal["all", "wmean"] = "all"
     note: str = ""
 
+    @property
+    def digits(self) -> int:
+        """The most digits after the point of its numbers."""
+        cells = [cell for row in self.rows for cell in row if not isinstance(cell, str)]
+        numbers = [number for cell in cells for number in (cell if isinstance(cell, list) else [cell])]
+        return max((len(f"{number:g}".partition(".")[2]) for number in numbers), default=0)
+
     def lines(self) -> Iterator[tuple[str, str, dict[str, Score]]]:
         """Backbone, method and the printed numbers by column, a row each."""
+        digits = self.digits
         for backbone, method, *cells in self.rows:
             scores = {
-                task: Score(*cell) if isinstance(cell, list) else Score(float(cell))
+                task: Score(*(cell if isinstance(cell, list) else [cell]), digits=digits)
                 for task, cell in zip(self.columns, cells, strict=True)
                 if not isinstance(cell, str)
             }

@@ -92,9 +92,9 @@ def test_a_preset_of_a_sweep_is_shown_as_a_file_that_trains_the_same_cells(contr
 def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_takes(contrast: Contrast) -> None:
     shown = contrast("presets", "show", "pairsupcon-large").out.splitlines()
     assert shown[:5] == [
-        "# published: clustering 64.70 (PairSupCon, Table 1: PairSupCon on BERT-large, one seed)",
-        "# published: sts 81.50 (PairSupCon, Table 3: PairSupCon on BERT-large, one seed)",
-        "# published: transfer 88.50 (PairSupCon, Table 7: PairSupCon on BERT-large, one seed)",
+        "# published: clustering 64.7 (PairSupCon, Table 1: PairSupCon on BERT-large, one seed)",
+        "# published: sts 81.5 (PairSupCon, Table 3: PairSupCon on BERT-large, one seed)",
+        "# published: transfer 88.5 (PairSupCon, Table 7: PairSupCon on BERT-large, one seed)",
         "# GPU memory, estimated: 97 GB, of which 5.3 GB for weights, gradients and Adam, and at most 90.2 GB for the "
         "activations of 65,536 tokens",
         "# with train.token_budget = 8192 and one more forward pass: 18 GB",
