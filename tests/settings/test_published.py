@@ -94,6 +94,14 @@ def test_a_number_is_in_the_column_where_the_paper_prints_it(
     assert row_of(suite, *key).values[task] == value
 
 
+def test_a_number_that_two_tables_print_is_the_same() -> None:
+    seen: dict[tuple[str, ...], float] = {}
+    for row in EVERY:
+        for task, score in row.values.items():
+            key = (row.paper, row.suite, row.mark, row.backbone, row.method, task)
+            assert seen.setdefault(key, score.value) == score.value, (row.source, *key)
+
+
 def test_a_cell_without_a_number_is_left_out() -> None:
     assert row_of("sts", 2, "SimACE", "RoBERTa-large", "ArcCon").values == {}
     assert all(row.values for row in rows("sts", preset("arccon-roberta-large")))
