@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Tau
+from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, Sigma, SimilarityName, Tau
 from contrastcli.settings.setting import Bounds, about
 
 PaddedLength = Annotated[
@@ -14,10 +14,16 @@ PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+"
 NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
 
 
-class Contrast(ObjectiveSettings, frozen=True, kw_only=True):
-    """The settings of most contrastive losses."""
+class Compared(ObjectiveSettings, frozen=True, kw_only=True):
+    """The settings of losses that compare embeddings by a similarity."""
 
     similarity: SimilarityName = "cosine"
+    sigma: Sigma = 1.0
+
+
+class Contrast(Compared, frozen=True, kw_only=True):
+    """The settings of most contrastive losses."""
+
     margin: Margin = 0.0
     tau: Tau = 0.05
 
@@ -169,7 +175,7 @@ class PairSupCon(Contrast, frozen=True, kw_only=True):
         return super().inactive() | off
 
 
-class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
+class SupCon(Compared, frozen=True, kw_only=True):
     """Supervised contrastive learning over the hypotheses of a premise, and classification."""
 
     lambda_: Annotated[
@@ -177,7 +183,6 @@ class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
     ] = 0.3
     tau: Tau = 1.0
     normalize: Annotated[bool, about("compare by a similarity; off: by dot products, as published")] = False
-    similarity: SimilarityName = "cosine"
     margin: Margin = 0.0
     positives: PositivesDrawn = 0
     negatives: NegativesDrawn = 0
@@ -186,7 +191,7 @@ class SupCon(ObjectiveSettings, frozen=True, kw_only=True):
     def inactive(self) -> dict[str, str]:
         if self.normalize:
             return super().inactive()
-        return dict.fromkeys(("similarity", "margin"), "no effect while normalize is false")
+        return dict.fromkeys(("similarity", "sigma", "margin"), "no effect while normalize is false")
 
 
 class Augment(ObjectiveSettings, frozen=True, kw_only=True):
@@ -197,10 +202,9 @@ class Augment(ObjectiveSettings, frozen=True, kw_only=True):
     padded_length: PaddedLength = False
 
 
-class Ordered(ObjectiveSettings, frozen=True, kw_only=True):
+class Ordered(Compared, frozen=True, kw_only=True):
     """Similarities in the order of scores (CoSENT)."""
 
-    similarity: SimilarityName = "cosine"
     tau: Tau = 0.05
 
 
@@ -216,10 +220,8 @@ class AoE(Ordered, frozen=True, kw_only=True):
     ] = 0.2
 
 
-class Correlation(ObjectiveSettings, frozen=True, kw_only=True):
+class Correlation(Compared, frozen=True, kw_only=True):
     """Similarities that are linear in the scores."""
-
-    similarity: SimilarityName = "cosine"
 
 
 class Regression(ObjectiveSettings, frozen=True, kw_only=True):

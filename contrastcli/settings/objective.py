@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
+from msgspec import structs
+
+from contrastcli.settings.setting import Bounds, Section, Setting, about, describe, spell
 from contrastcli.settings.similarity import SIMILARITIES
 
 Form = Literal["sentences", "pairs", "triplets", "labelled", "scored"]
@@ -19,6 +21,7 @@ positive and score."""
 SimilarityName = Annotated[
     str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
 ]
+Sigma = Annotated[float, about("width of rbf, between vectors of length 1", "σ", gt=0, le=1000)]
 Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
 Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
 
@@ -43,14 +46,22 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
     def inactive(self) -> dict[str, str]:
         """Settings that have no effect, given the values of the others, each with the reason."""
-        margin = self.bounds().get("margin")
-        fixed = margin is not None and margin.low == margin.high
-        return {"margin": f"no effect while similarity is {getattr(self, 'similarity', '')}"} if fixed else {}
+        margin, similarity = self.bounds().get("margin"), SIMILARITIES.get(getattr(self, "similarity", ""))
+        off = ["margin"] if margin is not None and margin.low == margin.high else []
+        off += ["sigma"] if similarity and not similarity.of_width and hasattr(self, "sigma") else []
+        return {name: f"no effect while similarity is {getattr(self, 'similarity', '')}" for name in off}
 
     def bounds(self) -> dict[str, Bounds]:
         """Limits and units that depend on the values of other settings."""
         similarity = SIMILARITIES.get(getattr(self, "similarity", ""))
         return {"margin": similarity.margin} if similarity and hasattr(self, "margin") else {}
+
+    def arguments(self) -> dict[str, Any]:
+        """The settings as a loss gets them, by field: a similarity of another width than 1 as in `rbf:0.5`."""
+        named = structs.asdict(self)
+        if "sigma" in named and "sigma" not in self.inactive() and named["sigma"] != 1:
+            named["similarity"] += f":{spell(named['sigma'])}"
+        return named
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         """What is trained or computed next to the encoder."""

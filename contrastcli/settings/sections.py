@@ -167,8 +167,8 @@ SEED = "train.seed"
 
 SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train, "alerts": Alerts}
 
-RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin",)}
-"""Prefixes of the keys that a choice resets: an objective its settings; a similarity the margin, whose unit it has."""
+RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin", "objective.sigma")}
+"""Prefixes of the keys that a choice resets: an objective its settings; a similarity its margin and width."""
 
 
 def settings_of(*specs: Spec) -> dict[str, Setting]:

@@ -46,6 +46,9 @@ class Similarity:
 
     default_margin: float = 0.0
 
+    of_width: Callable[[float], Similarity] | None = None
+    """The same similarity with another width σ; None where it has none."""
+
 
 def _arccos(cosine: Tensor) -> Tensor:
     return cosine.clamp(-COSINE_LIMIT, COSINE_LIMIT).arccos()
@@ -58,6 +61,19 @@ def _arc(cosine: Tensor, margin: float) -> Tensor:
 def _clipped(theta: float, margin: float) -> float:
     """The angle whose cosine `arc` is."""
     return min(max(theta + math.radians(margin), 0.0), math.pi)
+
+
+def _rbf(sigma: float) -> Similarity:
+    square = sigma * sigma
+    return Similarity(
+        name="rbf",
+        formula="exp((cos θ − 1) / σ²)",
+        source="SimACE, Eq. 15, between unit vectors, for which ‖a − b‖² is 2 − 2 cos θ",
+        from_cosine=lambda cosine, margin: ((cosine - 1) / square).exp(),
+        value=lambda theta, margin: math.exp((math.cos(theta) - 1) / square),
+        slope=lambda theta, margin: math.sin(theta) / square * math.exp((math.cos(theta) - 1) / square),
+        of_width=_rbf,
+    )
 
 
 SIMILARITIES: dict[str, Similarity] = {
@@ -92,20 +108,15 @@ SIMILARITIES: dict[str, Similarity] = {
             slope=lambda theta, margin: math.sin(theta),
             margin=Bounds(-2, 2, "cosine"),
         ),
-        Similarity(
-            name="rbf",
-            formula="exp(cos θ − 1)",
-            source="SimACE, Eq. 15; σ = 1, between unit vectors, for which ‖a − b‖² is 2 − 2 cos θ",
-            from_cosine=lambda cosine, margin: (cosine - 1).exp(),
-            value=lambda theta, margin: math.exp(math.cos(theta) - 1),
-            slope=lambda theta, margin: math.sin(theta) * math.exp(math.cos(theta) - 1),
-        ),
+        _rbf(1.0),
     )
 }
 
 
 def similarity_named(name: str) -> Similarity:
-    """The similarity of that name. Raises ValueError for an unknown name."""
-    if name not in SIMILARITIES:
+    """The similarity of that name, with a width as in `rbf:0.5`. Raises ValueError for an unknown name."""
+    known, _, width = name.partition(":")
+    if known not in SIMILARITIES:
         raise ValueError(f"there is no similarity {name!r}, only {', '.join(SIMILARITIES)}")
-    return SIMILARITIES[name]
+    similarity = SIMILARITIES[known]
+    return similarity.of_width(float(width)) if width and similarity.of_width else similarity

@@ -160,7 +160,7 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
     """
     function = import_named(spec.loss)
     parameters = inspect.signature(function).parameters
-    bound: Loss = partial(function, **{f: getattr(settings, f) for f in settings.__struct_fields__ if f in parameters})
+    bound: Loss = partial(function, **{f: value for f, value in settings.arguments().items() if f in parameters})
     is_checked = False
 
     def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from contrastcli.model.metrics import degrees
 from contrastcli.objectives.similarity import from_cosine, paired, pairwise
+from contrastcli.settings.losses import SimCSE
 from contrastcli.settings.similarity import COSINE_LIMIT
+from contrastcli.show.curve import curve
 from support.batches import KINDS
 
 ANGLES = [1.0, 30.0, 45.0, 90.0, 120.0, 179.0]
@@ -54,6 +56,25 @@ def test_the_margin_shifts_the_positive_in_its_own_unit(angle: float, margin: fl
     }
     for kind, value in expected.items():
         assert paired(at(0), at(angle), kind, margin).item() == pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.25, 1.0, 3.0])
+@pytest.mark.parametrize("angle", ANGLES)
+def test_rbf_has_the_width_that_is_set(angle: float, sigma: float) -> None:
+    named = SimCSE(similarity="rbf", sigma=sigma).arguments()["similarity"]
+    chord = 2 * math.sin(math.radians(angle) / 2)  # of two unit vectors
+    expected = math.exp(-(chord**2) / (2 * sigma**2))
+    assert paired(at(0, 2.0), at(angle), named).item() == pytest.approx(expected, rel=1e-9)
+    drawn = curve(named, 0.0, 1.0, [angle])
+    assert drawn.value == pytest.approx((expected,)) and drawn.pull[0] == pytest.approx(
+        gradient_length(named, angle, 1.0)
+    )
+
+
+def test_no_other_similarity_has_a_width() -> None:
+    cosine = SimCSE(sigma=0.5)
+    assert cosine.arguments()["similarity"] == "cosine"
+    assert cosine.inactive()["sigma"] == "no effect while similarity is cosine"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -35,7 +35,7 @@ def similarity_picture(draft: Draft, view: View) -> Picture:
     if draft.fields["objective.similarity"].off:
         return Picture("similarity", title, "lines", "", "", ())
     flat, margin_field = draft.config.flat(), draft.fields["objective.margin"]
-    kind, tau = str(flat["objective.similarity"]), float(flat.get("objective.tau", 1.0))
+    kind, tau = draft.config.objective.arguments()["similarity"], float(flat.get("objective.tau", 1.0))
     margin = 0.0 if margin_field.off else float(flat["objective.margin"])
     own, plain = (getattr(one, view) for one in (curve(kind, margin, tau), curve("cosine", 0.0, tau)))
     unit = "°" if margin_field.unit == "degrees" else ""
