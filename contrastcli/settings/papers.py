@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from msgspec import structs
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import config as configs
-from contrastcli.settings import memory, presets, published
+from contrastcli.settings import memory, presets, published, sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import Pooling
@@ -187,17 +189,28 @@ def recipe(row: Row) -> Recipe:
 
 
 def config_of(row: Row, request: Request) -> Config:
-    """The run of a row with its first seed. Raises UsageError."""
+    """The run of a row with its first seed. Raises DataError for a user's file that cannot be read, and UsageError.
+
+    Of the user's files and environment only settings of execution count: any other would make another model.
+    """
     made_by = recipe(row)
     preset = presets.find(made_by.preset)
     stated = published.tables().methods.get(row[1], {})
     last = {key: value[-1] if isinstance(value, list) else value for key, value in stated.items()}
-    layers = [*preset.layers, Layer.of(last | made_by.settings, "papers")]
+    own = [_execution(layer) for layer in (*configs.user_layers(), configs.environment_layer(os.environ))]
+    layers = [*own[:-1], *preset.layers, own[-1], Layer.of(last | made_by.settings, "papers")]
     typed = Layer(request.settings, {key: f"--set {key}" for key in request.settings}, text=True)
     config = configs.resolve([*layers, typed])
     if request.scale == 1:
         return config
     return configs.resolve([*layers, Layer.of(_shortened(config, preset, request.scale), "--scale"), typed])
+
+
+def _execution(layer: Layer) -> Layer:
+    """The settings of a layer that do not change what is trained."""
+    roles = {key: sections.find(key, layer.sources[key]).role for key in layer.values}
+    kept = {key: value for key, value in layer.values.items() if roles[key] == "execution" and key != sections.SEED}
+    return replace(layer, values=kept)
 
 
 def _shortened(config: Config, preset: Preset, scale: float) -> dict[str, Value]:

@@ -70,6 +70,12 @@ def _notes(item: Item, request: Request) -> Iterator[str]:
         yield item.note
     if request.scale != 1:
         yield f"Scale {request.scale:g}: runs of at most {100 * request.scale:g} % of the paper's training rows."
+    asked = papers.rows(item, request)
+    if request.rows or request.backbones:
+        yield f"{len(asked)} of the {len(item.rows)} rows, as asked for."
+    for backbone, method in asked:
+        if why_not := papers.recipe((backbone, method)).why_not:
+            yield f"{method} on {backbone} is not made: {why_not}."
     if request.settings:
         yield f"Not the paper's: {', '.join(f'{key} = {value}' for key, value in request.settings.items())}."
     if papers.BACKBONE in request.settings:

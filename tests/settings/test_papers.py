@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.evaluation.reproduction import cells
-from contrastcli.settings import papers, published
+from contrastcli.evaluation.reproduction import cells, key_of
+from contrastcli.settings import papers, presets, published
 from contrastcli.settings.papers import Item, Request
 
 PRINTED = Request()
@@ -106,3 +108,27 @@ def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
 def test_what_a_paper_does_not_have_is_an_error(paper: str, key: str, request_: Request, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         papers.rows(papers.find(paper, key), request_)
+
+
+def test_of_the_users_own_settings_only_those_of_execution_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("contrast.toml").write_text("[train]\nlr = 1.0\nkeep = 3\nsave_every = 9\n[alerts]\ndisk = 7.0\n")
+    monkeypatch.setenv("CONTRAST_TRAIN_DEVICE", "cpu")
+    monkeypatch.setenv("CONTRAST_TRAIN_SEED", "7")
+    monkeypatch.setenv("CONTRAST_OBJECTIVE_TAU", "0.5")
+    config = papers.config_of(("BERT-base", "SimACE"), PRINTED)
+    assert (config.train.device, config.train.keep, config.alerts.disk) == ("cpu", 3, 7.0)
+    shipped = presets.find("simace-bert-base").config
+    assert key_of(config) == key_of(shipped) and config.train.save_every == shipped.train.save_every
+
+
+@pytest.mark.parametrize("backbone", ["bert-large", "roberta-base", "roberta-large"])
+@pytest.mark.parametrize("name", ["simace", "simcse", "arccon"])
+def test_a_grid_on_another_backbone_has_the_preset_of_that_backbone(name: str, backbone: str) -> None:
+    preset = presets.find(f"{name}-{backbone}").config.flat()
+    grid = presets.find(f"{name}-grid")
+    varied = {key: preset[key] for key in grid.grid} | {papers.BACKBONE: preset[papers.BACKBONE]}
+    assert grid.config.flat() | varied == preset
+    assert all(preset[key] in values for key, values in grid.grid.items())

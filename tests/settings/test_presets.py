@@ -266,6 +266,7 @@ def test_supcon_its_ablations_and_baselines_are_the_papers_tables(name: str) -> 
     sts, transfer, weight, positives, negatives = SUPCON[name]
     objective: dict[str, Value] = {"name": name.split("-")[0], "positives": positives, "negatives": negatives}
     objective |= {} if weight is None else {"lambda": weight, "tau": 1.0, "normalize": False}
+    objective["padded_length"] = True
     assert_holds(
         run_of(name),
         objective=objective,
