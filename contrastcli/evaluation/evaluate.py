@@ -32,9 +32,10 @@ def evaluate(
 ) -> Scores:
     """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
 
-    The scores of each task are written as soon as it is measured, next to those of other suites: of a whole suite in
-    fp32 to `ModelRef.scores_path`, unless another user owns the run; and to `options.out`. Raises DataError if the
-    model cannot be loaded, RunError if scores cannot be written.
+    The scores of each task are written as soon as it is measured, next to those of other suites and, if only some tasks
+    are asked for, of its other tasks: in fp32 to `ModelRef.scores_path`, unless another user owns the run or other
+    weights were measured there; and to `options.out`. Raises DataError if the model cannot be loaded, RunError if
+    scores cannot be written.
     """
     subject = load_subject(model, pooling, options.on_progress, precision)
     results = []
@@ -43,12 +44,13 @@ def evaluate(
             continue
         paths = [options.out / "scores.json"] if options.out else []
         path = resolve(model).scores_path(pooling)
-        whole = precision == "fp32" and (not options.tasks or not suite.tasks)
-        if whole and _is_writable(path.parent):
+        known = read_scores(path).get("suites", {}).get(suite.name, {}) if options.tasks and suite.tasks else {}
+        same = not known or known.get("vectors") == subject.fingerprint
+        if same and precision == "fp32" and _is_writable(path.parent):
             paths.append(path)
-        write = partial(_write, model, paths)
-        results.append(measure(suite, subject, replace(options, on_task=write)))
-        write(results[-1])
+        earlier = {task: known[task] for task in (*suite.tasks, *suite.optional) if same and task in known}
+        how = replace(options, earlier=earlier, on_task=partial(_write, model, paths))
+        results.append(measure(suite, subject, how))
     return Scores(model, tuple(results))
 
 

@@ -130,7 +130,8 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
             missing[task] = error
     scores: dict[str, TaskScores] = {}
     for _ in _score(procedure, context, data, scores, missing):
-        options.on_task(_result(procedure, context, list(data), scores, missing))
+        known, absent = {**options.earlier, **scores}, {t: e for t, e in missing.items() if t not in options.earlier}
+        options.on_task(_result(procedure, context, list({**options.earlier, **data}), known, absent))
     return _result(procedure, context, list(data), scores, missing)
 
 
@@ -145,10 +146,11 @@ def _result(
     suite, pending = context.suite, tuple(task for task in tasks if task not in scores and task not in missing)
     scores = {task: scores[task] for task in tasks if task in scores}
     averaged = [*((suite.averages and suite.tasks) or tasks), *missing]
-    averages = {a.key: _average(scores, a.tasks or averaged, suite.headline) for a in suite.averages}
+    averages = {a.key: _average(scores, a.tasks or averaged, suite.headline) for a in suite.averages_over(scores)}
     partial = any(scores.get(task, {"partial": True}).get("partial") for task in averaged)
     skipped = tuple(SkippedTask(task, error.what, error.hint) for task, error in missing.items())
-    return SuiteResult(suite.name, procedure.protocol(context, scores), scores, averages, skipped, partial, pending)
+    protocol, vectors = procedure.protocol(context, scores), context.subject.fingerprint
+    return SuiteResult(suite.name, protocol, scores, averages, skipped, partial, pending, vectors)
 
 
 def _score(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +59,15 @@ class Subject:
 class Options:
     """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
 
-    `fresh`: measure again even if the scores are in the cache. `on_task` gets what is measured so far after each task.
+    `fresh`: measure again even if the scores are in the cache. `on_task` gets what is measured so far after each task,
+    with `earlier` scores of other tasks by the same vectors.
     """
 
     data_dir: Path | None = None
     tasks: tuple[str, ...] = ()
     out: Path | None = None
     fresh: bool = False
+    earlier: Mapping[str, TaskScores] = field(default_factory=dict)
     on_progress: OnProgress = lambda what, done, total: None
     on_task: Callable[[SuiteResult], None] = lambda result: None
 
@@ -84,7 +86,8 @@ class SuiteResult:
     """What a suite has measured.
 
     `protocol` describes how. `averages` are None unless all their tasks are complete. `partial`: whether the result
-    cannot be compared with published ones. `pending` are the tasks that are still to be measured.
+    cannot be compared with published ones. `pending` are the tasks that are still to be measured. `vectors` is the
+    subject's fingerprint.
     """
 
     suite: str
@@ -94,6 +97,7 @@ class SuiteResult:
     missing: tuple[SkippedTask, ...] = ()
     partial: bool = False
     pending: tuple[str, ...] = ()
+    vectors: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As `contrast eval --json` prints it: a key for each task and average, what is missing, and the protocol."""
@@ -104,6 +108,7 @@ class SuiteResult:
             "missing": {skipped.task: {"what": skipped.what, "hint": skipped.hint} for skipped in self.missing},
             **({"pending": self.pending} if self.pending else {}),
             "protocol": self.protocol,
+            "vectors": self.vectors,
         }
 
 

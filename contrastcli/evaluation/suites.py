@@ -44,6 +44,16 @@ class Suite:
     averages: tuple[Average, ...] = ()
     optional: tuple[str, ...] = ()
     """Tasks that are measured only on request."""
+    kind: str = ""
+    """The path of a task's kind, in a suite that is also averaged by kind."""
+
+    def averages_over(self, tasks: Mapping[str, Mapping[str, Any]]) -> tuple[Average, ...]:
+        """Its averages and those by kind, given the scores of tasks."""
+        kinds: dict[str, list[str]] = {}
+        for name, entry in tasks.items() if self.kind else ():
+            kinds.setdefault(str(value_at(entry, self.kind)), []).append(name)
+        by_kind = (Average(kind, f"{kind}, {len(names)}", tuple(names)) for kind, names in sorted(kinds.items()))
+        return (*self.averages, *by_kind)
 
     def select(self, names: Sequence[str]) -> list[str]:
         """Its tasks with these names, in its own order; without any name, all but the optional ones."""
@@ -167,6 +177,7 @@ MTEB = Suite(
     tasks={},
     headline="score",
     averages=(Average("average", "Avg."),),
+    kind="type",
 )
 
 RETRIEVAL = Suite(

@@ -68,8 +68,9 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
     order, pending = [*suite.tasks, *suite.optional], list(entries.get("pending", ()))
     rows = dict.fromkeys([*tasks, *missing, *pending])
     names = sorted(rows, key=lambda name: order.index(name) if name in order else len(order))
-    averages = {a.key: _average(suite, a, tasks, entries[a.key]) for a in suite.averages if a.key in entries}
-    columns = {"Task": [*names, *(average.title for average in suite.averages if average.key in averages)]}
+    over = [average for average in suite.averages_over(tasks) if average.key in entries]
+    averages = {average.key: _average(suite, average, tasks, entries[average.key]) for average in over}
+    columns = {"Task": [*names, *(average.title for average in over)]}
     headers = _names(papers)
     for title, path in suite.columns.items():
         values = [value_at(tasks.get(name), path) for name in names]
