@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,4 +149,10 @@ def agreement(labels: Ints, clusters: Ints) -> dict[str, float]:
     }
 
 
-PROCEDURE = Procedure(in_folder(root, read), _score, in_words(_PROTOCOL))
+def _sizes(data: Classed) -> dict[str, float]:
+    """Texts, words of a text, classes, the largest and the smallest class (PairSupCon, Table 2)."""
+    words, rows = [len(text.split()) for text in data.texts], np.bincount(data.labels)
+    return {"N": len(words), "W": round(fmean(words), 1), "C": len(rows), "L": int(rows.max()), "S": int(rows.min())}
+
+
+PROCEDURE = Procedure(in_folder(root, read), _score, in_words(_PROTOCOL), sizes=_sizes)

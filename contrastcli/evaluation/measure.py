@@ -81,13 +81,15 @@ class Procedure(Generic[D]):
 
     `find` returns a reader of the data of each task. It raises DataError if the data of all tasks are missing, a reader
     if those of its task are missing or malformed. `score` measures a task, `protocol` describes how in words. `texts`
-    returns the texts of a task, in a suite that knows them in advance; they are encoded together.
+    returns the texts of a task, in a suite that knows them in advance; they are encoded together. `sizes` are the
+    numbers of the data by which papers describe them.
     """
 
     find: Callable[[Context], Mapping[str, Callable[[], D]]]
     score: Callable[[Context, str, D], TaskScores]
     protocol: Callable[[Context, Mapping[str, TaskScores]], str]
     texts: Callable[[D], Iterable[str]] | None = None
+    sizes: Callable[[D], Mapping[str, float]] | None = None
 
 
 def in_folder(
@@ -113,8 +115,7 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
     Tasks whose data are missing or malformed are skipped. Raises DataError for a model whose vectors are not finite,
     and UsageError.
     """
-    module, _, name = suite.procedure.partition(":")
-    procedure = cast(Procedure[Any], getattr(import_module(module), name))
+    procedure = _procedure(suite)
     context = Context(suite, subject, options, Vectors(subject.encode))
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
@@ -133,6 +134,23 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
         known, absent = {**options.earlier, **scores}, {t: e for t, e in missing.items() if t not in options.earlier}
         options.on_task(_result(procedure, context, list({**options.earlier, **data}), known, absent))
     return _result(procedure, context, list(data), scores, missing)
+
+
+def _procedure(suite: Suite) -> Procedure[Any]:
+    module, _, name = suite.procedure.partition(":")
+    return cast(Procedure[Any], getattr(import_module(module), name))
+
+
+def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
+    """The numbers of the data of a task; none if they are missing or malformed."""
+    procedure = _procedure(suite)
+    nobody = Subject("", lambda texts: np.empty((len(texts), 0)), "", "")
+    context = Context(suite, nobody, Options(data_dir, (task,)), Vectors(nobody.encode))
+    try:
+        data = procedure.find(context)[task]()
+    except DataError:
+        return {}
+    return procedure.sizes(data) if procedure.sizes else {}
 
 
 def _result(

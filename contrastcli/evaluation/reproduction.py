@@ -10,6 +10,7 @@ from typing import Any
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES, value_at
+from contrastcli.files import read_json
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, list_runs, read_scores
 from contrastcli.runs.events import training_seconds
@@ -48,6 +49,13 @@ class Cell:
     def trained(self) -> bool:
         """Whether there is nothing left to train."""
         return self.config is None or (self.run is not None and self.run.status().state == "finished")
+
+    @property
+    def machine(self) -> str:
+        """On what the run was trained, in words; empty before it was. Raises DataError."""
+        recorded = read_json(self.run.environment_path, dict[str, Any]) if self.run else None
+        words = [str(recorded.get(key, "")) for key in ("device", "device_name", "precision")] if recorded else []
+        return ", ".join(filter(None, words))
 
     def done(self, item: Item) -> bool:
         """Whether it is trained and, if the item needs that, measured."""
@@ -135,11 +143,14 @@ Compared = Sequence[tuple[Table, Mapping[Row, Mapping[str, Number]]]]
 """Tables, with the numbers of each row by column."""
 
 
-def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> Compared:
-    """The tables of an item, of those rows that are given."""
+def compare(item: Item, made: Mapping[Row, Sequence[Cell]], data_dir: str = "") -> Compared:
+    """The tables of an item, of those rows that are given, and of sets in a folder."""
     done = {row: [cell for cell in some if cell.trained] for row, some in made.items()}
     compared = []
     for table in item.tables:
+        if table.suite == "data":
+            compared.append((table, _sizes(table, data_dir)))
+            continue
         lines, comparable = {}, table.mark != "not comparable"
         for backbone, method, printed in table.lines():
             if (row := (backbone, method)) in done:
@@ -147,6 +158,19 @@ def compare(item: Item, made: Mapping[Row, Sequence[Cell]]) -> Compared:
                 lines[row] = {column: Number(*ours[column], printed.get(column), comparable) for column in ours}
         compared.append((table, lines))
     return compared
+
+
+def _sizes(table: Table, data_dir: str) -> dict[Row, dict[str, Number]]:
+    """The numbers of data sets, which are the rows of a table."""
+    from contrastcli.evaluation.measure import sizes  # numpy is loaded here
+
+    lines = {}
+    for nothing, task, printed in table.lines():
+        suite = next(suite for suite in SUITES.values() if task in suite.tasks)
+        ours = sizes(suite, task, Path(data_dir)) if data_dir else {}
+        spreads = {column: Spread.of([ours[column]]) if column in ours else None for column in table.columns}
+        lines[nothing, task] = {column: Number(spreads[column], False, printed.get(column)) for column in spreads}
+    return lines
 
 
 def _ours(

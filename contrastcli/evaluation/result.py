@@ -67,9 +67,9 @@ class Options:
     tasks: tuple[str, ...] = ()
     out: Path | None = None
     fresh: bool = False
-    earlier: Mapping[str, TaskScores] = field(default_factory=dict)
     on_progress: OnProgress = lambda what, done, total: None
     on_task: Callable[[SuiteResult], None] = lambda result: None
+    earlier: Mapping[str, TaskScores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

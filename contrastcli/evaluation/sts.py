@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.measure import Context, Procedure, finite, in_folder, in_words
+from contrastcli.evaluation.measure import Context, Procedure, finite, in_folder
 from contrastcli.evaluation.result import Floats, TaskScores
 from contrastcli.evaluation.senteval import Subsets
 from contrastcli.model.metrics import cosine, pearson, spearman
 
 _PROTOCOL = (
-    "test splits as SentEval's, STS13 without SMT; cosine, pooling: {pooling}, truncated at the "
+    "test splits as SentEval's, STS13 without SMT: {pairs:,} pairs; cosine, pooling: {pooling}, truncated at the "
     "model's own limit; correlations × 100, `all` over the concatenated subsets, `mean` and `wmean` (by pairs) over "
     "the subsets"
 )
@@ -44,6 +44,11 @@ def _score(context: Context, task: str, data: Subsets) -> TaskScores:
     }
 
 
+def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
+    pairs = sum(task["pairs"] for task in scores.values())
+    return _PROTOCOL.format(pairs=pairs, pooling=context.subject.pooling)
+
+
 def _correlations(cosines: Floats, gold: Floats) -> tuple[float, float]:
     return 100 * spearman(cosines, gold), 100 * pearson(cosines, gold)
 
@@ -56,5 +61,9 @@ def _texts(data: Subsets) -> list[str]:
     return [text for pairs in data.values() for text in (*pairs.first, *pairs.second)]
 
 
-PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_sts), _score, in_words(_PROTOCOL), _texts)
+def _sizes(data: Subsets) -> dict[str, float]:
+    return {"test": sum(len(pairs) for pairs in data.values())}
+
+
+PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_sts), _score, _protocol, _texts, _sizes)
 """Each distinct sentence of a set is encoded once, all together."""

@@ -115,4 +115,9 @@ def fit(x: Floats, y: Ints | Sequence[int], c: float, start: LogisticRegression 
         return model.set_params(C=c).fit(x, y)
 
 
-PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL))
+def _sizes(data: Splits) -> dict[str, float]:
+    splits = {"train": data.train, "valid": data.dev, "test": data.test}
+    return {name: len(split) for name, split in splits.items() if split}
+
+
+PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL), sizes=_sizes)

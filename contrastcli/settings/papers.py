@@ -29,7 +29,7 @@ Row = tuple[str, str]
 BACKBONE = "model.backbone"
 
 _EVALUATIONS, _LOGS, _SAVES = 10, 50, 4  # of a shortened run, at least
-_DERIVED = ("time", "significance")  # worked out from runs and scores, not measured
+_DERIVED = ("time", "significance", "data")  # worked out from runs, scores and data, not measured
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"settings": "set"}):
@@ -128,7 +128,8 @@ def _item(key: str, kind: str, number: int) -> Item:
     item = paper.items.get(f"{kind}-{number}", Item())
     every = published.tables().tables if kind == "table" else []
     tables = [table for table in every if (table.paper, table.number) == (paper.name, number)]
-    rows = [*item.rows, *((backbone, method) for table in tables for backbone, method, _ in table.lines())]
+    trained = [table for table in tables if table.suite != "data"]
+    rows = [*item.rows, *((backbone, method) for table in trained for backbone, method, _ in table.lines())]
     rows += [(backbone, item.against[method]) for backbone, method in rows if method in item.against]
     notes = [item.note, paper.note if rows else "", *(table.note for table in tables), _slips(tables)]
     suites = [*(table.suite for table in tables if table.suite not in _DERIVED), *item.suites]

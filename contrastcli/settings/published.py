@@ -16,7 +16,7 @@ from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value
 
 Mark = Literal["one seed", "mean of five seeds", "mean of seeds", "not comparable"]
-Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time", "significance"]
+Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time", "significance", "data"]
 Stated = str | int | float | bool | list[str | int | float | bool]
 """A setting's value in the paper, or several equivalent values."""
 

@@ -41,6 +41,8 @@ def needs(item: Item) -> str:
     """What an item takes in a few words, or why it cannot be made."""
     if item.why_not:
         return f"not made: {item.why_not}"
+    if any(table.suite == "data" for table in item.tables):
+        return "counts the sets in the folder of --data-dir"
     rows = [row for row in item.rows if not papers.recipe(row).why_not]
     hub = dict.fromkeys(backbone for backbone, _ in rows if papers.book().backbones[backbone]["hub"])
     seeds = f" × {item.seeds} seeds" if item.seeds > 1 else ""
@@ -60,8 +62,9 @@ def plan(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]]) -> st
     facts = [f"{item.name}: {item.title}; {needs(item)}", *_notes(item, request)]
     facts += [table(("backbone", "row", "made of", "done", "GPU hours each"), lines)] if lines else []
     facts += [f"Training takes about {total:.1f} GPU hours (at 50 TFLOP/s, an A100 on short texts)."] if total else []
-    verb = "run" if item.rows else "figure"
-    return "\n\n".join([*facts, *([] if item.why_not else [f"next: contrast papers {verb} {item.paper} {item.key}"])])
+    verb, more = ("run", "") if item.rows else ("table", " --data-dir DIR") if item.tables else ("figure", "")
+    hint = f"next: contrast papers {verb} {item.paper} {item.key}{more}"
+    return "\n\n".join([*facts, *([] if item.why_not else [hint])])
 
 
 def _notes(item: Item, request: Request) -> Iterator[str]:
@@ -84,7 +87,7 @@ def _notes(item: Item, request: Request) -> Iterator[str]:
 
 def numbers(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], form: Format) -> str:
     """A table in a format, ours next to the printed numbers. Raises DataError."""
-    compared = compare(item, made)
+    compared = compare(item, made, request.data_dir)
     if form == "json":
         told = {"item": item.name, "request": request, "notes": list(_notes(item, request))}
         return as_json(told | {"numbers": list(_records(compared))})
@@ -93,7 +96,11 @@ def numbers(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], fo
         return as_csv(list(records[0]) if records else [], (record.values() for record in records))
     grids = {one.what: [["", "", "", *one.columns], *_lines(one, lines)] for one, lines in compared}
     ends = {cell[-1:] for grid in grids.values() for row in grid for cell in row}
-    words = [*_notes(item, request), *(f"{text}." for mark, text in _MARKS.items() if mark in ends)]
+    words = [
+        *_notes(item, request),
+        *_machines(item, made),
+        *(f"{text}." for mark, text in _MARKS.items() if mark in ends),
+    ]
     if form == "latex":
         blocks = [f"% {what}\n{_latex(*grid)}" for what, grid in grids.items()]
         return "\n".join([f"% {item.name}", *blocks, *(f"% {line}" for line in words)])
@@ -101,30 +108,37 @@ def numbers(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], fo
     return "\n\n".join([item.name, *(f"{what}\n\n{laid_out(g[0], g[1:])}" for what, g in grids.items()), *words])
 
 
+def _machines(item: Item, made: Mapping[Row, Sequence[Cell]]) -> Iterator[str]:
+    """On what the runs of a table of training times were trained."""
+    if any(table.suite == "time" for table in item.tables):
+        names = dict.fromkeys(cell.machine for cells in made.values() for cell in cells if cell.machine)
+        yield from (f"Ours trained on {name}." for name in names)
+
+
 def _lines(printed: Table, lines: Mapping[Row, Mapping[str, Number]]) -> Iterator[list[str]]:
     """Of each row ours, the printed numbers and the differences; only the printed ones where nothing is made."""
-    digits = 3 if printed.suite == "significance" else 2
+    form = {"significance": ".3f", "data": ".6g"}.get(printed.suite, ".2f")
     for row, numbers in lines.items():
         cells = numbers.values()
         kinds = {"printed": [str(cell.printed or MISSING) for cell in cells]}
         if seeds := max((cell.ours.n for cell in cells if cell.ours), default=0):
             ours = f"ours, {seeds} seeds" if seeds > 1 else "ours"
-            kinds = {ours: [_ours(cell, digits) for cell in cells], **kinds}
+            kinds = {ours: [_ours(cell, form) for cell in cells], **kinds}
         if any(cell.difference is not None for cell in cells):
-            kinds["difference"] = [_difference(cell, digits) for cell in cells]
+            kinds["difference"] = [_difference(cell, form) for cell in cells]
         for number, (kind, values) in enumerate(kinds.items()):
             yield [*(("", "") if number else row), kind, *values]
 
 
-def _ours(cell: Number, digits: int) -> str:
+def _ours(cell: Number, form: str) -> str:
     if cell.ours is None:
         return MISSING
-    sd = "" if cell.ours.sd is None else f" ± {cell.ours.sd:.{digits}f}"
-    return f"{cell.ours.mean:.{digits}f}{sd}{'*' if cell.partial else ''}"
+    sd = "" if cell.ours.sd is None else f" ± {cell.ours.sd:{form}}"
+    return f"{cell.ours.mean:{form}}{sd}{'*' if cell.partial else ''}"
 
 
-def _difference(cell: Number, digits: int) -> str:
-    return MISSING if cell.difference is None else f"{cell.difference:+.{digits}f}{'=' if cell.within else ''}"
+def _difference(cell: Number, form: str) -> str:
+    return MISSING if cell.difference is None else f"{cell.difference:+{form}}{'=' if cell.within else ''}"
 
 
 def _records(compared: Compared) -> Iterator[dict[str, object]]:

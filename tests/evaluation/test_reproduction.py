@@ -17,6 +17,8 @@ from contrastcli.runs.results import Spread
 from contrastcli.settings import papers
 from contrastcli.settings.papers import Request, Row
 from contrastcli.settings.published import Score
+from support.sts_files import write_year
+from support.transfer_files import write_trec
 
 STS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
@@ -92,3 +94,22 @@ def test_mteb_is_averaged_over_tasks_and_over_those_of_a_kind(tmp_path: Path) ->
     ((_, lines),) = compare(papers.find("simace", "table-12"), {row: made(tmp_path, row, [mteb])})
     means = {column: number.ours.mean for column, number in lines[row].items() if number.ours}
     assert means == {"STS": 15, "Clustering": 60, "average": 30}
+
+
+def test_sets_of_data_are_counted_as_the_papers_tables_of_them_do(tmp_path: Path) -> None:
+    def counted(paper: str, key: str, task: str) -> dict[str, Number]:
+        ((_, lines),) = compare(papers.find(paper, key), {}, str(tmp_path))
+        return dict(lines["–", task])
+
+    def ours(numbers: Mapping[str, Number]) -> dict[str, float]:
+        return {column: number.ours.mean for column, number in numbers.items() if number.ours}
+
+    texts = ["a b", "a b c", "a b c", "a b c d e"]
+    (tmp_path / "agnews.tsv").write_text("".join(f"{n % 3}\t{text}\n" for n, text in enumerate(texts)))
+    agnews, tweet = (counted("pairsupcon", "table-2", task) for task in ("AgNews", "Tweet"))
+    assert ours(agnews) == {"N": 4, "W": 3.2, "C": 3, "L": 2, "S": 1} and agnews["N"].difference == 4 - 8000
+    assert ours(tweet) == {} and tweet["N"].printed == Score(5000)
+    write_year(tmp_path, "STS12", 6)
+    assert ours(counted("simace", "table-5", "STS12")) == {"test": 6 + 7 + 8 + 9 + 10}
+    write_trec(tmp_path, (24, 8))
+    assert ours(counted("simace", "table-6", "TREC")) == {"train": 24 * 6, "test": 8 * 6}

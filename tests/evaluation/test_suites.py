@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run, read_scores
 from contrastcli.show import results
-from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_stsb, write_year
+from support.settings import preset
+from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_published_counts, write_stsb, write_year
 from support.tiny import Tiny
 from support.transfer_files import write_one_file
 
@@ -110,6 +112,45 @@ def test_some_tasks_do_not_take_the_place_of_all_in_a_run(trained: Run, tmp_path
     assert list(some.results[0].tasks) == ["STS12"] and run.scores() == whole
     kept = json.loads((tmp_path / "out" / "scores.json").read_text())
     assert kept["suites"]["sts"]["STS12"] == whole["suites"]["sts"]["STS12"]
+
+
+def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(tiny: Tiny, tmp_path: Path, trained: Run) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+    write_published_counts(tmp_path)
+
+    def measured(*tasks: str) -> Any:
+        evaluate(str(run.path), (STS,), Options(tmp_path, tasks))
+        return run.scores()["suites"]["sts"]
+
+    one = measured("STS12")
+    assert one["average"] is None and one["partial"] and "STS13" not in one
+    two = measured("STS-B")
+    assert two["STS12"] == one["STS12"] and two["average"] is None and two["partial"]
+    rest = measured(*[task for task in STS.tasks if task not in ("STS12", "STS-B")])
+    assert not rest["partial"] and rest == measured()
+
+
+def test_single_tasks_of_other_weights_leave_a_runs_scores_alone(trained: Run, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+    write_all(tmp_path)
+    evaluate(str(run.path), (STS,), Options(tmp_path))
+    before = run.scores()
+    before["suites"]["sts"]["vectors"] = "others"
+    run.scores_path.write_text(json.dumps(before))
+    evaluate(str(run.path), (STS,), Options(tmp_path, ("STS12",), fresh=True))
+    assert run.scores() == before
+
+
+def test_a_table_has_the_mean_of_each_kind_of_task() -> None:
+    kinds = {"a": (10.0, "STS"), "b": (20.0, "STS"), "c": (60.0, "Clustering")}
+    tasks = {name: {"score": score, "metric": "", "type": kind} for name, (score, kind) in kinds.items()}
+    averages = MTEB.averages_over(tasks)
+    assert {a.key: a.tasks for a in averages} == {"average": (), "Clustering": ("c",), "STS": ("a", "b")}
+    entries = {**tasks, "average": 30.0, "STS": 15.0, "Clustering": 60.0}
+    (table,) = results.suite_tables({"suites": {"mteb": entries}}, preset("simace-bert-base"))
+    assert table.header[:4] == ("Task", "Score", "Tab. 3", "Tab. 12")  # of SimACE
+    rows = {row[0]: (row[1], row[3]) for row in table.rows}
+    assert rows["STS, 2"] == ("15.00", "75.70") and rows["Avg."] == ("30.00", "48.19")
 
 
 def test_a_suite_without_a_task_that_was_asked_for_is_left_out(tiny: Tiny, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]
 def test_a_table_is_of_a_suite_and_of_its_tasks_and_averages(table: Table) -> None:
     if table.suite in ("time", "significance"):
         return
+    if table.suite == "data":
+        assert all(any(task in suite.tasks for suite in SUITES.values()) for _, task, _ in table.lines())
+        return
     suite = SUITES[table.suite]
     known = {*suite.tasks, *(average.key for average in suite.averages)}
     assert set(table.columns) <= known or not suite.tasks
@@ -41,8 +44,8 @@ def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Ro
 
 def test_the_tables_are_those_that_the_papers_have() -> None:
     tables = {paper: {row.table for row in EVERY if row.paper == paper} for paper in {row.paper for row in EVERY}}
-    assert tables["SimACE"] == {1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 14}
-    assert tables["PairSupCon"] == {1, 3, 4, 5, 6, 7, 8}
+    assert tables["SimACE"] == {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14}
+    assert tables["PairSupCon"] == {1, 2, 3, 4, 5, 6, 7, 8}
     assert tables["SupCon"] == {2, 3, 4, 5, 6, 7}
     assert tables["SBERT"] == {1} and tables["SimCSE"] == {"released models"}
     assert len(EVERY) == sum(len(table.rows) for table in published.tables().tables)
