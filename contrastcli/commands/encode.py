@@ -43,7 +43,7 @@ def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, pr
     return len(texts), encoder.width
 
 
-def read_sentences(source: str) -> list[str]:
+def read_sentences(source: str) -> Sequence[str]:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
         return load_sentences(source)

@@ -10,8 +10,7 @@ from typing import get_args
 
 import contrastcli
 from contrastcli import api
-from contrastcli.data import convert, formats, roles
-from contrastcli.data.examples import FORMS
+from contrastcli.data import forms
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory, status
@@ -97,16 +96,16 @@ def _settings() -> Iterator[tuple[str, str]]:
 
 FACTS: Facts = {
     "api": lambda: ", ".join(sorted(api.__all__, key=str.lower)),
-    "columns": lambda: _by_value(roles.NAMES.items()),
-    "conversions": lambda: [(form, ", ".join(others)) for form, others in convert.BECOMES.items() if others],
+    "columns": lambda: _by_value(forms.NAMES.items()),
+    "conversions": lambda: [(form, ", ".join(others)) for form, others in forms.BECOMES.items() if others],
     "exit_codes": lambda: [(str(code), meaning) for code, meaning in EXIT_CODES.items()],
-    "formats": lambda: list(formats.FORMATS.items()),
-    "forms": lambda: _by_value((" + ".join(needed), shape) for shape, needed in roles.SHAPES),
-    "labels": lambda: ", ".join(roles.LABELS),
-    "largest_json": lambda: str(formats.LARGEST_JSON >> 20),
-    "longest": lambda: f"{formats.LONGEST:,}",
+    "formats": lambda: list(forms.FORMATS.items()),
+    "forms": lambda: _by_value((" + ".join(needed), shape) for shape, needed in forms.SHAPES),
+    "labels": lambda: ", ".join(forms.LABELS),
+    "largest_json": lambda: str(forms.LARGEST_JSON >> 20),
+    "longest": lambda: f"{forms.LONGEST:,}",
     "measured": lambda: catalogue.MEASURED,
-    "needs": lambda: "; ".join(FORMS.values()),
+    "needs": lambda: "; ".join(forms.FORMS.values()),
     "objectives": settings.objectives,
     "papers": lambda: [(f"{i.paper} {i.key}", f"{i.title}; {show_papers.needs(i)}") for i in papers.items()],
     "poolings": lambda: list(sections.POOLINGS.items()),

@@ -15,6 +15,7 @@ import contrastcli
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_documents, load_examples
+from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS
 from contrastcli.errors import DataError, UsageError
@@ -68,11 +69,12 @@ def mine_file(
     pairs = load_examples(Data(train=source, columns=columns), ("pairs",), ())
     anchors, positives = pairs.views.values()
     candidates = load_documents(corpus) if corpus else positives
-    texts = list(dict.fromkeys([*candidates, *anchors, *positives]))
+    texts, numbers = Texts.join([candidates, anchors, positives]).distinct()
+    among, anchor, positive = np.split(numbers, [len(candidates), len(candidates) + len(anchors)])
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]
         vectors = [cached_vectors(encoder, texts, partial(advance, "encoding")) for encoder in encoders]
-        pool = _pool(texts, anchors, positives, candidates)
+        pool = Pool.of(texts, anchor, positive, among)
         search = partial(mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
     rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
@@ -93,7 +95,7 @@ def mine_file(
         negatives=rule.count,
         of=len(pairs),
         rows=len(rows),
-        candidates=len(dict.fromkeys(candidates)),
+        candidates=int(among.max()) + 1,
         too_close=chosen.with_verdict[CLOSE],
         guarded=chosen.with_verdict[GUARDED],
         cosine_positive=round(float(positive), 6),
@@ -129,12 +131,7 @@ def _judge_all(blocks: Iterator[Judged], rows: int, count: int, advance: OnProgr
     return chosen
 
 
-def _pool(texts: list[str], *columns: list[str]) -> Pool:
-    numbers = {text: number for number, text in enumerate(texts)}
-    return Pool.of(texts, *(np.array([numbers[text] for text in column], np.int64) for column in columns))
-
-
-def _describe(judged: Judged, texts: list[str], pairs: Examples) -> Iterator[MinedRow]:
+def _describe(judged: Judged, texts: Texts, pairs: Examples) -> Iterator[MinedRow]:
     """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
         dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_SHOWN]

@@ -9,7 +9,8 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-from contrastcli.data.formats import LONGEST, decode
+from contrastcli.data.formats import decode
+from contrastcli.data.forms import LONGEST
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.results import Nearest

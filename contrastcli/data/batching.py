@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.data.texts import Texts
 from contrastcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Corpus:
     The index is −1 where a row has no text, having fewer hard negatives than others.
     """
 
-    texts: list[str]
+    texts: Texts
     views: dict[str, Indices]  # view -> (N,)
     labels: Indices | None  # (N,)
     scores: NDArray[np.float32] | None = None  # (N,) from 0, the lowest of the data, to 1
@@ -50,16 +51,14 @@ class Corpus:
     @classmethod
     def of(cls, examples: Examples) -> Corpus:
         """Number the distinct texts in order of appearance. A sentence is its own positive."""
-        numbers: dict[str, int] = {}
-
-        def number(text: str) -> int:
-            return numbers.setdefault(text, len(numbers)) if text else -1
-
-        views = {view: np.fromiter(map(number, texts), np.int64, len(texts)) for view, texts in examples.views.items()}
+        joined = Texts.join(list(examples.views.values()))
+        filled, numbers = joined.sizes > 0, np.full(len(joined), -1)
+        texts, numbers[filled] = joined.take(filled).distinct()
+        views = dict(zip(examples.views, np.split(numbers, len(examples.views)), strict=True))
         if examples.form == "sentences":
             views["positive"] = views["anchor"]
         labels = None if examples.labels is None else np.asarray(examples.labels, dtype=np.int64)
-        return cls(list(numbers), views, labels, None if examples.scores is None else _scaled(examples.scores))
+        return cls(texts, views, labels, None if examples.scores is None else _scaled(examples.scores))
 
 
 def _scaled(scores: Sequence[float]) -> NDArray[np.float32]:

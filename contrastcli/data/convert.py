@@ -5,26 +5,22 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import accumulate, chain, compress
+from itertools import compress
 
-from contrastcli.data.examples import FORMS, Examples, ScoredPairs, dropped, rankable
-from contrastcli.data.roles import LABELS
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.data.examples import Examples, ScoredPairs, dropped, rankable
+from contrastcli.data.forms import BECOMES, FORMS, LABELS
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
 _SCORES = (1.0, 0.5, 0.0)  # of a held-out pair, by its label
-
-BECOMES: Mapping[Form, tuple[Form, ...]] = {
-    "triplets": ("labelled", "pairs", "sentences"),
-    "labelled": ("triplets", "pairs", "sentences"),
-    "pairs": ("sentences",),
-    "sentences": (),
-    "scored": (),
-}
 
 
 def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
@@ -61,24 +57,25 @@ def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], c
 def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
     if examples.labels is None or not labels:
         return examples
-    keep = [label in labels for label in examples.labels]
+    keep = np.isin(examples.labels, labels)
     names = " and ".join(name for label, name in enumerate(LABELS) if label not in labels)
     return select(examples, keep, dropped(keep, f"labelled {names}"))
 
 
-def select(examples: Examples, keep: list[bool], notes: tuple[str, ...] = ()) -> Examples:
+def select(examples: Examples, keep: NDArray[np.bool_], notes: tuple[str, ...] = ()) -> Examples:
     """The rows to keep, with more notes."""
-    views = {view: list(compress(texts, keep)) for view, texts in examples.views.items()}
+    views = {view: texts.take(keep) for view, texts in examples.views.items()}
     labels = None if examples.labels is None else list(compress(examples.labels, keep))
     scores = None if examples.scores is None else list(compress(examples.scores, keep))
-    ends = list(accumulate(examples.sets))
-    sets = tuple(sum(keep[end - size : end]) for size, end in zip(examples.sets, ends, strict=True))
+    sets = tuple(int(part.sum()) for part in np.split(keep, np.cumsum(examples.sets))[:-1]) if examples.sets else ()
     return replace(examples, views=views, labels=labels, scores=scores, notes=examples.notes + notes, sets=sets)
 
 
 def _contrastable(examples: Examples) -> Examples:
-    columns = list(examples.views.values())
-    distinct = len(set(columns[0] if len(columns) == 1 else zip(*columns, strict=True)))
+    hashes = np.zeros(len(examples), np.uint64)  # of whole rows
+    for texts in examples.views.values():
+        hashes = hashes * np.uint64(3) + texts.hashes
+    distinct = len(np.unique(hashes))
     if distinct < 2:
         kind = "sentence" if examples.form == "sentences" else "row"
         what = f"{examples.source} holds one {kind} only, and nothing to contrast it with"
@@ -93,23 +90,19 @@ def convert(examples: Examples, form: Form) -> Examples:
     if form == examples.form:
         return examples
     views, labels = examples.views, None
+    joined = Texts.join(list(views.values()))
+    places = np.arange(len(joined)).reshape(len(views), -1).T  # (N, V) of a row's texts
     if form == "sentences":
-        distinct = dict.fromkeys(chain.from_iterable(zip(*views.values(), strict=True)))
-        views = {"anchor": [text for text in distinct if text]}
+        texts = joined.take(places.ravel())
+        views = {"anchor": texts.take(texts.sizes > 0).distinct()[0]}
     elif form == "pairs":
         if examples.labels is not None:
-            views = select(examples, [label == _ENTAILMENT for label in examples.labels]).views
+            views = select(examples, np.equal(examples.labels, _ENTAILMENT)).views
         views = {view: views[view] for view in ("anchor", "positive")}
     elif form == "labelled":
-        anchors, *columns = views.values()
-        pairs = [
-            (anchor, text, _CONTRADICTION if place else _ENTAILMENT)
-            for anchor, *texts in zip(anchors, *columns, strict=True)
-            for place, text in enumerate(texts)
-            if text
-        ]
-        views = {"anchor": [pair[0] for pair in pairs], "positive": [pair[1] for pair in pairs]}
-        labels = [label for _, _, label in pairs]
+        row, place = np.nonzero((joined.sizes > 0)[places[:, 1:]])
+        views = {"anchor": joined.take(places[row, 0]), "positive": joined.take(places[row, place + 1])}
+        labels = np.where(place, _CONTRADICTION, _ENTAILMENT).tolist()
     else:
         views = _triplets(examples)
     converted = replace(examples, form=form, views=views, labels=labels)
@@ -117,21 +110,21 @@ def convert(examples: Examples, form: Form) -> Examples:
     return replace(converted, notes=(*examples.notes, note))
 
 
-def _triplets(examples: Examples) -> dict[str, list[str]]:
-    rows = list(zip(examples.views["anchor"], examples.views["positive"], examples.labels or (), strict=True))
-    contradictions: defaultdict[str, list[str]] = defaultdict(list)
-    for premise, hypothesis, label in rows:
+def _triplets(examples: Examples) -> dict[str, Texts]:
+    premises, hypotheses, labels = *examples.views.values(), examples.labels or ()
+    numbers = premises.distinct()[1].tolist()
+    contradictions: defaultdict[int, list[int]] = defaultdict(list)
+    for row, (premise, label) in enumerate(zip(numbers, labels, strict=True)):
         if label == _CONTRADICTION:
-            contradictions[premise].append(hypothesis)
-    used: Counter[str] = Counter()
-    views: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
-    for premise, hypothesis, label in rows:
+            contradictions[premise].append(row)
+    used: Counter[int] = Counter()
+    rows: list[tuple[int, int]] = []  # of an entailment, and of the contradiction that follows it
+    for row, (premise, label) in enumerate(zip(numbers, labels, strict=True)):
         if label == _ENTAILMENT and (negatives := contradictions.get(premise)):
-            views["anchor"].append(premise)
-            views["positive"].append(hypothesis)
-            views["negative"].append(negatives[used[premise] % len(negatives)])
+            rows.append((row, negatives[used[premise] % len(negatives)]))
             used[premise] += 1
-    return views
+    own, other = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+    return {"anchor": premises.take(own), "positive": hypotheses.take(own), "negative": hypotheses.take(other)}
 
 
 def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf) -> tuple[Examples, Examples]:
@@ -140,21 +133,19 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     All rows of one anchor go to the same side, chosen by its text and the seed alone. Raises DataError if too little
     is left to train on.
     """
-    anchors = examples.views["anchor"]
-    sizes = Counter(anchors)
-    held: set[str] = set()
-    count = 0
-    for anchor in sorted(sizes, key=lambda text: hashlib.sha256(f"{seed}\0{text}".encode()).digest()):
-        if count >= share * len(anchors) or len(held) >= most:
-            break
-        held.add(anchor)
-        count += sizes[anchor]
-    note = f"{count:,} of {len(anchors):,} rows were held out as dev data"
-    rest = select(examples, [anchor not in held for anchor in anchors], (note,))
+    anchors, numbers = examples.views["anchor"].distinct()
+    digests = (hashlib.sha256(f"{seed}\0{anchor}".encode()).digest()[:8] for anchor in anchors)
+    order = np.argsort(np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64), kind="stable")
+    sizes = np.bincount(numbers)[order]
+    before = np.cumsum(sizes) - sizes  # rows that are held out before an anchor
+    is_held = np.zeros(len(anchors), bool)
+    is_held[order] = (before < share * len(examples)) & (np.arange(len(anchors)) < most)
+    held = is_held[numbers]
+    note = f"{held.sum():,} of {len(examples):,} rows were held out as dev data"
+    rest = select(examples, ~held, (note,))
     if len(rest) < 2:
         raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
-    dev = select(examples, [anchor in held for anchor in anchors])
-    return rest, replace(dev, source=f"{100 * share:g}% of {examples.source}")
+    return rest, replace(select(examples, held), source=f"{100 * share:g}% of {examples.source}")
 
 
 def scored(examples: Examples) -> ScoredPairs:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from contrastcli.data.convert import convert, hold_out, scored
-from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
+from contrastcli.data.examples import Examples, ScoredPairs, from_table, scored_from_table
 from contrastcli.data.formats import Table
+from contrastcli.data.forms import FORMS
 from contrastcli.data.retrieval import QUERIES, Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import SPLIT, load_documents, open_dev

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from contrastcli.data import roles
 from contrastcli.data.formats import Table
-from contrastcli.data.roles import LABELS
+from contrastcli.data.forms import FORMS, LABELS
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings.objective import Form
-
-FORMS: Mapping[Form, str] = {
-    "sentences": "sentences",
-    "pairs": "pairs (anchor, positive)",
-    "triplets": "triplets (anchor, positive, negative)",
-    "labelled": "labelled pairs (premise, hypothesis, label)",
-    "scored": "scored pairs (sentence1, sentence2, score)",
-}
-"""Each form in words."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class Examples:
     """
 
     form: Form
-    views: dict[str, list[str]]
+    views: dict[str, Texts]
     labels: list[int] | None
     source: str
     notes: tuple[str, ...] = ()
@@ -58,8 +53,8 @@ class Examples:
 class ScoredPairs:
     """Pairs of sentences with a score of their similarity, on the scale of the source; larger is more similar."""
 
-    first: list[str]
-    second: list[str]
+    first: Sequence[str]
+    second: Sequence[str]
     scores: list[float]
     source: str
     notes: tuple[str, ...] = ()
@@ -73,7 +68,7 @@ class ScoredPairs:
         return f"{len(self):,} scored pairs"
 
     @property
-    def columns(self) -> tuple[list[str], list[str]]:
+    def columns(self) -> tuple[Sequence[str], Sequence[str]]:
         """Both texts of each pair."""
         return self.first, self.second
 
@@ -129,9 +124,7 @@ def from_table(table: Table, columns: str, labels: str, source: str, *, with_sco
     notes = _notes(table, used.values())
     label, score = used.pop("label", None), used.pop("score", None)
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
-    views: dict[str, list[str]] = {
-        "anchor" if role == "sentence" else role: roles.texts(table, column) for role, column in used.items()
-    }
+    views = {"anchor" if role == "sentence" else role: roles.texts(table, column) for role, column in used.items()}
     if hard:
         views |= roles.negatives(table, hard)
         notes += _count_negatives(views)
@@ -141,23 +134,23 @@ def from_table(table: Table, columns: str, labels: str, source: str, *, with_sco
             check_scores(scores, source, "learnt of them")
         return Examples(form, views, None, source, notes, scores)
     values = roles.labels(table, label, names)
-    has_gold = [value is not None for value in values]
-    views = {view: list(compress(texts, has_gold)) for view, texts in views.items()}
+    has_gold = np.array([value is not None for value in values])
+    views = {view: texts.take(has_gold) for view, texts in views.items()}
     gold = [value for value in values if value is not None]
     return Examples(form, views, gold, source, notes + dropped(has_gold, "without a gold label"))
 
 
-def _count_negatives(views: Mapping[str, list[str]]) -> tuple[str, ...]:
+def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:
     """A note on rows of several hard negatives."""
     columns = [texts for view, texts in views.items() if view.startswith("negative")]
-    fewest = min(sum(map(bool, row)) for row in zip(*columns, strict=True))
+    fewest = int(np.sum([texts.sizes > 0 for texts in columns], axis=0).min())
     count = f"{fewest} to {len(columns)}" if fewest < len(columns) else f"{fewest}"
     return (f"each row has {count} hard negatives",) if len(columns) > 1 else ()
 
 
-def dropped(keep: list[bool], which: str) -> tuple[str, ...]:
+def dropped(keep: NDArray[np.bool_], which: str) -> tuple[str, ...]:
     """A note on the rows that are not kept, if there are any."""
-    count = len(keep) - sum(keep)
+    count = len(keep) - int(keep.sum())
     return (f"{count:,} of {len(keep):,} rows {which} were dropped",) if count else ()
 
 

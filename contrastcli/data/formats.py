@@ -17,33 +17,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from contrastcli.data.forms import FORMATS, LARGEST_JSON, LONGEST
+from contrastcli.data.texts import Cell, Column, read_columns
 from contrastcli.errors import DataError
 from contrastcli.files import check_regular, error_text
 
-FORMATS: Mapping[str, str] = {
-    ".txt": "one sentence a line",
-    ".csv": "comma-separated with standard quoting; the first line names the columns",
-    ".tsv": "tab-separated, quotes are literal; the first line names the columns",
-    ".jsonl": "one object a line, all with the same keys",
-    ".json": 'a list of objects, or {"data": [...]}',
-    ".parquet": "columns by name",
-}
-"""The content of a file, by its suffix; each but parquet also compressed, as .gz."""
-
-LONGEST = 1_000_000
-"""Bytes of a line, and characters of a row of a .csv."""
-LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
-_ROW = 64  # bytes of memory that a row takes besides its text
+_ROW = 64  # bytes that a row takes besides its text
 _BATCH = 1_000  # rows of a .parquet
-_UNPACKED = 1 << 29  # bytes of memory for the rows of any compressed file, however small
-_EXPANSION = 50  # bytes of memory for each byte of a larger one; text takes fewer than 20
-
-Cell = object
-"""A value of a file: text, and from JSON and parquet numbers and null as well."""
+_UNPACKED = 1 << 29  # bytes for the rows of any compressed file, however small
+_EXPANSION = 50  # bytes for each byte of a larger one; text takes fewer than 20
 
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
@@ -65,7 +51,7 @@ class Part:
 class Table:
     """Columns by name, all of one length, and the files that their rows come from."""
 
-    columns: Mapping[str, list[Cell]]
+    columns: Mapping[str, Column[Cell]]
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
 
@@ -97,7 +83,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         check_regular(path)
         memory = max(_UNPACKED, _EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
-            return _read_parquet(path, name, limit, memory)
+            return collect(_parquet(path, name, memory), name, limit)
         with _open(path) as stream:
             lines = decode(stream, name, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
             if path.name.endswith(".gz"):
@@ -163,25 +149,28 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Table:
         rows = _csv(lines, name)
     elif suffix == ".txt" and not first[1].startswith("pair_ID\tsentence_A\tsentence_B\t"):  # SICK's header
         rows = chain([(1, ["sentence"])], ((number, [text.rstrip("\r\n")]) for number, text in lines))
-    return _collect(rows, name, limit, unit, notes)
+    return collect(rows, name, limit, unit, notes)
 
 
-def _collect(rows: Rows, name: str, limit: int, unit: str, notes: Iterable[str]) -> Table:
+def collect(rows: Rows, name: str, limit: int, unit: str = "row", notes: Iterable[str] = ()) -> Table:
+    """The table of the first `limit` rows (0: all). Raises DataError if there are none, or not of one length."""
     header = [str(cell).strip() for cell in next(rows, (0, ()))[1]]
-    columns: dict[str, list[Cell]] = {column: [] for column in header}
-    if len(columns) < len(header):
+    if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
     numbers = array("Q")
-    for number, cells in islice(rows, limit or None):
-        if len(cells) != len(header):
-            what = f"{name}, line {number}: {len(cells)} fields where the header has {len(header)}"
-            raise DataError(what, "fix or delete the line; in a .csv, fields with commas stand in double quotes")
-        numbers.append(number)
-        for column, cell in zip(columns.values(), cells, strict=True):
-            column.append(cell)
+
+    def cells() -> Iterator[Cell]:
+        for number, row in islice(rows, limit or None):
+            if len(row) != len(header):
+                what = f"{name}, line {number}: {len(row)} fields where the header has {len(header)}"
+                raise DataError(what, "fix or delete the line; in a .csv, fields with commas stand in double quotes")
+            numbers.append(number)
+            yield from row
+
+    columns = read_columns(header, cells())
     if not numbers:
-        raise DataError(f"{name} has no rows", "give a file with at least two rows")
+        raise DataError(f"{name} has no rows", "give data with at least two rows")
     return Table(columns, (Part(name, numbers, unit),), tuple(notes))
 
 
@@ -301,27 +290,13 @@ def _unique_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would make one for each line
 
 
-def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
-    import pyarrow
+def _parquet(path: Path, name: str, memory: int) -> Rows:
     from pyarrow import parquet
 
-    cells: dict[str, list[Cell]] = {}
-    count = 0
     try:
         with parquet.ParquetFile(path) as file:
-            features = _features(file.schema_arrow)
-            for batch in file.iter_batches(min(limit or _BATCH, _BATCH)):
-                count += len(batch)
-                columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
-                memory -= sum(column.nbytes + len(column) * _ROW for column in columns)
-                if memory < 0:
-                    what = f"{name}: more than {count:,} rows of {batch.num_columns:,} columns would fill the memory"
-                    raise DataError(what, "set data.limit, or give the rows in several files")
-                for column, values in batch.to_pydict().items():
-                    cells.setdefault(column, []).extend(values)
-                if limit and count >= limit:
-                    break
-        return from_columns({column: values[: limit or count] for column, values in cells.items()}, features, name)
+            batches = _within(file.iter_batches(_BATCH), memory, name)
+            yield from of_batches(batches, file.schema_arrow.names, _features(file.schema_arrow))
     except DataError:
         raise
     except Exception as error:  # pyarrow's, and datasets' own of its metadata: KeyError, TypeError, ValueError …
@@ -329,6 +304,20 @@ def _read_parquet(path: Path, name: str, limit: int, memory: int) -> Table:
         reason = "its metadata are malformed" if malformed else error_text(error)
         what = f"{name} cannot be read as parquet: {reason}"
         raise DataError(what, "write or download it again") from None
+
+
+def _within(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping[str, Sequence[Cell]]]:
+    import pyarrow
+
+    rows = 0
+    for batch in batches:
+        rows += len(batch)
+        columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
+        memory -= sum(column.nbytes + len(column) * _ROW for column in columns)
+        if memory < 0:
+            what = f"{name}: more than {rows:,} rows of {batch.num_columns:,} columns would fill the disk"
+            raise DataError(what, "set data.limit, or give the rows in several files")
+        yield batch.to_pydict()
 
 
 def _features(schema: Any) -> Mapping[str, object]:
@@ -350,13 +339,15 @@ def _class_name(names: Sequence[str], label: Cell) -> str:
     return names[label]
 
 
-def from_columns(columns: dict[str, list[Cell]], features: Mapping[str, object], name: str) -> Table:
+def of_batches(
+    batches: Iterable[Mapping[str, Sequence[Cell]]], names: Sequence[str], features: Mapping[str, object]
+) -> Rows:
     """The rows of a `datasets.Dataset` with these features, its class labels by their names and −1 as "-"."""
-    for column, feature in features.items():
-        classes = getattr(feature, "names", None)
-        if classes:
-            columns[column] = [_class_name(classes, cell) for cell in columns[column]]
-    count = len(next(iter(columns.values()), []))
-    if not count:
-        raise DataError(f"{name} has no rows", "give data with at least two rows")
-    return Table(columns, (Part(name, range(1, count + 1), "row"),))
+    yield 0, names
+    numbers = count(1)
+    for batch in batches:
+        columns = []
+        for name, cells in batch.items():
+            classes = getattr(features.get(name), "names", None)
+            columns.append([_class_name(classes, cell) for cell in cells] if classes else cells)
+        yield from ((next(numbers), row) for row in zip(*columns, strict=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from contrastcli.data.formats import Table, from_columns, read_file
+from contrastcli.data.formats import Table, collect, of_batches, read_file
 from contrastcli.errors import DataError, UsageError, nearest
 from contrastcli.files import error_text
 
@@ -15,6 +15,7 @@ PREFIX = "hf:"
 
 _NAME = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?")
 _TIMEOUT = 5.0  # seconds
+_BATCH = 1_000  # rows
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def read(name: str, default_split: str, limit: int = 0) -> Table:
         dataset = datasets.load_dataset(reference.repo, config, split=split, revision=reference.revision or None)
     except Exception as error:  # builders raise whatever the libraries below them do
         raise _unavailable(name, error) from None
-    return from_columns(dataset[: limit or len(dataset)], dataset.features, name)
+    return collect(of_batches(dataset.iter(_BATCH), dataset.column_names, dataset.features), name, limit)
 
 
 def require_hub(name: str) -> None:

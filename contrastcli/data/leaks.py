@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from contrastcli.data.convert import select
 from contrastcli.data.examples import Examples, text_key
 from contrastcli.errors import DataError
@@ -20,7 +22,7 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     """
     known = {key for key in map(text_key, texts) if key}
     leaked: dict[str, str] = {}  # the first spelling of each
-    is_clean = [True] * len(train)
+    is_clean = np.ones(len(train), bool)
     for column in train.views.values():
         for row, text in enumerate(column):
             if (key := text_key(text)) in known:
@@ -29,7 +31,7 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     if not leaked:
         return train
     shown = ", ".join(map(_excerpt, list(leaked.values())[:_SHOWN]))
-    count = len(train) - sum(is_clean)
+    count = int((~is_clean).sum())
     what = f"{count:,} of {len(train):,} training rows hold a text of the dev set: {shown}"
     more = f" and {len(leaked) - _SHOWN:,} more" if len(leaked) > _SHOWN else ""
     if leaks == "note":

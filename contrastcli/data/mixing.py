@@ -7,7 +7,11 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from contrastcli.data.examples import FORMS, Examples
+import numpy as np
+
+from contrastcli.data.examples import Examples
+from contrastcli.data.forms import FORMS
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
@@ -48,11 +52,15 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
     if len({max(one.scores) > 1 for one in sets if one.scores}) > 1:
         raise DataError(f"{source}: the scores of its sets are on different scales", "bring all to the scale 0 to 1")
     form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
-    views: dict[str, list[str]] = {view: [] for view in max((one.views for one in sets), key=len)}
-    for one in sets:
-        for view, texts in views.items():
-            own = one.views["anchor"] if view == "positive" else [""] * len(one)
-            texts += one.views.get(view, own)
+    names, none = max((one.views for one in sets), key=len), Texts.of([""])
+    columns = [
+        one.views.get(view, one.views["anchor"] if view == "positive" else none.take(np.zeros(len(one), np.int64)))
+        for view in names
+        for one in sets
+    ]
+    joined = Texts.join(columns)
+    rows = np.split(np.arange(len(joined)), len(names))
+    views = {view: joined.take(some) for view, some in zip(names, rows, strict=True)}
     labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
     scores = [*chain.from_iterable(one.scores or () for one in sets)] or None
     notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -12,6 +12,7 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, digest
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings.sections import METRICS
 
@@ -30,8 +31,8 @@ class Retrieval:
     relevant and one that is not. `metric` is what to measure, of `METRICS`.
     """
 
-    queries: list[str]
-    documents: list[str]
+    queries: Sequence[str]
+    documents: Sequence[str]
     judged: Indices
     triplets: Indices
     source: str
@@ -42,7 +43,7 @@ class Retrieval:
         return len(self.queries)
 
     @property
-    def columns(self) -> tuple[list[str], list[str]]:
+    def columns(self) -> tuple[Sequence[str], Sequence[str]]:
         """Queries and documents."""
         return self.queries, self.documents
 
@@ -62,13 +63,14 @@ class Retrieval:
         return f"{METRICS[self.metric]} of {len(self.queries):,} anchors among {len(self.documents):,} texts"
 
 
-def documents_of(examples: Examples) -> Iterable[str]:
+def documents_of(examples: Examples) -> Texts:
     """The texts of rows that may be ranked: the sentences, else all but the anchors."""
     views = [texts for view, texts in examples.views.items() if view != "anchor"]
-    return chain.from_iterable(views or [examples.views["anchor"]])
+    texts = Texts.join(views or [examples.views["anchor"]])
+    return texts.take(texts.sizes > 0)
 
 
-def from_rows(rows: Examples, distractors: Iterable[str], metric: str) -> Retrieval:
+def from_rows(rows: Examples, distractors: Texts, metric: str) -> Retrieval:
     """The anchors of pairs or triplets as queries, their positives as what is relevant.
 
     Equal texts are one document, and the anchor itself is none. Negatives and as many of the `distractors` as there is
@@ -86,7 +88,8 @@ def from_rows(rows: Examples, distractors: Iterable[str], metric: str) -> Retrie
     kept = [row for row in kept if row[0] in queries]
     documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
     own = len(documents)
-    pool = [text for text in dict.fromkeys(chain(documents_of(rows), distractors)) if text and text not in documents]
+    pool = Texts.join([documents_of(rows), distractors]).distinct()[0]
+    pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
     for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
         documents[text] = len(documents)
     grades = {(queries[text], documents[text]): 0 for text in anchors if text in documents}

@@ -4,58 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Literal, cast
+from typing import cast
 
-from contrastcli.data.formats import LONGEST, Cell, Table
+import numpy as np
+
+from contrastcli.data.formats import Table
+from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
+from contrastcli.data.texts import Cell, Column, Texts, read_columns
 from contrastcli.errors import DataError, UsageError, nearest
 from contrastcli.settings.objective import Form
-
-Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
-
-NAMES: Mapping[str, Role] = {
-    "sentence": "sentence",
-    "text": "sentence",
-    "anchor": "anchor",
-    "premise": "anchor",
-    "sentence1": "anchor",
-    "sent0": "anchor",
-    "sentence_a": "anchor",
-    "question": "anchor",
-    "query": "anchor",
-    "positive": "positive",
-    "hypothesis": "positive",
-    "sentence2": "positive",
-    "sent1": "positive",
-    "sentence_b": "positive",
-    "answer": "positive",
-    "passage": "positive",
-    "negative": "negative",
-    "negatives": "negative",
-    "hard_neg": "negative",
-    "label": "label",
-    "score": "score",
-    "relatedness_score": "score",
-}
-"""The role of a column name in lower case. Hard negatives may be numbered: negative_1, negative_2 …"""
-
-LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
-"""Names of the labels 0, 1 and 2."""
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
 _NO_GOLD = {"-", "-1"}  # in SNLI and MNLI: the annotators disagreed
-
-SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
-    ("scored", ("anchor", "positive", "score")),
-    ("triplets", ("anchor", "positive", "negative")),
-    ("labelled", ("anchor", "positive", "label")),
-    ("pairs", ("anchor", "positive")),
-    ("sentences", ("sentence",)),
-    ("sentences", ("anchor",)),
-)
 
 _HINT = (
     "name the columns sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, "
@@ -134,45 +98,48 @@ def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     return items
 
 
-def texts(table: Table, column: str, *, blank: bool = False) -> list[str]:
-    """A column of sentences, without the white space around them.
-
-    Raises DataError for what is no text and, unless they may be `blank`, for blanks.
-    """
+def texts(table: Table, column: str, *, blank: bool = False) -> Texts:
+    """A column of sentences. Raises DataError for what is no text and, unless they may be `blank`, for blanks."""
     cells = table.columns[column]
-    for row, cell in enumerate(cells):
-        if type(cell) is not str and cell is not None:
-            what = f"{table.where(row)}: the column '{column}' holds {cell!r:.40}, which is not text"
+    others = np.flatnonzero(~cells.is_text).tolist()
+    for row in others:
+        if cells[row] is not None:
+            what = f"{table.where(row)}: the column '{column}' holds {cells[row]!r:.40}, which is not text"
             raise DataError(what, "write sentences as text, or choose another column by data.columns")
-    stripped = [cast(str, cell).strip() if cell else "" for cell in cells]
-    if not blank and "" in stripped:
-        what = f"{table.where(stripped.index(''))}: the sentence in the column '{column}' is blank"
+    sizes = cells.sizes
+    blanks = sorted([*others, *np.flatnonzero(sizes == 0).tolist()])
+    if blanks and not blank:
+        what = f"{table.where(blanks[0])}: the sentence in the column '{column}' is blank"
         raise DataError(what, "fill it in or delete the row")
-    if max(map(len, stripped), default=0) > LONGEST:
-        row = next(row for row, text in enumerate(stripped) if len(text) > LONGEST)
-        what = f"{table.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
-        raise DataError(what, "is it a sentence? Shorten it or delete the row")
-    return stripped
+    for row in np.flatnonzero(sizes > LONGEST).tolist():
+        if len(cast(str, cells[row])) > LONGEST:
+            what = f"{table.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
+            raise DataError(what, "is it a sentence? Shorten it or delete the row")
+    return cast(Texts, cells)
 
 
-def negatives(table: Table, columns: Sequence[str]) -> dict[str, list[str]]:
+def negatives(table: Table, columns: Sequence[str]) -> dict[str, Texts]:
     """The hard negatives of columns of texts or of lists of texts, by view (negative, negative_2 …).
 
     A row that has fewer than others is filled up with "". Raises DataError, for one column of texts also for blanks.
     """
     cells = [table.columns[column] for column in columns]
-    if len(columns) == 1 and not any(isinstance(cell, list) for cell in cells[0]):
+    if len(columns) == 1 and not any(isinstance(cell, list) for cell in cells[0].take(~cells[0].is_text)):
         return {"negative": texts(table, columns[0])}
-    rows: list[list[Cell]] = []
-    for row in zip(*cells, strict=True):
-        flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
-        rows.append([cell for cell in flat if cell is not None and str(cell).strip()])
-    width = max(map(len, rows), default=0)
+    width = max(map(len, _given(cells)), default=0)
     if not width:
         raise DataError(f"no row has a hard negative in {', '.join(columns)}", "fill one in, or delete the columns")
     names = ["negative", *(f"negative_{number}" for number in range(2, width + 1))]
-    filled = {name: [row[k] if k < len(row) else "" for row in rows] for k, name in enumerate(names)}
-    return {name: texts(replace(table, columns=filled), name, blank=True) for name in names}
+    filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
+    table = replace(table, columns=read_columns(names, filled))
+    return {name: texts(table, name, blank=True) for name in names}
+
+
+def _given(columns: Sequence[Column[Cell]]) -> Iterator[list[Cell]]:
+    """Of each row the cells, and what they list, that are not blank."""
+    for row in zip(*columns, strict=True):
+        flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
+        yield [cell for cell in flat if cell is not None and str(cell).strip()]
 
 
 def scores(table: Table, column: str) -> list[float]:

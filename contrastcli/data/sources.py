@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from contrastcli.data import hub
 from contrastcli.data.convert import suit
-from contrastcli.data.examples import FORMS, Examples, ScoredPairs, from_table, scored_from_table
-from contrastcli.data.formats import FORMATS, Table, format_of, read_file
+from contrastcli.data.examples import Examples, ScoredPairs, from_table, scored_from_table
+from contrastcli.data.formats import Table, format_of, read_file
+from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.mixing import join, read_sets
 from contrastcli.data.retrieval import documents_of
+from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
@@ -56,7 +57,7 @@ def load_rows(name: str) -> Examples:
     return from_table(open_table(name, "train"), "", "", name)
 
 
-def load_sentences(name: str) -> list[str]:
+def load_sentences(name: str) -> Texts:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
     examples = load_rows(name)
     if examples.form != "sentences":
@@ -64,12 +65,12 @@ def load_sentences(name: str) -> list[str]:
     return examples.views["anchor"]
 
 
-def load_documents(name: str) -> list[str]:
+def load_documents(name: str) -> Texts:
     """The texts of a file or data set that a search ranks: sentences; of pairs and triplets all but the anchors.
 
     Raises DataError.
     """
-    return [text for text in documents_of(load_rows(name)) if text]
+    return documents_of(load_rows(name))
 
 
 def load_scored(name: str) -> ScoredPairs | None:
@@ -155,6 +156,6 @@ def _read_folder(folder: Path, name: str, limit: int) -> Table:
         if table.columns.keys() != first.columns.keys():
             one, other = (f"{t.parts[0].name} ({', '.join(t.columns)})" for t in (first, table))
             raise DataError(f"the columns of {one} and {other} differ", "give all files of a folder the same columns")
-    columns = {column: list(chain.from_iterable(t.columns[column] for t in tables)) for column in first.columns}
+    columns = {column: Column.join([table.columns[column] for table in tables]) for column in first.columns}
     parts = tuple(part for table in tables for part in table.parts)
     return Table(columns, parts, tuple(note for table in tables for note in table.notes))

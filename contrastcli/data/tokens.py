@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.data.texts import GrowingArray
 from contrastcli.errors import DataError
 from contrastcli.files import cache_key, cached, decoding, error_text, read_bytes, read_json
 
@@ -29,6 +31,7 @@ Ids = NDArray[np.int32]
 OnProgress = Callable[[int, int], None]
 """Called with the number of items done and their total."""
 
+_BLOCK = 10_000  # texts whose tokens are put into a table at once
 SHARD = 50_000  # texts tokenised between two reports of progress
 
 CHARACTERS = 1 << 22
@@ -233,11 +236,11 @@ class TokenTable:
     @classmethod
     def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
         """The table of the ids of each text."""
-        flat, starts = array("i"), array("q", [0])  # not a list of arrays: there may be millions of texts
-        for ids in texts:
-            flat.frombytes(np.asarray(ids, dtype=np.int32).tobytes())
-            starts.append(len(flat))
-        return cls(np.frombuffer(flat, np.int32), np.frombuffer(starts, np.int64))
+        flat, lengths, waiting = GrowingArray(np.int32), array("q", [0]), iter(texts)
+        while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _BLOCK)]:
+            flat.extend(np.concatenate(block))
+            lengths.extend(map(len, block))
+        return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)))
 
 
 def tokenise(
@@ -246,11 +249,11 @@ def tokenise(
     """The table of texts, from the cache where the same texts were tokenised alike before."""
 
     def load(path: Path) -> TokenTable:
-        with open(path, "rb") as file, np.load(file) as arrays:
-            table = TokenTable(arrays["flat"], arrays["starts"])
-        if len(table) != len(texts) or table.starts[-1] != len(table.flat):
+        starts = np.memmap(path, np.int64, "r", shape=len(texts) + 1).view(np.ndarray)
+        flat = np.memmap(path, np.int32, "r", offset=starts.nbytes, shape=int(starts[-1])).view(np.ndarray)
+        if path.stat().st_size != starts.nbytes + flat.nbytes:
             raise ValueError(f"{path} holds the tokens of other texts")
-        return table
+        return TokenTable(flat, starts)
 
     def encode() -> Iterator[list[int]]:
         for start in range(0, len(texts), SHARD):
@@ -261,8 +264,8 @@ def tokenise(
     def write(path: Path) -> None:
         table = TokenTable.of(encode())
         with open(path, "wb") as file:
-            np.savez(file, flat=table.flat, starts=table.starts)
+            file.writelines([table.starts.data, table.flat.data])
 
-    key = cache_key(f"2 {tokenizer.fingerprint} {max_length}\n", texts)
-    table = cached(f"tokens/{key}.npz", load, write)
+    key = cache_key(f"3 {tokenizer.fingerprint} {max_length}\n", texts)
+    table = cached(f"tokens/{key}", load, write)
     return TokenTable.of(encode()) if table is None else table

@@ -130,7 +130,7 @@ def _subset(folder: Path, name: str) -> ScoredPairs:
 
 def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
     """The pairs of the rows that have a score: file and line, two sentences, score."""
-    pairs = ScoredPairs([], [], [], str(path))
+    firsts, seconds, scores = list[str](), list[str](), list[float]()
     for where, first, second, text in rows:
         if not text.strip():
             continue
@@ -140,12 +140,12 @@ def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
             score = math.nan
         if not math.isfinite(score):
             raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; fix the line")
-        pairs.first.append(" ".join(first.split()))
-        pairs.second.append(" ".join(second.split()))
-        pairs.scores.append(score)
-    if not pairs.scores:
+        firsts.append(" ".join(first.split()))
+        seconds.append(" ".join(second.split()))
+        scores.append(score)
+    if not scores:
         raise DataError(f"{path} has no score", _HINT)
-    return pairs
+    return ScoredPairs(firsts, seconds, scores, str(path))
 
 
 @dataclass(frozen=True)

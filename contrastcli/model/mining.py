@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from contrastcli.data.batching import Corpus, Indices
 from contrastcli.data.examples import text_key
+from contrastcli.data.texts import Texts
 from contrastcli.errors import UsageError
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
@@ -69,10 +70,9 @@ class Pool:
     keys: Indices  # (T,)
 
     @classmethod
-    def of(cls, texts: Sequence[str], anchors: Indices, positives: Indices, candidates: Indices) -> Pool:
+    def of(cls, texts: Iterable[str], anchors: Indices, positives: Indices, candidates: Indices) -> Pool:
         """The pool of these texts; of candidates that are equal, the first one stays."""
-        numbers: dict[str, int] = {}
-        keys = np.array([numbers.setdefault(text_key(text), len(numbers)) for text in texts], np.int64)
+        keys = Texts.of(map(text_key, texts)).distinct()[1]
         first = np.unique(keys[candidates], return_index=True)[1]
         return cls(anchors, positives, candidates[np.sort(first)], keys)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.files import error_text, writing_to
@@ -83,9 +84,10 @@ def make_trainer(
     )
 
 
-def _truncated(texts: Sequence[str], table: TokenTable, tokenizer: Tokenizer, limit: int) -> str:
+def _truncated(texts: Texts, table: TokenTable, tokenizer: Tokenizer, limit: int) -> str:
     """What to say of texts that have more tokens than the limit; empty where none has."""
-    full = sorted(np.flatnonzero(table.lengths >= limit).tolist(), key=lambda row: len(texts[row]), reverse=True)
+    full = np.flatnonzero(table.lengths >= limit)
+    full = full[np.argsort(-texts.sizes[full], kind="stable")]
     checked, most = full[:_CHECKED], 8 * limit  # characters, in which a text longer than the limit exceeds it
     ids = tokenizer.encode([texts[row][:most] for row in checked], limit + 1)
     longer = sum(len(texts[row]) > most or len(its) > limit for row, its in zip(checked, ids, strict=True))

@@ -11,8 +11,8 @@ import pytest
 
 from contrastcli import api, errors
 from contrastcli.commands import help as topics
-from contrastcli.data import formats, roles
-from contrastcli.data.examples import FORMS
+from contrastcli.data import forms
+from contrastcli.data.forms import FORMATS, FORMS, LABELS, SHAPES
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import status
 from contrastcli.runs.directory import Run
@@ -73,7 +73,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
 @pytest.mark.parametrize(
     ("name", "mentioned"),
     [
-        ("data", [*formats.FORMATS, *roles.NAMES, *roles.LABELS, *(shape for shape, _ in roles.SHAPES)]),
+        ("data", [*FORMATS, *forms.NAMES, *LABELS, *(shape for shape, _ in SHAPES)]),
         ("exit-codes", [*map(str, errors.EXIT_CODES), *errors.EXIT_CODES.values()]),
         ("models", get_args(sections.Pooling)),
         ("objectives", [word for spec in catalogue.BUILT_IN for word in (spec.name, spec.paper)]),

@@ -10,6 +10,7 @@ import pytest
 from contrastcli.data.batching import BatchOrder, Corpus, chunks
 from contrastcli.data.examples import Examples
 from contrastcli.errors import UsageError
+from support.tables import texts
 
 GROUPS = np.random.default_rng(3).integers(0, 40, size=150)  # 150 rows of at most 40 premises, in no order
 LENGTHS = np.random.default_rng(4).integers(3, 33, size=200)
@@ -95,11 +96,9 @@ def test_no_texts_make_no_chunks() -> None:
 
 
 def test_equal_texts_have_equal_numbers_in_every_view() -> None:
-    corpus = Corpus.of(
-        Examples("labelled", {"anchor": ["a", "b", "a"], "positive": ["b", "c", "a"]}, [0, 2, 1], "test")
-    )
+    corpus = Corpus.of(Examples("labelled", texts(anchor=["a", "b", "a"], positive=["b", "c", "a"]), [0, 2, 1], "test"))
     assert corpus.texts == ["a", "b", "c"]
-    assert {view: texts.tolist() for view, texts in corpus.views.items()} == {
+    assert {view: numbers.tolist() for view, numbers in corpus.views.items()} == {
         "anchor": [0, 1, 0],
         "positive": [1, 2, 0],
     }
@@ -109,7 +108,7 @@ def test_equal_texts_have_equal_numbers_in_every_view() -> None:
 
 def test_a_text_that_a_row_does_not_have_has_no_number() -> None:
     views = {"anchor": ["a", "b"], "positive": ["c", "d"], "negative": ["e", "a"], "negative_2": ["f", ""]}
-    corpus = Corpus.of(Examples("triplets", views, None, "test"))
+    corpus = Corpus.of(Examples("triplets", texts(**views), None, "test"))
     assert corpus.texts == ["a", "b", "c", "d", "e", "f"]
     assert corpus.views["negative_2"].tolist() == [5, -1]
     assert (corpus.texts_per_row, corpus.negatives_per_row) == (3.5, 1.5)
@@ -117,11 +116,11 @@ def test_a_text_that_a_row_does_not_have_has_no_number() -> None:
 
 def test_scores_are_shares_of_their_range() -> None:
     views = {"anchor": ["a", "b", "c"], "positive": ["d", "e", "f"]}
-    corpus = Corpus.of(Examples("scored", views, None, "test", scores=[4.0, 1.0, 2.5]))
+    corpus = Corpus.of(Examples("scored", texts(**views), None, "test", scores=[4.0, 1.0, 2.5]))
     assert corpus.scores is not None and corpus.scores.tolist() == [1.0, 0.0, 0.5]
 
 
 def test_sentences_are_their_own_positives() -> None:
-    corpus = Corpus.of(Examples("sentences", {"anchor": ["x", "y", "x"]}, None, "test"))
+    corpus = Corpus.of(Examples("sentences", texts(anchor=["x", "y", "x"]), None, "test"))
     assert corpus.views["positive"].tolist() == corpus.views["anchor"].tolist() == [0, 1, 0]
     assert corpus.labels is None

@@ -12,9 +12,11 @@ from contrastcli.data.dev import load_dev
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.retrieval import Retrieval, from_rows
 from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import METRICS, Data, Dev, Metric
+from support.tables import texts
 
 
 def many(form: Form) -> Examples:
@@ -24,7 +26,7 @@ def many(form: Form) -> Examples:
     views = {"anchor": anchors, "positive": others, "negative": [f"not {text}" for text in others]}
     names = {"sentences": 1, "pairs": 2, "triplets": 3, "labelled": 2}[form]
     labels = [n // 40 for n in range(120)] if form == "labelled" else None
-    return Examples(form, dict(list(views.items())[:names]), labels, "rows")
+    return Examples(form, texts(**dict(list(views.items())[:names])), labels, "rows")
 
 
 def scored(name: str, rows: Examples, seed: int, metric: Metric = "auto") -> tuple[Examples, ScoredPairs]:
@@ -71,7 +73,9 @@ def test_held_out_triplets_score_their_positive_above_their_negative() -> None:
 def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
     rows = many("labelled")
     turned = replace(
-        rows, views={view: texts[::-1] for view, texts in rows.views.items()}, labels=(rows.labels or [])[::-1]
+        rows,
+        views=texts(**{view: column[::-1] for view, column in rows.views.items()}),
+        labels=(rows.labels or [])[::-1],
     )
     held = [scored("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
     anchors = [set(dev.first) for dev in held if dev]
@@ -89,7 +93,7 @@ def test_held_out_scored_pairs_keep_their_scores() -> None:
     gold = [n % 6 for n in range(40)]
     rows = Examples(
         "scored",
-        {"anchor": [f"a{n // 2}" for n in range(40)], "positive": [f"p{n}" for n in range(40)]},
+        texts(anchor=[f"a{n // 2}" for n in range(40)], positive=[f"p{n}" for n in range(40)]),
         None,
         "x",
         scores=[float(score) for score in gold],
@@ -148,7 +152,7 @@ def test_entailments_are_relevant_where_labelled_pairs_are_ranked() -> None:
 
 def test_equal_texts_are_one_document_and_an_anchor_is_none_of_its_own() -> None:
     views = {"anchor": ["a", "a", "b", "c", "d"], "positive": ["b", "b", "a", "x", "d"]}
-    dev = from_rows(Examples("pairs", views, None, "rows"), ["x", "y", "y", "b"], "map")
+    dev = from_rows(Examples("pairs", texts(**views), None, "rows"), Texts.of(["x", "y", "y", "b"]), "map")
     assert dev.queries == ["a", "b", "c"]  # the row of d says nothing
     assert sorted(dev.documents) == ["a", "b", "d", "x", "y"]
     assert relevant(dev) == {("a", "b"), ("b", "a"), ("c", "x")}
@@ -176,9 +180,10 @@ def test_dev_columns_with_other_names_have_the_roles_of_the_training_columns(tmp
 def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "QUERIES", 10)
     monkeypatch.setattr(retrieval, "DOCUMENTS", 50)
-    dev = from_rows(many("pairs"), [f"other {n}" for n in range(1000)], "ndcg@10")
+    others = Texts.of([f"other {n}" for n in range(1000)])
+    dev = from_rows(many("pairs"), others, "ndcg@10")
     assert len(dev) == 10 and len(relevant(dev)) == 30 and len(dev.documents) == 50
-    assert dev.documents == from_rows(many("pairs"), [f"other {n}" for n in range(1000)], "ndcg@10").documents
+    assert dev.documents == from_rows(many("pairs"), others, "ndcg@10").documents
 
 
 def test_sentences_are_no_dev_data() -> None:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contrastcli.data import leaks
 from contrastcli.data.dev import load_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.errors import DataError
 from contrastcli.settings.sections import Data, Dev, Metric
 from support.command import Contrast, refused, sentences, train
+from support.tables import texts
 
 ROWS = Examples(
     "triplets",
-    {
-        "anchor": ["How do I pay?", "b", "c", "d"],
-        "positive": ["p", "q", "By  card\t", "s"],
-        "negative": ["", "x", "y", "z"],
-    },
+    texts(
+        anchor=["How do I pay?", "b", "c", "d"],
+        positive=["p", "q", "By  card\t", "s"],
+        negative=["", "x", "y", "z"],
+    ),
     None,
     "rows",
 )
@@ -59,7 +60,7 @@ def test_three_texts_are_named_and_the_others_counted() -> None:
 
 def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> None:
     words = ["How do I\nreset?", "how do i  RESET?", "Long " * 30]
-    rows = check_leaks(replace(ROWS, form="sentences", views={"anchor": words}), ["how do I reset?", words[2]], "note")
+    rows = check_leaks(replace(ROWS, views=texts(anchor=words)), ["how do I reset?", words[2]], "note")
     cut = ("Long " * 30)[:59]
     assert rows.notes[0].startswith(f"3 of 3 training rows hold a text of the dev set: 'How do I reset?', '{cut}…'; ")
 
@@ -69,7 +70,7 @@ def test_what_is_held_out_is_checked_against_the_rest(metric: Metric) -> None:
     """Held-out anchors are apart, but not their other spellings, nor the other texts of their rows."""
     questions = [f"Question {n % 40}" if n % 3 else f"question  {n % 40}" for n in range(120)]
     views = {"anchor": questions, "positive": [f"Answer {n % 50}" for n in range(120)], "negative": ["x"] * 120}
-    train, dev = load_dev(Dev(data="split:20%", metric=metric), Data(), replace(ROWS, views=views), 0)
+    train, dev = load_dev(Dev(data="split:20%", metric=metric), Data(), replace(ROWS, views=texts(**views)), 0)
     assert dev
     others = ["x"] if metric == "spearman" else []
     anchors = {*views["anchor"]} - {*train.views["anchor"]}
@@ -91,8 +92,8 @@ def test_a_resumed_run_has_the_rows_of_its_start(contrast: Contrast) -> None:
     Path("own.txt").write_text(leaked + "\n".join(sentences()) + "\n")
     words = train("--objective", "simcse", "--data", "own.txt", "--leaks")
     told = f"2 of 162 training rows hold a text of the dev set: '{rows[0]['sentence1'].upper()[:20]}"
-    for leaks, left in (("note", 162), ("drop", 160)):
-        shown = contrast(*words, leaks, "--dry-run").out
+    for choice, left in (("note", 162), ("drop", 160)):
+        shown = contrast(*words, choice, "--dry-run").out
         assert f"note: {told}" in shown and f"rows {left}" in " ".join(shown.split())
     refused(contrast(*words, "error"), 3, told, "--leaks drop")
     assert contrast(*words, "drop", "--name", "one").code == 0
@@ -105,9 +106,18 @@ def test_clean_rows_are_left_as_they_are() -> None:
     assert check_leaks(ROWS, ["unseen"], "error") is ROWS
 
 
-def test_a_million_texts_take_a_few_seconds() -> None:
-    texts = [f"a sentence of some words, number {n}" for n in range(500_000)]
-    rows = Examples("pairs", {"anchor": texts, "positive": texts}, None, "rows")
-    began = time.process_time()
-    check_leaks(rows, texts[:1000], "note")
-    assert time.process_time() - began < 10
+def test_every_text_is_compared_with_its_equal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    class Key(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str(self) == other
+
+    monkeypatch.setattr(leaks, "text_key", Key)
+    words = [f"text {n}" for n in range(1000)]
+    (note,) = check_leaks(replace(ROWS, views=texts(anchor=words)), words[500:], "note").notes
+    assert note.startswith("500 of 1,000") and compared < 5000

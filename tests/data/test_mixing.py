@@ -11,6 +11,7 @@ import pytest
 from contrastcli.data.batching import BatchOrder, Mix
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
@@ -23,7 +24,7 @@ ANY: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 SIZES, WEIGHTS = (10, 40, 3), (1.0, 0.5, 4.0)
 
 
-def joined(tiny: Tiny, *forms: str, needs: tuple[Form, ...] = ANY) -> tuple[str, dict[str, list[str]], tuple[int, ...]]:
+def joined(tiny: Tiny, *forms: str, needs: tuple[Form, ...] = ANY) -> tuple[str, dict[str, Texts], tuple[int, ...]]:
     examples = load_examples(Data(train=",".join(str(tiny.data[form]) for form in forms)), needs, ())
     return examples.form, examples.views, examples.sets
 

@@ -14,6 +14,7 @@ import pytest
 from contrastcli.data import sources
 from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
@@ -106,7 +107,7 @@ def test_labels_that_the_objective_has_no_use_for_are_dropped_and_counted(files:
 )
 def test_every_distinct_text_is_a_sentence(files: dict[str, str], form: str, expected: list[str]) -> None:
     rows = load_examples(Data(train=files[form]), ("sentences",), ())
-    assert (rows.form, rows.views, rows.labels) == ("sentences", {"anchor": expected}, None)
+    assert (rows.form, [*rows.views["anchor"]], rows.labels) == ("sentences", expected, None)
     assert any(f"became {len(expected)} sentences" in note for note in rows.notes)
 
 
@@ -172,8 +173,8 @@ def test_a_fingerprint_changes_with_the_rows_alone(files: dict[str, str], tmp_pa
     texts = rows.views["positive"]
     others = [
         replace(rows, labels=[2, *(rows.labels or [])[1:]]),
-        replace(rows, views={**rows.views, "positive": ["other", *texts[1:]]}),
-        replace(rows, views={**rows.views, "positive": [*texts[1:], texts[0]]}),
+        replace(rows, views={**rows.views, "positive": Texts.of(["other", *texts[1:]])}),
+        replace(rows, views={**rows.views, "positive": Texts.of([*texts[1:], texts[0]])}),
         replace(rows, views={"anchor": texts, "positive": rows.views["anchor"]}),
         replace(rows, form="pairs", labels=None),
     ]

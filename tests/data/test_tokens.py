@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 from contrastcli.data import tokens
 from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
 from contrastcli.errors import DataError
-from contrastcli.files import cache_dir
+from contrastcli.files import cache_dir, checksum_of
+from support.disks import FULL, Disk, mounted
 from support.tiny import SPECIAL, WORDS, Tiny, write_tokenizer
 
 TEXTS = ["ba den", "fir", "go lum ma nen", "ba", ""]
@@ -99,17 +99,17 @@ def test_another_tokenizer_tokenises_again(tokenizer: Counting, tmp_path: Path) 
 
 @pytest.mark.parametrize("damage", ["empty", "noise", "cut", "flipped", "another"])
 def test_a_damaged_cache_file_is_made_again(tokenizer: Counting, damage: str) -> None:
-    table = tokenise(TEXTS, tokenizer, 32)
+    expected = rows(tokenise(TEXTS, tokenizer, 32))
     (file,) = cached()
     data = file.read_bytes()
+    middle = len(data) // 5
+    flipped = data[:middle] + bytes(255 - byte for byte in data[middle : middle + 20]) + data[middle + 20 :]
+    damages = {"empty": b"", "noise": b"noise" * 9, "cut": data[:-20], "flipped": flipped, "another": data + b"more"}
+    file.write_bytes(damages[damage])
     if damage == "another":
-        np.savez(file, flat=table.flat, starts=table.starts[:-1])
-    else:
-        middle = len(data) // 5
-        flipped = data[:middle] + bytes(255 - byte for byte in data[middle : middle + 20]) + data[middle + 20 :]
-        file.write_bytes({"empty": b"", "noise": b"noise" * 9, "cut": data[:-200], "flipped": flipped}[damage])
+        (cache_dir() / "checksums" / file.relative_to(cache_dir())).write_text(checksum_of(file))
     for _ in range(2):
-        assert rows(tokenise(TEXTS, tokenizer, 32)) == rows(table)
+        assert rows(tokenise(TEXTS, tokenizer, 32)) == expected
     assert tokenizer.count == 2 * len(TEXTS)
     assert cached() == [file]
 
@@ -123,11 +123,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(
 
 
 def test_a_full_disk_leaves_nothing_behind(tokenizer: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(np, "savez", full)
-    assert rows(tokenise(TEXTS, tokenizer, 32)) == [words(text) for text in TEXTS]
+    with mounted(Disk(cache_dir(), 1, FULL), monkeypatch):
+        assert rows(tokenise(TEXTS, tokenizer, 32)) == [words(text) for text in TEXTS]
     assert cached() == []
 
 

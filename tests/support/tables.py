@@ -1,7 +1,10 @@
-"""The result of a suite as people see it."""
+"""The result of a suite as people see it, and rows of texts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from contrastcli.data.texts import Texts
 from contrastcli.evaluation.result import SuiteResult
 from contrastcli.show.results import SuiteTable, suite_tables
 
@@ -16,3 +19,8 @@ def cells(result: SuiteResult) -> dict[str, dict[str, str]]:
     """The cells of that table by row and column; the last column, which has no title, marks what is partial."""
     table = shown(result)
     return {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+
+
+def texts(**views: Iterable[str]) -> dict[str, Texts]:
+    """The texts of rows by view."""
+    return {view: Texts.of(column) for view, column in views.items()}

@@ -1,0 +1,80 @@
+"""What data may look like: formats of files, roles of columns, forms of rows. Tables only, which `help` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from contrastcli.settings.objective import Form
+
+FORMATS: Mapping[str, str] = {
+    ".txt": "one sentence a line",
+    ".csv": "comma-separated with standard quoting; the first line names the columns",
+    ".tsv": "tab-separated, quotes are literal; the first line names the columns",
+    ".jsonl": "one object a line, all with the same keys",
+    ".json": 'a list of objects, or {"data": [...]}',
+    ".parquet": "columns by name",
+}
+"""The content of a file, by its suffix; each but parquet also compressed, as .gz."""
+
+LONGEST = 1_000_000
+"""Bytes of a line, and characters of a row of a .csv."""
+LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
+
+Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
+
+NAMES: Mapping[str, Role] = {
+    "sentence": "sentence",
+    "text": "sentence",
+    "anchor": "anchor",
+    "premise": "anchor",
+    "sentence1": "anchor",
+    "sent0": "anchor",
+    "sentence_a": "anchor",
+    "question": "anchor",
+    "query": "anchor",
+    "positive": "positive",
+    "hypothesis": "positive",
+    "sentence2": "positive",
+    "sent1": "positive",
+    "sentence_b": "positive",
+    "answer": "positive",
+    "passage": "positive",
+    "negative": "negative",
+    "negatives": "negative",
+    "hard_neg": "negative",
+    "label": "label",
+    "score": "score",
+    "relatedness_score": "score",
+}
+"""The role of a column name in lower case. Hard negatives may be numbered: negative_1, negative_2 …"""
+
+LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
+"""Names of the labels 0, 1 and 2."""
+
+SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
+    ("scored", ("anchor", "positive", "score")),
+    ("triplets", ("anchor", "positive", "negative")),
+    ("labelled", ("anchor", "positive", "label")),
+    ("pairs", ("anchor", "positive")),
+    ("sentences", ("sentence",)),
+    ("sentences", ("anchor",)),
+)
+
+FORMS: Mapping[Form, str] = {
+    "sentences": "sentences",
+    "pairs": "pairs (anchor, positive)",
+    "triplets": "triplets (anchor, positive, negative)",
+    "labelled": "labelled pairs (premise, hypothesis, label)",
+    "scored": "scored pairs (sentence1, sentence2, score)",
+}
+"""Each form in words."""
+
+
+BECOMES: Mapping[Form, tuple[Form, ...]] = {
+    "triplets": ("labelled", "pairs", "sentences"),
+    "labelled": ("triplets", "pairs", "sentences"),
+    "pairs": ("sentences",),
+    "sentences": (),
+    "scored": (),
+}

@@ -1,0 +1,208 @@
+"""Texts by the million: their bytes in one array, which is mapped from disk where it is large, and a hash of each."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any, SupportsIndex, TypeVar, cast, overload
+
+import numpy as np
+import xxhash
+from numpy.typing import ArrayLike, NDArray
+
+from contrastcli.files import cache_dir, writing_to
+
+Cell = object
+"""A value of a file: text, and from JSON and parquet numbers, lists and null as well."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+IN_MEMORY = 1 << 24
+"""Bytes of an array; a larger one is in a temporary file in the folder of the cache."""
+
+_BLOCK = 10_000  # cells that are encoded or decoded at once
+_NOT_TEXT = 0xFF  # the first byte of a cell that is no text: UTF-8 never has it
+
+
+class GrowingArray:
+    """An array that is written from its beginning to its end, in memory or in a temporary file."""
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self._kind = np.dtype(kind)
+        self._file: IO[bytes] = io.BytesIO()
+        self._bytes = 0
+
+    def extend(self, values: ArrayLike) -> None:
+        """Add values at the end. Raises RunError where the disk is full."""
+        data = np.ascontiguousarray(values, self._kind).data.cast("B")
+        self._bytes += len(data)
+        if self._bytes > IN_MEMORY and isinstance(self._file, io.BytesIO):
+            held, self._file = self._file, _temporary_file()
+            self._write(held.getbuffer())
+        self._write(data)
+
+    def _write(self, data: memoryview) -> None:
+        with writing_to(cache_dir()):
+            self._file.write(data)
+            self._file.flush()
+
+    def array(self) -> NDArray[Any]:
+        """All values, which no longer change."""
+        if isinstance(self._file, io.BytesIO):
+            return np.frombuffer(self._file.getvalue(), self._kind)
+        return np.memmap(self._file, self._kind, "r").view(np.ndarray)
+
+
+def _temporary_file() -> IO[bytes]:
+    """A file that is gone with the process, in the folder of the cache where that can be written."""
+    folder = cache_dir()
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return cast(IO[bytes], tempfile.TemporaryFile(dir=folder))
+    return cast(IO[bytes], tempfile.TemporaryFile())
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """Cells, one after the other: cell i is `data[starts[i]:starts[i + 1]]`, a text in UTF-8 or a pickled value.
+
+    Equal `hashes` (XXH3-64) mean equal cells. Of a million texts 0.00003 pairs have equal hashes by chance.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]  # (N + 1,)
+    hashes: NDArray[np.uint64]  # (N,)
+
+
+class Writer:
+    """Makes a store."""
+
+    def __init__(self) -> None:
+        self._data, self._starts, self._hashes = (GrowingArray(kind) for kind in (np.uint8, np.int64, np.uint64))
+        self._starts.extend([0])
+        self._cells = self._end = 0
+
+    def extend(self, cells: Iterable[Cell]) -> None:
+        """Add cells, texts without the white space around them."""
+        waiting = iter(cells)
+        while block := [_encode(cell) for cell in islice(waiting, _BLOCK)]:
+            ends = np.cumsum(np.fromiter(map(len, block), np.int64, len(block)))
+            hashes = np.fromiter(map(xxhash.xxh3_64_intdigest, block), np.uint64, len(block))
+            self._add(np.frombuffer(b"".join(block), np.uint8), ends, hashes)
+
+    def append(self, store: Store) -> int:
+        """Add the cells of a store; returns how many stand before them."""
+        before = self._cells
+        self._add(store.data, store.starts[1:], store.hashes)
+        return before
+
+    def _add(self, data: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+        self._data.extend(data)
+        self._starts.extend(self._end + ends)
+        self._hashes.extend(hashes)
+        self._cells += len(hashes)
+        self._end += len(data)
+
+    def store(self) -> Store:
+        """The cells so far."""
+        return Store(self._data.array(), self._starts.array(), self._hashes.array())
+
+
+def _encode(cell: Cell) -> bytes:
+    return cell.strip().encode() if type(cell) is str else bytes([_NOT_TEXT]) + pickle.dumps(cell)
+
+
+def _decode(data: memoryview) -> Any:
+    return str(data, "utf-8") if not data or data[0] != _NOT_TEXT else pickle.loads(data[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Sequence[T_co]):
+    """Some cells of a store, in an order of their own: a sequence of texts, or of other values, that are on disk."""
+
+    store: Store
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cells: Iterable[T_co]) -> Column[T_co]:
+        """A column of its own; texts without the white space around them."""
+        return read_columns(["only"], cells)["only"]
+
+    @classmethod
+    def join(cls, parts: Sequence[Column[T_co]]) -> Column[T_co]:
+        """Columns one after the other."""
+        offsets = dict.fromkeys([part.store for part in parts], 0)
+        store = parts[0].store
+        if len(offsets) > 1:
+            writer = Writer()
+            offsets = {store: writer.append(store) for store in offsets}
+            store = writer.store()
+        return cls(store, np.concatenate([part.rows + offsets[part.store] for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T_co]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> T_co | list[T_co]:
+        if not isinstance(index, slice):
+            row = self.rows[index]
+            return cast(T_co, _decode(self.store.data[self.store.starts[row] : self.store.starts[row + 1]].data))
+        rows, data = self.rows[index], self.store.data.data
+        ends = zip(self.store.starts[rows].tolist(), self.store.starts[rows + 1].tolist(), strict=True)
+        return [_decode(data[start:end]) for start, end in ends]
+
+    def __iter__(self) -> Iterator[T_co]:
+        for start in range(0, len(self), _BLOCK):
+            yield from self[start : start + _BLOCK]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Column[T_co]:
+        """The cells with these numbers, or those under a mask."""
+        return Column(self.store, self.rows[rows])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The bytes of each cell: (N,)."""
+        return self.store.starts[self.rows + 1] - self.store.starts[self.rows]
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """Equal ones for equal cells: (N,)."""
+        return self.store.hashes[self.rows]
+
+    @property
+    def is_text(self) -> NDArray[np.bool_]:
+        """Which cells are texts: (N,)."""
+        is_text: NDArray[np.bool_] = self.sizes == 0
+        is_text[~is_text] = self.store.data[self.store.starts[self.rows[~is_text]]] != _NOT_TEXT
+        return is_text
+
+    def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
+        """The different cells in the order in which they appear, and of each cell its number among them: (N,)."""
+        _, first, numbers = np.unique(self.hashes, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return self.take(first[order]), places[numbers]
+
+
+Texts = Column[str]
+
+
+def read_columns(names: Sequence[str], cells: Iterable[T]) -> dict[str, Column[T]]:
+    """The columns of a table, given its cells row by row."""
+    writer = Writer()
+    writer.extend(cells)
+    store = writer.store()
+    return {name: Column(store, np.arange(place, len(store.hashes), len(names))) for place, name in enumerate(names)}
