@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.texts import Texts
+from contrastcli.data.texts import Texts, on_disk
 from contrastcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Corpus:
         joined = Texts.join(list(examples.views.values()))
         filled, numbers = joined.sizes > 0, np.full(len(joined), -1)
         texts, numbers[filled] = joined.take(filled).distinct()
-        views = dict(zip(examples.views, np.split(numbers, len(examples.views)), strict=True))
+        views = dict(zip(examples.views, np.split(on_disk(numbers), len(examples.views)), strict=True))
         if examples.form == "sentences":
             views["positive"] = views["anchor"]
         labels = None if examples.labels is None else np.asarray(examples.labels, dtype=np.int64)

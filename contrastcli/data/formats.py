@@ -28,6 +28,7 @@ from contrastcli.files import check_regular, error_text
 
 _ROW = 64  # bytes that a row takes besides its text
 _BATCH = 1_000  # rows of a .parquet
+_BUFFER = 1 << 20  # bytes of a column of a .parquet
 _UNPACKED = 1 << 29  # bytes for the rows of any compressed file, however small
 _EXPANSION = 50  # bytes for each byte of a larger one; text takes fewer than 20
 
@@ -158,7 +159,7 @@ def collect(rows: Rows, name: str, limit: int, unit: str = "row", notes: Iterabl
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
-    numbers = array("Q")
+    numbers = array("I")  # four bytes for each row
 
     def cells() -> Iterator[Cell]:
         for number, row in islice(rows, limit or None):
@@ -294,7 +295,7 @@ def _parquet(path: Path, name: str, memory: int) -> Rows:
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:  # else all of it is in memory
             batches = _within(file.iter_batches(_BATCH), memory, name)
             yield from of_batches(batches, file.schema_arrow.names, _features(file.schema_arrow))
     except DataError:

@@ -21,12 +21,14 @@ Cell = object
 """A value of a file: text, and from JSON and parquet numbers, lists and null as well."""
 
 T = TypeVar("T")
+T_kind = TypeVar("T_kind", bound=np.generic)
 T_co = TypeVar("T_co", covariant=True)
 
 IN_MEMORY = 1 << 24
 """Bytes of an array; a larger one is in a temporary file in the folder of the cache."""
 
 _BLOCK = 10_000  # cells that are encoded or decoded at once
+_PARTS = 16  # of the hashes
 _NOT_TEXT = 0xFF  # the first byte of a cell that is no text: UTF-8 never has it
 
 
@@ -38,9 +40,12 @@ class GrowingArray:
         self._file: IO[bytes] = io.BytesIO()
         self._bytes = 0
 
+    def __del__(self) -> None:
+        self._file.close()  # what is mapped from it stays
+
     def extend(self, values: ArrayLike) -> None:
         """Add values at the end. Raises RunError where the disk is full."""
-        data = np.ascontiguousarray(values, self._kind).data.cast("B")
+        data = np.ascontiguousarray(values, self._kind).view(np.uint8).data
         self._bytes += len(data)
         if self._bytes > IN_MEMORY and isinstance(self._file, io.BytesIO):
             held, self._file = self._file, _temporary_file()
@@ -57,6 +62,15 @@ class GrowingArray:
         if isinstance(self._file, io.BytesIO):
             return np.frombuffer(self._file.getvalue(), self._kind)
         return np.memmap(self._file, self._kind, "r").view(np.ndarray)
+
+
+def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
+    """The same values, mapped from a temporary file where they are many."""
+    if values.nbytes <= IN_MEMORY:
+        return values
+    array = GrowingArray(values.dtype.type)
+    array.extend(values)
+    return array.array()
 
 
 def _temporary_file() -> IO[bytes]:
@@ -143,7 +157,10 @@ class Column(Sequence[T_co]):
             writer = Writer()
             offsets = {store: writer.append(store) for store in offsets}
             store = writer.store()
-        return cls(store, np.concatenate([part.rows + offsets[part.store] for part in parts]))
+        rows = GrowingArray(np.int64)
+        for part in parts:
+            rows.extend(part.rows + offsets[part.store])
+        return cls(store, rows.array())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -169,7 +186,7 @@ class Column(Sequence[T_co]):
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Column[T_co]:
         """The cells with these numbers, or those under a mask."""
-        return Column(self.store, self.rows[rows])
+        return Column(self.store, on_disk(self.rows[rows]))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -190,11 +207,16 @@ class Column(Sequence[T_co]):
 
     def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
         """The different cells in the order in which they appear, and of each cell its number among them: (N,)."""
-        _, first, numbers = np.unique(self.hashes, return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")
-        places = np.empty_like(order)
-        places[order] = np.arange(len(order))
-        return self.take(first[order]), places[numbers]
+        hashes, is_first = self.hashes, np.zeros(len(self), bool)
+        first = np.empty(len(self), np.int64)  # the place of the first equal cell
+        for part in range(_PARTS):  # sorting a part at a time takes little memory
+            places = np.flatnonzero(hashes % np.uint64(_PARTS) == part)
+            _, chosen, equal = np.unique(hashes[places], return_index=True, return_inverse=True)
+            first[places] = places[chosen][equal]
+            is_first[places[chosen]] = True
+        del hashes
+        numbers = np.cumsum(is_first) - 1
+        return self.take(is_first), on_disk(np.take(numbers, first, out=first, mode="clip"))
 
 
 Texts = Column[str]
@@ -205,4 +227,5 @@ def read_columns(names: Sequence[str], cells: Iterable[T]) -> dict[str, Column[T
     writer = Writer()
     writer.extend(cells)
     store = writer.store()
-    return {name: Column(store, np.arange(place, len(store.hashes), len(names))) for place, name in enumerate(names)}
+    rows = (np.arange(place, len(store.hashes), len(names)) for place in range(len(names)))
+    return {name: Column(store, on_disk(some)) for name, some in zip(names, rows, strict=True)}

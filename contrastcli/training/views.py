@@ -23,7 +23,7 @@ Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
 def perturb(kind: Perturbation, ids: Ids, random: Generator) -> Ids:
     """Tokens shuffled, reversed, without a fifth of them, or with a fifth of them repeated at random places."""
     if kind == "shuffle":
-        return random.permutation(ids)
+        return ids[random.permutation(len(ids))]
     if kind == "reverse":
         return ids[::-1]
     chosen = random.choice(len(ids), round(0.2 * len(ids)), replace=False)
