@@ -217,7 +217,7 @@ def test_a_small_parquet_of_many_values_is_refused(
     cells = dict.fromkeys(WIDE[1:columns], ["a"] * rows)
     Dataset.from_dict({"sentence": [f"ba {row}" for row in range(rows)], **cells}).to_parquet("rows.parquet")
     words = train(*SENTENCES[:2], "--data", "rows.parquet", "--dry-run")
-    refused(contrast(*words), 3, f"rows of {columns:,} columns would fill the memory", "data.limit")
+    refused(contrast(*words), 3, f"rows of {columns:,} columns would fill the disk", "data.limit")
     assert contrast(*words, "--set", "data.limit=50").code == 0
 
 
