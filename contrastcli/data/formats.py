@@ -84,7 +84,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         check_regular(path)
         memory = max(_UNPACKED, _EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
-            return collect(_parquet(path, name, memory), name, limit)
+            return collect(_parquet(path, name, limit, memory), name, limit)
         with _open(path) as stream:
             lines = decode(stream, name, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
             if path.name.endswith(".gz"):
@@ -291,12 +291,12 @@ def _unique_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would make one for each line
 
 
-def _parquet(path: Path, name: str, memory: int) -> Rows:
+def _parquet(path: Path, name: str, limit: int, memory: int) -> Rows:
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:  # else all of it is in memory
-            batches = _within(file.iter_batches(_BATCH), memory, name)
+            batches = _within(file.iter_batches(min(limit or _BATCH, _BATCH)), memory, name)
             yield from of_batches(batches, file.schema_arrow.names, _features(file.schema_arrow))
     except DataError:
         raise
