@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import shutil
 import sys
@@ -21,6 +22,8 @@ from contrastcli.runs.directory import Run
 from support.command import Answer, Contrast
 from support.tiny import Tiny, train, write_tiny
 
+NUMBERS = itertools.count()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=100, help="how many damaged inputs")
@@ -29,10 +32,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kill-seed", type=int, default=0, help="the seed of their moments")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def unflushed() -> Iterator[None]:
+    """No test cuts the power, and waiting for a slow disk would take a third of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches, runs and settings for this test alone."""
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
     for variable in [name for name in os.environ if name.startswith("CONTRAST_") and name != "CONTRAST_TEST_DATA"]:
         monkeypatch.delenv(variable)
     for variable, folder in {

@@ -6,6 +6,7 @@ entry point group `contrast.objectives`, each naming a `Spec`. Nothing here impo
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
 import msgspec
@@ -237,6 +238,7 @@ def find(name: str, source: str = "") -> Spec:
     return by_name[name]
 
 
+@cache
 def every() -> tuple[Spec, ...]:
     """All objectives, those of other packages last. Raises UsageError for an entry point that cannot be used."""
     from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes

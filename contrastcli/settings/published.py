@@ -169,26 +169,38 @@ def _of_method(config: Config) -> list[Row]:
     """
     flat = {key: _base_name(value) for key, value in config.flat().items()}
     counted = [key for key, one in settings_of(config.spec).items() if one.role != "execution" and key != _BACKBONE]
-    shipped = [presets.find(name).config.flat() for name in presets.names()]
     of_method = []
     for row in every():
-        stated = tables().methods.get(row.method, {})
-        values = {key: value if isinstance(value, list) else [value] for key, value in stated.items()}
-        differs = [key for key, allowed in values.items() if flat.get(key) not in allowed]
+        stated = _stated(row.method)
+        differs = [key for key, allowed in stated.items() if flat.get(key) not in allowed]
         if stated and row.values and not set(differs).intersection(_ESSENTIAL):
-            backbone = tables().backbones[row.backbone]
-            like = [
-                one
-                for one in shipped
-                if all(one[key] in values.get(key, [one[key]]) for key in _ESSENTIAL if key in one)
-            ]
-            like = [one for one in like if _base_name(one[_BACKBONE]) == backbone] or like
+            unstated = [key for key in counted if key not in stated]
             rest = [
-                [key for key in counted if key not in values and _base_name(one.get(key)) != flat[key]] for one in like
+                [key for key in unstated if one.get(key) != flat[key]] for one in _presets(row.method, row.backbone)
             ]
-            other = [_BACKBONE] if flat[_BACKBONE] != backbone else []
+            other = [_BACKBONE] if flat[_BACKBONE] != tables().backbones[row.backbone] else []
             of_method.append(replace(row, differs=(*other, *differs, *min(rest, key=len, default=[]))))
     return of_method
+
+
+@cache
+def _stated(method: str) -> dict[str, list[Value]]:
+    """The settings that make a method, each with its values."""
+    stated = tables().methods.get(method, {})
+    return {key: value if isinstance(value, list) else [value] for key, value in stated.items()}
+
+
+@cache
+def _presets(method: str, backbone: str) -> list[dict[str, Value | None]]:
+    """The settings of the presets of a method, of those for this backbone if there are any."""
+    stated = _stated(method)
+    shipped = [presets.find(name).config.flat() for name in presets.names()]
+    like = [
+        {key: _base_name(value) for key, value in one.items()}
+        for one in shipped
+        if all(one[key] in stated.get(key, [one[key]]) for key in _ESSENTIAL if key in one)
+    ]
+    return [one for one in like if one[_BACKBONE] == tables().backbones[backbone]] or like
 
 
 def _base_name(value: Value | None) -> Value | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Literal
 
 from contrastcli.errors import UsageError, nearest
@@ -171,7 +172,8 @@ RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.ma
 """Prefixes of the keys that a choice resets: an objective its settings; a similarity its margin and width."""
 
 
-def settings_of(*specs: Spec) -> dict[str, Setting]:
+@cache
+def settings_of(*specs: Spec) -> Mapping[str, Setting]:
     """Every setting of runs with these objectives, by key; the first, if several have the same key."""
     by_key = {OBJECTIVE.key: OBJECTIVE}
     for spec in specs:
@@ -181,7 +183,7 @@ def settings_of(*specs: Spec) -> dict[str, Setting]:
     return by_key
 
 
-def all_settings() -> dict[str, Setting]:
+def all_settings() -> Mapping[str, Setting]:
     """Every setting of every objective, by key."""
     return settings_of(*catalogue.every())
 

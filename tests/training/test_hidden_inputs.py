@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.api import ObjectiveSettings, Rows, Spec, full_precision, mean_over, paired
 from contrastcli.errors import UsageError
+from contrastcli.settings import catalogue
 from contrastcli.training.setup import make_loss
 from contrastcli.training.step import Loss
 from support.command import Contrast, failed, train
@@ -78,6 +79,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     entry = SimpleNamespace(name=SPEC.name, value="outside:SPEC", load=lambda: SPEC)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
+    monkeypatch.setattr(catalogue, "every", catalogue.every.__wrapped__)  # without its cache
 
     def install(function: Function) -> None:
         def loss(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
