@@ -14,7 +14,7 @@ from contrastcli import __version__, commands, options, show
 from contrastcli.files import user_file
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
-from contrastcli.runs import process
+from contrastcli.runs import process, stream
 from contrastcli.runs.text import printable
 from contrastcli.settings import presets
 
@@ -42,12 +42,14 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 @cli.command()
 @click.argument("run", required=False)
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+@options.on_host
 @click.pass_obj
 def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named.
 
     contrast tui
     contrast tui last
+    contrast tui --host user@machine:project
     """
     options.check_terminal()
     from contrastcli.tui import app  # textual is loaded only when the app is opened
@@ -113,12 +115,13 @@ def runs_group() -> None:
 
 @runs_group.command("list")
 @options.as_json
+@options.on_host
 @click.pass_obj
 def list_(directory: Path, json: bool) -> None:
     """List all runs, the newest first.
 
-    contrast runs list
     contrast runs list --json
+    contrast runs list --host user@machine:project
     """
     _print(show.runs.run_list(runs.list_runs(directory), directory, json))
 
@@ -192,7 +195,32 @@ def verify(run: runs.Run, replay: int | None, json: bool) -> None:
     commands.verify.raise_first_fault(checks)
 
 
+@runs_group.command()
+@click.argument("run")
+@click.argument("text")
+@click.pass_obj
+def note(directory: Path, run: str, text: str) -> None:
+    """Write a note on a run; its words with # are tags.
+
+    contrast runs note last "the best so far #paper"
+    contrast runs note simace ""
+    """
+    runs.find(run, directory).write_note(text)
+
+
+@runs_group.command()
+@click.pass_obj
+def serve(directory: Path) -> None:
+    """Send all runs, and then every change of them, to `contrast tui --host` on another machine.
+
+    contrast runs serve
+    ssh user@machine contrast runs serve
+    """
+    stream.serve(directory, sys.stdin.buffer, sys.stdout.buffer)
+
+
 @cli.command()
+@options.on_host
 @options.of_run
 @options.as_json
 def watch(run: runs.Run, json: bool) -> int:
@@ -200,6 +228,7 @@ def watch(run: runs.Run, json: bool) -> int:
 
     contrast watch last
     contrast watch simace --json | jq .loss
+    contrast watch last --host user@machine:project
     """
     return commands.train.watch(run, json)
 

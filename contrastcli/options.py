@@ -25,6 +25,8 @@ from contrastcli.files import error_text
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
+from contrastcli.runs.host import Host
+from contrastcli.runs.mirror import Mirror
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import printable
 from contrastcli.settings import config, papers, presets, sections
@@ -142,6 +144,25 @@ def of_run(body: Callable[..., Any]) -> Callable[..., Any]:
         return body(run=runs.find(run, directory), **words)
 
     return with_run
+
+
+def on_host(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --host; the runs directory is then a mirror, and a RUN is one there."""
+
+    @click.option("--host", metavar="HOST[:DIR]", help="On another machine, by ssh; DIR: the folder to work in there.")
+    @click.pass_context
+    @functools.wraps(body)
+    def with_host(ctx: click.Context, /, host: str | None, **words: Any) -> Any:
+        if host:
+            mirror = ctx.with_resource(Mirror(Host.parse(host, ctx.find_root().params["runs_dir"] or "")))
+            ctx.obj = mirror.directory
+            if "run" not in words:
+                mirror.wait_for("")
+            elif words["run"]:
+                words["run"] = mirror.wait_for(words["run"])
+        return body(**words)
+
+    return with_host
 
 
 def of_item(body: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     lock               held by the process that trains
     scores.json        what evaluation measured
     note.txt           what the user wrote on it
+    state.json         only in a copy of a run of another machine: its state and size there
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
-from contrastcli.runs.status import Digest, Status, digest, state_of
+from contrastcli.runs.status import Copied, Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 
@@ -71,6 +72,7 @@ class Run:
     lock_path = _File("lock")
     scores_path = _File("scores.json")
     note_path = _File("note.txt")
+    state_path = _File("state.json")
 
     @property
     def name(self) -> str:
@@ -97,8 +99,9 @@ class Run:
 
     def status(self, events: Digest | None = None) -> Status:
         """Its state and latest numbers, from a digest of its events, which is read if it is not given."""
-        events = events or digest(self.events_path)
-        return Status.of(self.name, events, state_of(events, self.alive_path, self.config_path), self.created())
+        events, copied = events or digest(self.events_path), read_json(self.state_path, Copied)
+        state = copied.state if copied else state_of(events, self.alive_path, self.config_path)
+        return Status.of(self.name, events, state, self.created())
 
     def created(self) -> float:
         """When it was created, in seconds since the epoch, also of a run that was copied or resumed."""
@@ -129,6 +132,11 @@ class Run:
         by_step = {int(folder.name): folder for folder in folders if folder.name.isdecimal()}
         return [by_step[step] for step in sorted(by_step) if step <= last]
 
+    def write_note(self, text: str) -> None:
+        """Replace the user's note. Raises RunError."""
+        with writing_to(self.path):
+            atomic_write(self.note_path, f"{text}\n".encode())
+
     def scores(self) -> dict[str, Any]:
         """The results of evaluation; empty if there are none. Raises DataError."""
         return read_scores(self.scores_path)
@@ -140,6 +148,8 @@ class Run:
 
     def size_bytes(self) -> int:
         """Bytes of all its files."""
+        if copied := read_json(self.state_path, Copied):
+            return copied.size
         total = 0
         for path in self.path.rglob("*"):
             with contextlib.suppress(FileNotFoundError):  # training may delete a checkpoint meanwhile

@@ -64,6 +64,17 @@ class Writer(msgspec.Struct, frozen=True):
         )
 
 
+class Copied(msgspec.Struct, frozen=True):
+    """What only the machine of a run knows of it: its state, and its bytes. A copy elsewhere has it in a file."""
+
+    state: State
+    size: int
+
+    @property
+    def ended(self) -> bool:
+        return self.state == "killed" or self.state in _ENDS
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run, by its name, and its latest numbers.
 

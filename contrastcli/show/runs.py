@@ -12,6 +12,7 @@ from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
+from contrastcli.runs.host import place
 from contrastcli.runs.results import Check, Comparison, Method, SweepScores
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
@@ -24,9 +25,9 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
     statuses = [(run, _status(run)) for run in runs]
     if to_json:
-        return as_json([{"name": run.name, "path": str(run.path), **_fields(status)} for run, status in statuses])
+        return as_json([{"name": run.name, "path": place(run.path), **_fields(status)} for run, status in statuses])
     if not runs:
-        return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
+        return f"no runs in {place(directory)}; make one: contrast train --preset starter --no-ui"
     rows = []
     for run, s in statuses:
         if isinstance(s, ContrastError):
@@ -51,14 +52,14 @@ def _fields(status: Status | ContrastError) -> dict[str, object]:
 def run_details(run: Run, to_json: bool) -> str:
     """One run: status, checkpoints, scores and settings."""
     status, checkpoints, config = run.status(), run.checkpoints(), run.config()
-    paths = {which: str(run.checkpoints_dir / name) for which, name in checkpoints.items()}
+    paths = {which: place(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
-        details = {"name": run.name, "path": str(run.path), **asdict(status), "checkpoints": paths}
+        details = {"name": run.name, "path": place(run.path), **asdict(status), "checkpoints": paths}
         return as_json(details | {"settings": config.flat(), "scores": run.scores()})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [
-        ("run", run.path),
+        ("run", place(run.path)),
         ("state", status.state + (f": {status.message}" if status.message else "")),
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("loss", fixed(status.loss, 4)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from asyncio import to_thread
+from asyncio import sleep, to_thread
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
@@ -23,9 +23,10 @@ from contrastcli.errors import ContrastError
 from contrastcli.files import atomic_write, error_text, state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
+from contrastcli.runs.host import Host
 from contrastcli.runs.text import escaped
 from contrastcli.show.console import notification
-from contrastcli.tui import state
+from contrastcli.tui import processes, state
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
@@ -82,11 +83,14 @@ class ContrastApp(App[None]):
 
     watched: reactive[str] = reactive("")
     """The state of the run in Live, in a few words: every screen shows it."""
+    host: reactive[Host | None] = reactive(None)
+    """The machine of the runs and what is wrong with the connection, where it is another one."""
 
     def __init__(self, directory: Path, run: Run | None = None) -> None:
         self.remembered = state.load()
         super().__init__()
         self.directory = directory
+        self.host = Host.of(directory)
         self.run_shown = run  # the run that Live shows
         self.keys = KeyQueue(self, gap=0.03)
 
@@ -103,6 +107,8 @@ class ContrastApp(App[None]):
         self.run_worker(self.keys.run(super().on_event), group="keys")
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
+        if self.host:
+            self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
         await self.switch_mode("live" if self.run_shown else "setup")
         self.call_after_refresh(gc.collect)
         self.call_after_refresh(gc.freeze)  # scanning what exists by now again would delay a frame or two
@@ -119,6 +125,15 @@ class ContrastApp(App[None]):
         """Go to a screen with a run chosen."""
         await self.switch_mode(mode)
         cast(ModeScreen, self.screen).choose(run)
+
+    async def new_run(self, path: str) -> Run:
+        """The run at a path that a command has printed; of another machine, its copy when that is here."""
+        if not self.host:
+            return Run(Path(path))
+        run = Run(self.directory / Path(path).name)
+        while not run.exists():
+            await sleep(0.1)
+        return run
 
     def name_of(self, run: Run) -> str:
         """A run as the command line knows it in this directory: its name, or its path if it is elsewhere."""
@@ -196,11 +211,22 @@ class ContrastApp(App[None]):
             self.exit()
 
     async def stop_run(self, run: Run) -> None:
-        try:
-            await to_thread(process.request_stop, run)
+        if await self.act(partial(process.request_stop, run), "stop", run.name, "--wait", "0"):
             self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
-        except ContrastError as error:
+
+    async def act(self, here: Callable[[], object], *there: str) -> bool:
+        """Change a run, on another machine by a command; returns whether that was done, and shows why not."""
+        error: str | ContrastError = ""
+        if self.host:
+            error = (await processes.run_command(self.directory, *there)).error
+        else:
+            try:
+                await to_thread(here)
+            except ContrastError as caught:
+                error = caught
+        if error:
             self.fail(error)
+        return not error
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every key of the screen by its name, the screens, and Textual's own."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from contrastcli.runs import events
 from contrastcli.runs.events import Progress
+from contrastcli.runs.host import TIED, Host
 from contrastcli.show.console import PROGRESS
 
 OnProgress = Callable[[Progress], None]
@@ -70,11 +71,15 @@ async def read_narration(stream: asyncio.StreamReader, on_progress: OnProgress |
 
 
 async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:
-    """Start `contrast` with these arguments on a runs directory; what it prints is read from its pipes."""
-    command = (*COMMAND, "--runs-dir", str(directory.resolve()), *args)
-    environment = os.environ | {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
+    """Start `contrast` on a runs directory, on the host of a mirror; what it prints is read from its pipes."""
+    environment = {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
+    command = [*COMMAND, "--runs-dir", str(directory.resolve()), *args]
+    if host := Host.of(directory):
+        words = [word.replace(str(directory.resolve()), host.directory) for word in args]
+        command = host.argv(host.shell(words, environment, "{}" if stdin == PIPE else TIED))
+        stdin = PIPE
     made = asyncio.create_subprocess_exec(
-        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=environment, limit=_LONGEST
+        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=_LONGEST
     )
     starting = asyncio.ensure_future(made)
     try:

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
 
-from contrastcli.errors import ContrastError
-from contrastcli.files import atomic_write, error_text
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import State, Status
@@ -139,13 +138,10 @@ class RunScreen(ModeScreen):
     async def action_note(self) -> None:
         if self.here is None:
             return
-        path = self.here.run.note_path
-        prompt = Prompt(f"A note on {self.here.run.name}; words with # are tags to filter by", note_of(self.here.run))
+        run = self.here.run
+        prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", note_of(run))
         if (text := await self.app.push_screen_wait(prompt)) is not None:
-            try:
-                atomic_write(path, f"{text}\n".encode())
-            except OSError as error:
-                self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
+            await self.contrast.act(partial(run.write_note, text), "runs", "note", "--", run.name, text)
             self.run_changed()
 
     @work
@@ -176,11 +172,8 @@ class RunScreen(ModeScreen):
         answers = {"d": f"delete with the models, {size(total)}", "k": "keep"}
         if await self.app.push_screen_wait(Question(f"Delete {in_words(ended)}?", answers)) == "d":
             self._deleted = ended
-            try:
-                for run in ended:
-                    await asyncio.to_thread(runs.remove, run)
-            except ContrastError as error:
-                self.contrast.fail(error)
+            for run in ended:
+                await self.contrast.act(partial(runs.remove, run), "runs", "rm", run.name, "--yes")
             self.run_changed()
 
 

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from contrastcli.runs.directory import Run
+from contrastcli.runs.host import Host
 from contrastcli.tui.widgets import PlainText
 
 if TYPE_CHECKING:
@@ -42,12 +43,21 @@ class ModeScreen(Screen[None]):
                 chosen = "chosen" if mode == self.mode else ""
                 yield Static(f"[@click=app.mode('{mode}')]{number} {title}[/]", classes=f"mode {chosen}")
             yield PlainText(id="watched")
+            yield PlainText(id="host")
         yield from self.body()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         watched = self.query_one("#watched", PlainText)
         self.watch(self.app, "watched", lambda summary: watched.update(summary, layout=False))
+        self.watch(self.app, "host", self._show_host)
+
+    def _show_host(self, host: Host | None) -> None:
+        shown = self.query_one("#host", PlainText)
+        shown.display = host is not None
+        if host:
+            shown.update(f"⇄ {host.address} {host.problem}")
+            shown.set_class(bool(host.problem), "wrong")
 
     def body(self) -> ComposeResult:
         """The widgets between the bars."""

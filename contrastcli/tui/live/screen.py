@@ -139,7 +139,7 @@ class LiveScreen(RunScreen):
             self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
             if snapshot is None:
                 if run not in self._deleted:
-                    self.contrast.fail(f"{run.path} no longer exists")
+                    self.contrast.fail(f"{run.name} no longer exists")
                 self._show_no_run()
                 return
             self.contrast.watched = summary(run, snapshot)

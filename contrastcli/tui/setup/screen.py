@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -110,7 +109,7 @@ class SetupScreen(ModeScreen):
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
         last = self.contrast.remembered
         try:
-            given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})))
+            given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})), self._folder)
             self.draft = await asyncio.to_thread(*given)
         except ContrastError as error:
             self.contrast.fail(error)
@@ -240,7 +239,7 @@ class SetupScreen(ModeScreen):
         self._starting, self._failed = False, done.error
         self._show_ready()
         if not done.error:
-            await self.contrast.open_run(Run(Path(done.stdout.strip())))
+            await self.contrast.open_run(await self.contrast.new_run(done.stdout.strip()))
 
     def _show_ready(self) -> None:
         """Show whether training can start, or why not."""
