@@ -211,10 +211,10 @@ def note(directory: Path, run: str, text: str) -> None:
 @runs_group.command()
 @click.pass_obj
 def serve(directory: Path) -> None:
-    """Send all runs, and then every change of them, to `contrast tui --host` on another machine.
+    """Send all runs and then their changes: what --host reads elsewhere.
 
     contrast runs serve
-    ssh user@machine contrast runs serve
+    contrast runs serve < /dev/null | head -c 1000
     """
     stream.serve(directory, sys.stdin.buffer, sys.stdout.buffer)
 
