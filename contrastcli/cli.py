@@ -249,8 +249,8 @@ def stop(run: runs.Run, wait: float) -> None:
 
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("--bootstrap", is_flag=True, help="Also compare two models by a paired bootstrap on scored pairs.")
-@click.option("--dev", metavar="DATA", help="The pairs of --bootstrap. Default: the dev set of the runs.")
+@click.option("--bootstrap", is_flag=True, help="Also compare two models by a paired bootstrap on dev data.")
+@click.option("--dev", metavar="DATA", help="The data of --bootstrap. Default: the dev set of the runs.")
 @click.option("--plot", is_flag=True, help="Draw angles, alignment and uniformity over training.")
 @click.option("--out", type=options.PATH, help="Also write the pictures there, as PNG, SVG and CSV.")
 @options.as_json

@@ -87,9 +87,10 @@ def _bootstrap(first: Run, second: Run, dev: str | None) -> Bootstrap:
 def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
     """The data to compare two runs on: those of `dev`, or the dev set of both.
 
-    Pairs without scores are ranked among the texts that they were among while the first run trained.
+    Of rows that the first run held out, those that the second did not train on. Pairs without scores are ranked among
+    the texts that they were among while the first run trained.
     """
-    from contrastcli.data.dev import named_pairs
+    from contrastcli.data.dev import named_pairs, unseen
     from contrastcli.data.sources import SPLIT
     from contrastcli.training.plan import make_plan
 
@@ -103,8 +104,10 @@ def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
         raise DataError("there are no dev pairs to compare on", "name pairs: --dev FILE or --dev stsb")
     if (pairs := named_pairs(config.dev, config.data)) is not None:
         return pairs
-    data, same = make_plan(config).dev, make_plan(other).dev if config.dev.data.startswith(SPLIT) else None
-    if data is None or (same is not None and data.fingerprint != same.fingerprint):
-        what = f"the runs held out other rows, by their data or their seed ({config.train.seed}, {other.train.seed})"
+    data = make_plan(config).dev
+    if data is not None and config.dev.data.startswith(SPLIT):
+        data = unseen(data, make_plan(other).examples)
+    if data is None or len(data) < 2:
+        what = f"{second.name} trained on what {first.name} held out"
         raise UsageError(what, "name pairs that neither trained on: --dev FILE")
     return data

@@ -40,11 +40,11 @@ def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], c
     possible = _targets(examples.form, needs)
     if not possible:
         content = FORMS[examples.form] + (f" in the columns {', '.join(columns)}" if columns else "")
-        what = f"the objective needs {FORMS[needs[0]]}; {examples.source} holds {content}"
+        what = f"{examples.source} holds {content}, where {FORMS[needs[0]]} are needed"
         others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
         convertible = f", or {' or '.join(others)}, which are converted" if others else ""
         takers = [spec.name for spec in catalogue.every() if _targets(examples.form, spec.needs)]
-        instead = f", or choose --objective {takers[0]}, which takes these" if takers else ""
+        instead = f", or train with --objective {takers[0]}, which takes these" if takers else ""
         raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles{instead}")
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)

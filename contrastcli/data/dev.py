@@ -6,13 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
-from contrastcli.data.examples import Examples, ScoredPairs, from_table, scored_from_table
+from contrastcli.data.examples import Examples, ScoredPairs, from_table, scored_from_table, text_key
 from contrastcli.data.formats import Table
 from contrastcli.data.forms import FORMS
 from contrastcli.data.retrieval import QUERIES, Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import SPLIT, load_documents, open_dev
+from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import METRICS, Data, Dev
@@ -62,6 +66,22 @@ def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
         return None
     table = open_dev(dev.data)
     return scored_from_table(table, dev.data) if _shape(table, data.columns, dev.data)[1] == "scored" else None
+
+
+def unseen(data: DevData, train: Examples) -> DevData:
+    """The pairs or queries that are no anchor of the training rows, whatever their case and white space."""
+    first, anchors = (Texts.of(map(text_key, texts)) for texts in (data.columns[0], train.views["anchor"]))
+    rows = np.flatnonzero(~np.isin(first.hashes, anchors.hashes)).tolist()
+    if isinstance(data, ScoredPairs):
+        pairs = [[column[row] for row in rows] for column in data.columns]
+        return replace(data, first=pairs[0], second=pairs[1], scores=[data.scores[row] for row in rows])
+
+    def kept(table: Indices) -> Indices:
+        table = table[np.isin(table[:, 0], rows)]
+        return np.column_stack([np.searchsorted(rows, table[:, 0]), table[:, 1:]])
+
+    queries = [data.queries[row] for row in rows]
+    return replace(data, queries=queries, judged=kept(data.judged), triplets=kept(data.triplets))
 
 
 def _shape(table: Table, columns: str, name: str) -> tuple[str, Form]:

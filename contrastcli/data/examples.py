@@ -119,8 +119,8 @@ def from_table(table: Table, columns: str, labels: str, source: str, *, with_sco
     form, used = roles.shape(table, columns, source)
     if form == "scored" and not with_scores:
         pair = f"anchor={used['anchor']},positive={used['positive']}"
-        what = f"{source} holds scored pairs ('{used['score']}' is the score), from which the objective does not learn"
-        raise DataError(what, f"use --objective cosent or aoe, or train on the pairs alone: --columns {pair}")
+        what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
+        raise DataError(what, f"train with --objective cosent or aoe, or take the pairs alone: --columns {pair}")
     notes = _notes(table, used.values())
     label, score = used.pop("label", None), used.pop("score", None)
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]

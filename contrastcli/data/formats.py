@@ -256,7 +256,7 @@ def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Row
             yield number, header
         if item.keys() != set(header):
             what = f"{name}, {unit} {number}: has the keys {', '.join(item)}; the first has {', '.join(header)}"
-            raise DataError(what, "give every object the same keys")
+            raise DataError(what, "give every object the same keys, null where it has no value")
         yield number, [item[key] for key in header]
 
 

@@ -27,8 +27,9 @@ class Retrieval:
     """Texts to rank for each query.
 
     `judged` (J, 3) are a query, a document and its grade, ordered by query: of a relevant document 1 or more, and 0 of
-    one that is left out of the ranking, such as the query itself. `triplets` (T, 3) are a query, a document that is
-    relevant and one that is not. `metric` is what to measure, of `METRICS`.
+    one that is left out of the ranking, such as the query itself. A negative number is a document that no search
+    finds. `triplets` (T, 3) are a query, a document that is relevant and one that is not. `metric` is what to measure,
+    of `METRICS`.
     """
 
     queries: Sequence[str]

@@ -94,7 +94,7 @@ def open_dev(name: str) -> Table:
     try:
         return hub.read(_STSB, "validation")
     except DataError as error:
-        hint = "give --dev FILE or --dev none, or name a SentEval folder in CONTRAST_SENTEVAL"
+        hint = "give --dev split:5%, --dev FILE or --dev none, or name a SentEval folder in CONTRAST_SENTEVAL"
         raise DataError(f"stsb: {error.what}", hint) from None
 
 

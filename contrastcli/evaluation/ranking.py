@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 TIE = 1e-9
 """Cosines in float64 that differ by less are equal: more than rounding, less than vectors in float32 resolve."""
 
+_NOT_FOUND = 1 << 60
 _QUERIES, _DOCUMENTS, _PAIRS = 64, 8192, 256  # of a block
 
 
@@ -44,7 +45,14 @@ def accuracy(triplets: Indices, queries: Tensor, documents: Tensor) -> Floats:
 
 @torch.no_grad()
 def ranks(judged: Indices, queries: Tensor, documents: Tensor) -> Indices:
-    """The rank of each judged document among all (J,), from 1; 0 for those of grade 0, which are left out."""
+    """The rank of each judged document among all (J,), from 1; 0 for those of grade 0, which are left out.
+
+    A document that no search finds has a rank beyond all, as trec_eval counts it.
+    """
+    if not (present := judged[:, 1] >= 0).all():
+        places = np.full(len(judged), _NOT_FOUND)
+        places[present] = ranks(judged[present], queries, documents)
+        return places
     rows, columns = torch.from_numpy(judged[:, 0]), torch.from_numpy(judged[:, 1])
     queries, documents = unit(queries.double()), unit(documents.double())  # (Q, d), (N, d)
     own, above = torch.zeros(len(judged), dtype=torch.float64), torch.zeros(len(judged), dtype=torch.long)

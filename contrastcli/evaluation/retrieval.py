@@ -82,14 +82,14 @@ def _read_folder(folder: Path) -> Retrieval:
 
 
 def read(source: str, corpus: Table, queries: Table, qrels: Table) -> Retrieval:
-    """A set from its tables; judgements of texts that it lacks are left out, and counted in a note.
+    """A set from its tables; judgements of texts that it lacks are counted in a note.
 
     Raises DataError for missing columns, ids that are blank or occur twice, and a set without a relevant document.
     """
     titled = (" ".join(words).strip() for words in zip(_cells(corpus, "title"), _cells(corpus, "text"), strict=True))
     documents, asked = _by_id(corpus, titled), _by_id(queries, _cells(queries, "text"))
     judgements = list(zip(*(_cells(qrels, column) for column in ("query-id", "corpus-id", "score")), strict=True))
-    rows = [row for row, (query, document, _) in enumerate(judgements) if query in asked and document in documents]
+    rows = [row for row, (query, _, _) in enumerate(judgements) if query in asked]
     numbers = {name: n for n, name in enumerate(dict.fromkeys(judgements[row][0] for row in rows))}
     places = {name: n for n, name in enumerate(documents)}
     grades = {(numbers[name], places[name]): 0 for name in numbers if name in places}  # left out of the ranking
@@ -97,12 +97,16 @@ def read(source: str, corpus: Table, queries: Table, qrels: Table) -> Retrieval:
         query, document, score = judgements[row]
         grade = _grade(score, qrels.where(row))
         if grade > 0 and query != document:
-            grades[numbers[query], places[document]] = grade
-    if not any(grades.values()):
+            place = places.setdefault(document, len(documents) - len(places) - 1)  # −1, −2 … of those that it lacks
+            grades[numbers[query], place] = grade
+    if not any(grade and place >= 0 for (_, place), grade in grades.items()):
         raise DataError(f"{source}: no document of the corpus is relevant to a query", "compare the ids with the qrels")
     judged = np.array(sorted((*pair, grade) for pair, grade in grades.items()), dtype=np.int64)
-    unknown = len(judgements) - len(rows)
-    notes = (f"{unknown:,} of {len(judgements):,} judgements left out, of texts that the set lacks",) if unknown else ()
+    unknown = sum(query not in asked or document not in documents for query, document, _ in judgements)
+    what = (
+        f"{unknown:,} of {len(judgements):,} judgements are of texts that the set lacks; such documents are not found"
+    )
+    notes = (what,) if unknown else ()
     texts, none = [asked[name] for name in numbers], np.empty((0, 3), dtype=np.int64)
     return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
 

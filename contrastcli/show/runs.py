@@ -20,6 +20,8 @@ from contrastcli.settings.sections import METRICS
 from contrastcli.show.format import as_json, names_and_values, size, table
 from contrastcli.show.settings import value_text
 
+_COUNTED = {"spearman": "pairs", "accuracy": "triplets"}  # what is resampled; queries by default
+
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
@@ -96,8 +98,9 @@ def run_comparison(compared: Comparison, to_json: bool) -> str:
     if b := compared.bootstrap:
         first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
         difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
+        counted = f"{b.pairs:,} {_COUNTED.get(b.metric, 'queries')}"
         blocks.append(
-            f"paired bootstrap of {METRICS[b.metric]} over the {b.pairs:,} pairs of {b.data}: {first}, {second}; "
+            f"paired bootstrap of {METRICS[b.metric]} over {counted} of {b.data}: {first}, {second}; "
             f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
         )
     return "\n\n".join(blocks)

@@ -46,13 +46,13 @@ class DevSet:
         first, second = (np.array([numbers[text] for text in column]) for column in data.columns)
         return cls(data, table, first, second)
 
-    def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[], None] = lambda: None) -> Evaluated:
-        """Measure in float32, as `contrast eval` does. `on_chunk` is called after each chunk of texts, and may raise.
+    def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None = None) -> Evaluated:
+        """Measure in float32, as `contrast eval` does. `on_chunk` gets the size of each chunk of texts, and may raise.
 
         Positives of the alignment are relevant documents, or scored pairs above 4/5 of the scale. The uniformity is
         that of all texts of scored pairs, and without distractors of queries and what is relevant to them.
         """
-        vectors = encoder.encode_table(self.table, on_chunk=lambda texts: on_chunk())  # (S, d)
+        vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
         data = self.data
         judged = _correlated(data, first, second) if isinstance(data, ScoredPairs) else _ranked(data, first, second)

@@ -107,6 +107,21 @@ class Trainer:
         if self.stepper.world.size == 1 and self.should_stop():
             raise _Stop
 
+    def _progress(self, what: str, total: int) -> Callable[[int], None]:
+        """A function to call with how many more texts are done; what takes seconds is told. It may raise _Stop."""
+        done, told, begin = 0, 0.0, time.monotonic()
+
+        def advance(more: int) -> None:
+            nonlocal done, told
+            self._check_stop()
+            done += more
+            passed = time.monotonic() - begin
+            if passed > told + 1 or (told and done == total):
+                told = passed
+                self.emit(Progress(step=self.position.step, what=what, done=done, total=total))
+
+        return advance
+
     def _mine_if_due(self, step: int, clock: Clock) -> None:
         """Replace the hard negatives by those that the encoder finds now; the main process finds them for all."""
         miner = self.plan.miner
@@ -114,7 +129,8 @@ class Trainer:
             return
         mined, done = np.zeros_like(miner.negatives), 0
         if self.stepper.world.is_main:
-            vectors = self.encoder.encode_table(self.table, on_chunk=lambda texts: self._check_stop()).numpy()
+            advance = self._progress("encoding", len(self.table))
+            vectors = self.encoder.encode_table(self.table, on_chunk=advance).numpy()
             for judged in mine(vectors, miner.pool, miner.rule):
                 self._check_stop()
                 mined[judged.rows] = judged.negatives(miner.rule.count)
@@ -230,10 +246,12 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Measure the dev set, if there is one; whether the score is the best of all since the first update."""
         position = self.position
-        event = self.dev.evaluate(self.encoder, position.step, self._check_stop) if self.dev else None
-        position.to_evaluate = False
-        if event is None:
+        if self.dev is None:
+            position.to_evaluate = False
             return False
+        advance = self._progress("encoding the dev set", len(self.dev.table))
+        event = self.dev.evaluate(self.encoder, position.step, advance)
+        position.to_evaluate = False
         if position.step == 0:
             self.emit(event)
             return False

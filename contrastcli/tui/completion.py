@@ -32,6 +32,12 @@ def complete_path(typed: str) -> Choices:
     return [*([(typed, "folder")] if not start and choices else []), *choices]
 
 
+def complete_sets(typed: str) -> Choices:
+    """As `complete_path`, also for the last of several paths with commas between."""
+    before, _, last = typed.rpartition(",")
+    return complete_path(typed) or [(f"{before},{path}", about) for path, about in complete_path(last.lstrip())]
+
+
 def complete_model(typed: str) -> Choices:
     """Folders that begin with what was typed, also the text itself, where it is one or a model here."""
     folders = [(path, "folder") for path, about in complete_path(typed) if about == "folder" and path != typed]

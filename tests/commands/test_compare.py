@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from contrastcli.commands.compare import compare
+from contrastcli.data.retrieval import Retrieval
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import comparison as side_by_side
+from contrastcli.evaluation import significance
 from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, Spread
 from contrastcli.show.runs import run_comparison
+from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.recorded import end
 from support.settings import config
@@ -159,7 +162,7 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     assert isinstance(compared.bootstrap, Bootstrap) and compared.bootstrap.data == str(tiny.dev)
     assert (compared.bootstrap.difference, compared.bootstrap.p) == (0.0, 1.0)
     text = run_comparison(compared, to_json=False)
-    assert f"over the 30 pairs of {tiny.dev}" in text and "p 1.000" in text
+    assert f"over 30 pairs of {tiny.dev}" in text and "p 1.000" in text
     sides = json.loads(run_comparison(compared, to_json=True))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
     assert sides["scores"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
@@ -169,6 +172,35 @@ def test_runs_with_different_dev_sets_need_pairs_by_name(tmp_path: Path) -> None
     chosen = [finished(tmp_path, name, 0.7, dev__data=name) for name in ("starter", "stsb")]
     with pytest.raises(UsageError, match="the dev sets of the runs differ"):
         compare(chosen, bootstrap=True, dev=None)
+
+
+def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for pairs, and for the triplets that were mined from some of them."""
+    pairs = tiny.data["pairs"].read_text().splitlines()
+    mined = tmp_path / "mined.jsonl"
+    mined.write_text("\n".join(line.replace("}", ', "negative": "ba"}') for line in pairs[:100]))
+    data, common = (str(tiny.data["pairs"]), str(mined)), {"objective__name": "simcse", "dev__data": "split:20%"}
+    chosen = [
+        finished(tmp_path, f"run-{seed}", 0.7, train__seed=seed, data__train=name, **common)
+        for seed, name in enumerate(data)
+    ]
+    tested = list[Retrieval]()
+
+    def compare_models(first: str, second: str, data: Retrieval, on_progress: object) -> Bootstrap:
+        tested.append(data)
+        return Bootstrap(("", ""), data.source, data.metric, len(data), (0, 0), 0, 0, 0, 1)
+
+    monkeypatch.setattr(significance, "compare_models", compare_models)
+    compared = compare(chosen, bootstrap=True, dev=None)
+    first, second = (make_plan(run.config()) for run in chosen)
+    assert isinstance(first.dev, Retrieval)
+    expected = [text for text in first.dev.queries if text not in [*second.examples.views["anchor"]]]
+    assert [*tested[0].queries] == expected and 10 < len(expected) < len(first.dev)
+    relevant = {(tested[0].queries[q], tested[0].documents[d]) for q, d, grade in tested[0].judged if grade}
+    assert relevant == {(row["anchor"], row["positive"]) for row in map(json.loads, pairs) if row["anchor"] in expected}
+    assert f"over {len(expected)} queries of 20% of {data[0]}" in run_comparison(compared, to_json=False)
 
 
 def test_three_methods_are_too_many_for_a_bootstrap(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "what", "hint"),
     [
-        (("tiny/sentences.jsonl", "-o", "t.csv"), 3, "needs pairs (anchor, positive)", "give pairs"),
+        (("tiny/sentences.jsonl", "-o", "t.csv"), 3, "where pairs (anchor, positive) are needed", "give pairs"),
         (("tiny/none.csv", "-o", "t.csv"), 3, "there is no file or folder tiny/none.csv", "the folder holds"),
         ((PAIRS, "-o", "t.npy"), 2, "rows cannot be written as 't.npy'", ".jsonl, .csv, .tsv, .parquet"),
         ((PAIRS, "-o", "none/t.csv"), 1, "there is no folder none", "create it"),

@@ -61,7 +61,11 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a malformed hub name": (("--data", "hf:owner"), 2, "'hf:owner' is not a hub name"),
     "a hub data set offline": (("--data", "hf:nobody/nothing"), 3, "hf:nobody/nothing"),
     "a column that is not there": ((*LABELLED, "--set", "data.columns=anchor=foo"), 3, "has no column 'foo'"),
-    "the wrong kind of rows": (("--data", "tiny/sentences.jsonl"), 3, "the objective needs labelled pairs"),
+    "the wrong kind of rows": (
+        ("--data", "tiny/sentences.jsonl"),
+        3,
+        "where labelled pairs (premise, hypothesis, label) are needed",
+    ),
     "a share of sentences": ((*SENTENCES, "--dev", "split:5%"), 3, "which cannot be dev data"),
     "a share that is none": ((*LABELLED, "--dev", "split:five"), 2, "dev.data is 'split:five'"),
     "a backbone that is no folder": ((*LABELLED, "--backbone", "./nowhere"), 3, "there is no folder './nowhere'"),

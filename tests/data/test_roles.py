@@ -296,7 +296,7 @@ def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores(tmp_path
     assert rows.scores == [5.0, 0.0, 2.5]
     assert preview(rows)[2] == {"anchor": "a", "positive": "e", "score": "2.5"}
     (tmp_path / "b.txt").write_text("one\ntwo\n")
-    with pytest.raises(DataError, match=r"needs scored pairs.*holds sentences"):
+    with pytest.raises(DataError, match=r"holds sentences.*, where scored pairs .* are needed"):
         load_examples(Data(train=str(tmp_path / "b.txt")), ("scored",), ())
     path.write_text("score\tsentence1\tsentence2\n1\ta\tb\n1\tc\td\n")
     with pytest.raises(DataError, match="all 2 scores are 1, so that nothing can be learnt"):

@@ -60,6 +60,7 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], se
         ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
         ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
         ("simcse", "negatives", 13, {"train__token_budget": 200}),
+        ("aoe", "scored", 13, {"train__epochs": 1}),
         ("simcse", "pairs+sentences", 33, {"data__mix": "one"}),
         ("dcl", "pairs+triplets", 44, {"data__mix_temperature": 2, "data__mine_every": 30}),
         ("simcse", "pairs", 24, {"data__mine_every": 7, "data__mine_below": 0}),  # between two minings

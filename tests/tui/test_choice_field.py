@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from contrastcli.tui.choice_field import narrowed
+from contrastcli.tui.completion import complete_sets
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
 PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]
@@ -29,3 +32,12 @@ def test_an_exact_name_comes_first_then_names_that_begin_so_then_the_rest(typed:
 def test_the_empty_value_is_found_by_the_word_that_stands_for_it() -> None:
     assert narrowed(PRESETS, "nothing", blank="nothing") == [("", "every setting at its default")]
     assert [name for name, _ in narrowed(PRESETS, "simace")] == ["simace", "simace-base"]
+
+
+def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("questions.csv", "quiz.csv", "a,b.csv"):
+        Path(name).write_text("x")
+    assert [name for name, _ in complete_sets("qui")] == ["quiz.csv"]
+    assert [name for name, _ in complete_sets("a.csv=2, qu")] == ["a.csv=2,questions.csv", "a.csv=2,quiz.csv"]
+    assert [name for name, _ in complete_sets("a,b")] == ["a,b.csv"]

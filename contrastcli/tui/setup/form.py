@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
 from contrastcli.tui.choice_field import ChoiceField, Choices
-from contrastcli.tui.completion import ABSENT, complete_model, complete_path, used_before
+from contrastcli.tui.completion import ABSENT, complete_model, complete_path, complete_sets, used_before
 from contrastcli.tui.model_field import list_models
 from contrastcli.tui.setup.draft import Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
@@ -37,7 +37,7 @@ _SECTIONS: Mapping[str, str] = {
 """The groups of settings, in their order, with their titles."""
 _SPARE = 4  # rows for the preset, and for notes of two lines
 _LONG = 20  # cells that a value has in any case; a longer one takes the whole row
-_COMPLETED = {"model.backbone": complete_model, "data.train": complete_path, "dev.data": complete_path}
+_COMPLETED = {"model.backbone": complete_model, "data.train": complete_sets, "dev.data": complete_path}
 """Settings that are names, and how a name that is typed is completed."""
 _STARTER = ("starter", "texts that come with contrast")
 _KNOWN: Mapping[str, Choices] = {
