@@ -22,7 +22,7 @@ from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.sweep import Signals, check_cells, train_cells
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation import reproduction
-from contrastcli.evaluation.reproduction import Cell, key_of, known_runs
+from contrastcli.evaluation.reproduction import Cell, Known, key_of, known_runs
 from contrastcli.evaluation.suites import SUITES, headlines
 from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.model.locate import resolve
@@ -57,9 +57,9 @@ def _save(item: Item, request: Request, directory: Path) -> None:
         atomic_write(directory / f"{item.paper}-{item.key}.paper.toml", text.encode())
 
 
-def find(item: Item, request: Request, directory: Path) -> dict[Row, list[Cell]]:
+def find(item: Item, request: Request, directory: Path, known: Known | None = None) -> dict[Row, list[Cell]]:
     """What makes each row that is asked for, with the runs that are there. Raises UsageError and DataError."""
-    request, known = _with_path(request, directory), known_runs(directory)
+    request, known = _with_path(request, directory), known_runs(directory) if known is None else known
     return {row: reproduction.cells(item, row, request, known) for row in papers.rows(item, request)}
 
 
@@ -73,7 +73,8 @@ def _with_path(request: Request, directory: Path) -> Request:
 def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[bool]]]:
     """Every item, what it was last made of, and whether each of its cells is done. Raises DataError."""
     requests = [(item, last_request(item, directory)) for item in papers.items()]
-    made = [(item, req, find(item, req, directory).values() if req else ()) for item, req in requests]
+    known = known_runs(directory) if any(req for _, req in requests) else {}
+    made = [(item, req, find(item, req, directory, known).values() if req else ()) for item, req in requests]
     return [(item, req, [cell.done(item) for row in rows for cell in row]) for item, req, rows in made]
 
 

@@ -59,7 +59,7 @@ class Cell:
 
     def done(self, item: Item) -> bool:
         """Whether it is trained and, if the item needs that, measured."""
-        return self.trained and (not item.suites or any(suite in self.suites() for suite in item.suites))
+        return self.trained and (not item.suites or any(_is_whole(self.suites(), suite) for suite in item.suites))
 
     def suites(self) -> dict[str, Any]:
         """What was measured, by suite. Raises DataError."""
@@ -75,6 +75,12 @@ class Cell:
             return {}
         minutes = training_seconds(self.run.events()) / 60
         return {"batch size": self.config.train.batch_size, "epochs": self.config.train.epochs, "minutes": minutes}
+
+
+def _is_whole(measured: Mapping[str, Any], suite: str) -> bool:
+    """Whether all tasks of a suite were measured, but for those whose data are missing."""
+    entries = measured.get(suite, {})
+    return suite in measured and all(one in entries or one in entries.get("missing", {}) for one in SUITES[suite].tasks)
 
 
 def key_of(config: Config) -> tuple[Identity, Value]:

@@ -146,9 +146,9 @@ def of_scores(suite: str, models: Mapping[str, Mapping[str, float]]) -> Picture:
     """The headline of each task of a suite, a bar for each model: PairSupCon Figures 1a and 3."""
     tasks = dict.fromkeys(name for scores in models.values() for name in scores if name.startswith(f"{suite} "))
     bars = [
-        Series(f"{task.removeprefix(f'{suite} ')}, {model}", (), (scores[task],))
+        Series(f"{task.removeprefix(f'{suite} ')}, {model}", (), (scores[task],), ink=ink)
         for task in tasks
-        for model, scores in models.items()
+        for ink, (model, scores) in enumerate(models.items(), 1)
         if task in scores
     ]
     return Picture("scores", f"scores of {suite}", "bars", "", "", tuple(bars))

@@ -88,10 +88,7 @@ def _figure(picture: Picture) -> Figure:
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot(xlabel=picture.x_label, ylabel=picture.y_label)
     if picture.form == "bars":
-        names, values = [s.name for s in picture.series], [s.y[0] for s in picture.series]
-        axes.bar_label(axes.barh(names, values, color=_COLOURS[0], height=0.6), fmt="%.3g", padding=2)
-        axes.invert_yaxis()
-        axes.margins(x=0.12)
+        _draw_bars(axes, picture)
     elif picture.colours:
         _draw_values(axes, picture)
     else:
@@ -100,13 +97,23 @@ def _figure(picture: Picture) -> Figure:
     if _is_cloud(picture):
         axes.set_aspect("equal", "datalim")
         axes.locator_params(nbins=5)
-    if not picture.x_label:  # the coordinates have no meaning
+    if not picture.x_label and picture.form != "bars":  # the coordinates have no meaning
         axes.set_axis_off()
     if rows:
         larger = 2.5 if _is_cloud(picture) else 1.0
         style = {"ncols": columns, "handlelength": 2.6, "columnspacing": 1.2, "markerscale": larger}
         figure.legend(loc="outside upper left", **style)
     return figure
+
+
+def _draw_bars(axes: Axes, picture: Picture) -> None:
+    """A bar for each series, with its name and its value."""
+    names, values = [series.name for series in picture.series], [series.y[0] for series in picture.series]
+    colours = [_COLOURS[max(series.ink - 1, 0) % len(_COLOURS)] for series in picture.series]
+    axes.bar_label(axes.barh(names, values, color=colours, height=0.6), fmt="%.3g", padding=2)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.xaxis.set_visible(bool(picture.x_label))
 
 
 def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> None:

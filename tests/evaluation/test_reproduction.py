@@ -69,6 +69,13 @@ def test_numbers_that_nobody_elses_compare_with_have_no_difference(tmp_path: Pat
     assert lines[row]["MR"].difference is None and lines[row]["CR"].ours is None
 
 
+def test_a_cell_is_done_once_every_set_that_is_there_was_measured(tmp_path: Path) -> None:
+    item, row = papers.find("simace", "table-1"), ("BERT-base", "SimACE")
+    some, absent = sts(70, *STS[1:]), {"STS12": {"what": "", "hint": ""}}
+    each = [sts(70), {"sts": some["sts"] | {"missing": absent}}, some, {}]
+    assert [cell.done(item) for cell in made(tmp_path, row, each)] == [True, True, False, False]
+
+
 def test_agreement_is_a_difference_of_at_most_both_deviations() -> None:
     printed = Score(75.0, 0.5)
     assert Number(Spread.of([75.0, 77.0]), False, printed).within  # 1.0 ≤ 1.41 + 0.5

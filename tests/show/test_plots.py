@@ -110,6 +110,13 @@ def test_the_best_point_is_marked_and_given_ranges_are_kept() -> None:
     assert (drawn.x_range, drawn.y_range, drawn.log, drawn.x_label) == ((0, 200), (1, 100), True, "across")
 
 
+def test_bars_without_a_unit_have_their_names_in_print(tmp_path: Path) -> None:
+    for unit in ("", "seconds"):
+        save(replace(BARS, x_label=unit), tmp_path)
+        texts = re.findall(r"<!-- (.*) -->", (tmp_path / f"{BARS.name}.svg").read_text())
+        assert {"quick", "slow"} <= set(texts) and ("seconds" in texts) == bool(unit)
+
+
 def test_bars_are_as_long_as_their_values_in_text() -> None:
     quick, slow = text(BARS, 60, 10).split("\n")[1:]
     assert quick.endswith(" 30 across") and slow.endswith(" 60 across")
