@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from itertools import chain
-
-import numpy as np
+from itertools import chain, repeat
 
 from contrastcli.data.examples import Examples
 from contrastcli.data.forms import FORMS
-from contrastcli.data.texts import Texts
+from contrastcli.data.texts import read_columns
 from contrastcli.errors import DataError, UsageError
 
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
@@ -52,15 +50,12 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
     if len({max(one.scores) > 1 for one in sets if one.scores}) > 1:
         raise DataError(f"{source}: the scores of its sets are on different scales", "bring all to the scale 0 to 1")
     form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
-    names, none = max((one.views for one in sets), key=len), Texts.of([""])
-    columns = [
-        one.views.get(view, one.views["anchor"] if view == "positive" else none.take(np.zeros(len(one), np.int64)))
-        for view in names
-        for one in sets
-    ]
-    joined = Texts.join(columns)
-    rows = np.split(np.arange(len(joined)), len(names))
-    views = {view: joined.take(some) for view, some in zip(names, rows, strict=True)}
+    names = [*max((one.views for one in sets), key=len)]
+    columns = (
+        [one.views.get(v, one.views["anchor"] if v == "positive" else repeat("")) for v in names] for one in sets
+    )
+    rows = chain.from_iterable(zip(*views, strict=False) for views in columns)
+    views = read_columns(names, chain.from_iterable(rows))
     labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
     scores = [*chain.from_iterable(one.scores or () for one in sets)] or None
     notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
@@ -86,7 +86,7 @@ def _temporary_file() -> IO[bytes]:
 class Store:
     """Cells, one after the other: cell i is `data[starts[i]:starts[i + 1]]`, a text in UTF-8 or a pickled value.
 
-    Equal `hashes` (XXH3-64) mean equal cells. Of a million texts 0.00003 pairs have equal hashes by chance.
+    Equal `hashes` (XXH3-64) mean equal cells: that any two of ten million texts have the same has a chance of 3e-6.
     """
 
     data: NDArray[np.uint8]
@@ -94,41 +94,8 @@ class Store:
     hashes: NDArray[np.uint64]  # (N,)
 
 
-class Writer:
-    """Makes a store."""
-
-    def __init__(self) -> None:
-        self._data, self._starts, self._hashes = (GrowingArray(kind) for kind in (np.uint8, np.int64, np.uint64))
-        self._starts.extend([0])
-        self._cells = self._end = 0
-
-    def extend(self, cells: Iterable[Cell]) -> None:
-        """Add cells, texts without the white space around them."""
-        waiting = iter(cells)
-        while block := [_encode(cell) for cell in islice(waiting, _BLOCK)]:
-            ends = np.cumsum(np.fromiter(map(len, block), np.int64, len(block)))
-            hashes = np.fromiter(map(xxhash.xxh3_64_intdigest, block), np.uint64, len(block))
-            self._add(np.frombuffer(b"".join(block), np.uint8), ends, hashes)
-
-    def append(self, store: Store) -> int:
-        """Add the cells of a store; returns how many stand before them."""
-        before = self._cells
-        self._add(store.data, store.starts[1:], store.hashes)
-        return before
-
-    def _add(self, data: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
-        self._data.extend(data)
-        self._starts.extend(self._end + ends)
-        self._hashes.extend(hashes)
-        self._cells += len(hashes)
-        self._end += len(data)
-
-    def store(self) -> Store:
-        """The cells so far."""
-        return Store(self._data.array(), self._starts.array(), self._hashes.array())
-
-
 def _encode(cell: Cell) -> bytes:
+    """A cell of a store; texts are without the white space around them."""
     return cell.strip().encode() if type(cell) is str else bytes([_NOT_TEXT]) + pickle.dumps(cell)
 
 
@@ -150,17 +117,10 @@ class Column(Sequence[T_co]):
 
     @classmethod
     def join(cls, parts: Sequence[Column[T_co]]) -> Column[T_co]:
-        """Columns one after the other."""
-        offsets = dict.fromkeys([part.store for part in parts], 0)
-        store = parts[0].store
-        if len(offsets) > 1:
-            writer = Writer()
-            offsets = {store: writer.append(store) for store in offsets}
-            store = writer.store()
-        rows = GrowingArray(np.int64)
-        for part in parts:
-            rows.extend(part.rows + offsets[part.store])
-        return cls(store, rows.array())
+        """Columns one after the other; those of several stores are copied into one."""
+        if len({part.store for part in parts}) > 1:
+            return cls.of(chain.from_iterable(parts))
+        return cls(parts[0].store, on_disk(np.concatenate([part.rows for part in parts])))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -224,8 +184,15 @@ Texts = Column[str]
 
 def read_columns(names: Sequence[str], cells: Iterable[T]) -> dict[str, Column[T]]:
     """The columns of a table, given its cells row by row."""
-    writer = Writer()
-    writer.extend(cells)
-    store = writer.store()
+    data, starts, hashes = (GrowingArray(kind) for kind in (np.uint8, np.int64, np.uint64))
+    starts.extend([0])
+    end, waiting = 0, iter(cells)
+    while block := [_encode(cell) for cell in islice(waiting, _BLOCK)]:
+        ends = end + np.cumsum([len(cell) for cell in block])
+        data.extend(np.frombuffer(b"".join(block), np.uint8))
+        starts.extend(ends)
+        hashes.extend([xxhash.xxh3_64_intdigest(cell) for cell in block])
+        end = int(ends[-1])
+    store = Store(data.array(), starts.array(), hashes.array())
     rows = (np.arange(place, len(store.hashes), len(names)) for place in range(len(names)))
     return {name: Column(store, on_disk(some)) for name, some in zip(names, rows, strict=True)}

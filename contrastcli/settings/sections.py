@@ -74,7 +74,12 @@ class Data(Section, frozen=True, kw_only=True):
     limit: Annotated[int, about_data("rows to read, of each set; 0: all", ge=0, le=1_000_000_000)] = 0
     mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
     mine_every: Annotated[
-        int, about_data("steps after which hard negatives are mined again, by the encoder itself; 0: never", ge=0)
+        int,
+        about_data(
+            "steps after which hard negatives are mined again, by the encoder itself; 0: never; "
+            "contrast mine writes them to a file, once",
+            ge=0,
+        ),
     ] = 0
     mine_ranks: Annotated[str, about_data("which of an anchor's nearest texts may be mined, the nearest being 1")] = (
         "1-1000"
