@@ -18,7 +18,7 @@ from contrastcli.training.plan import make_plan
 from contrastcli.training.setup import make_trainer
 from support.tiny import Tiny
 
-BUDGET = 240  # tokens: a batch of 16 rows takes many chunks
+BUDGET = 500  # tokens: a batch of 16 rows takes many chunks
 CPU = torch.device("cpu")
 
 Changes = dict[str, object]
