@@ -61,26 +61,28 @@ def tui(directory: Path, run: str | None, no_mouse: bool) -> None:
 @click.option("--no-ui", is_flag=True, help="Print progress here instead of opening the app.")
 @click.option("--detach", is_flag=True, help="Train in the background and return at once.")
 @click.option("--resume-or-start", metavar="NAME", help="Resume this run, or start it under this name.")
+@click.option("--after", metavar="RUN", help="Begin when this run has ended, however it ends.")
 @click.pass_obj
-def train(directory: Path, job: options.Job, no_ui: bool, detach: bool) -> int:
+def train(directory: Path, job: options.Job, no_ui: bool, detach: bool, after: str | None) -> int:
     """Train a sentence encoder.
 
     contrast train --preset starter --no-ui
     contrast train --preset simace-bert-base --data texts.txt --dry-run
     contrast train --resume last --max-steps 2000
     """
-    options.check_training(job, detach)
+    options.check_training(job, detach, after)
     if job.seeds is not None:
         return _sweep(directory, job, ())
     run, config = options.run_and_config(job, directory)
+    behind = runs.find(after, directory) if after else None
     if job.dry_run:
         _print(show.settings.dry_run(commands.train.preview(config, directory), config, job.json))
         return 0
     if no_ui or detach or job.json or not options.on_a_terminal():
-        return commands.train.start(config, run, directory, job.run_name, json=job.json, detach=detach)
+        return commands.train.start(config, run, directory, job.run_name, after=behind, json=job.json, detach=detach)
     from contrastcli.tui import app  # textual is loaded only when the app is opened
 
-    return commands.train.start(config, run, directory, job.run_name, show=partial(app.show, directory))
+    return commands.train.start(config, run, directory, job.run_name, after=behind, show=partial(app.show, directory))
 
 
 @cli.command(cls=options.SettingsCommand, params=[*options.JOB])

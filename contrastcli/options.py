@@ -329,8 +329,10 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
 
-def check_training(job: Job, detach: bool) -> None:
+def check_training(job: Job, detach: bool, after: str | None) -> None:
     """Raises UsageError for options of `train` that exclude each other."""
+    if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
+        raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
     if job.seeds is not None and (detach or job.resume is not None):
         raise UsageError("--seeds trains one run after another, here", "to continue them: contrast sweep --resume")
     if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):

@@ -33,7 +33,7 @@ WAITING = "waiting"
 
 _MODELS = ("model.backbone", "objective.teachers")
 _FINAL = ("finished", "diverged")  # training again would give the same result
-_IN_PROGRESS = ("starting", "running", "silent")
+_IN_PROGRESS = ("queued", "starting", "running", "silent")
 _BAD = ("diverged", "failed", "killed")
 _RELEASE = 60.0  # seconds for a process to release its run after the last event
 

@@ -127,6 +127,7 @@ def start(
     runs_dir: Path,
     name: str | None,
     *,
+    after: Run | None = None,
     json: bool = False,
     detach: bool = False,
     show: Callable[[Run], None] | None = None,
@@ -134,7 +135,7 @@ def start(
     """Train a new run or resume one; returns the exit code. Raises ContrastError.
 
     A `run` that does not exist is made, perhaps by another process first. It trains in this process; with `detach` or
-    `show` in its own process, and `show` is called when that has started.
+    `show` in its own process, and `show` is called when that has started. It begins when the run `after` has ended.
     """
     from contrastcli.model.devices import choose_device
     from contrastcli.training.distributed import world
@@ -159,13 +160,16 @@ def start(
                 atomic_write(run.config_path, config.to_toml().encode())
     run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
-        return _train(run, plan, json)
-    launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+        return _train(run, plan, json, after)
+    behind = ("--after", str(after.path.resolve())) if after else ()
+    launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui", *behind])
     if show is not None:
         show(run)
         return _report(run)
     console.print_path(run.path)
-    console.narrate(f"training in the background: contrast watch {run.name}")
+    console.narrate(
+        f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}"
+    )
     return 0
 
 
@@ -182,7 +186,7 @@ def _report(run: Run) -> int:
     return status.code
 
 
-def _train(run: Run, plan: Plan, json: bool) -> int:
+def _train(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     from contrastcli.training.distributed import world
     from contrastcli.training.process import train
 
@@ -198,7 +202,7 @@ def _train(run: Run, plan: Plan, json: bool) -> int:
                     console.print_path(run.path)
             shown(event, line)
 
-        done = train(run, plan, show, world())
+        done = train(run, plan, show, world(), after)
     if world().is_main:
         _print_result(run)
     return done.code

@@ -266,7 +266,7 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
 
 def remove(run: Run) -> None:
     """Delete a run. Raises RunError for one in progress."""
-    if run.status().state in ("starting", "running"):
+    if run.status().state in ("queued", "starting", "running"):
         raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
     with run.locked():
         pass  # a silent process may still hold the lock

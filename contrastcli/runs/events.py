@@ -77,6 +77,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
         return self.step == steps
 
 
+class Queued(Event, frozen=True, kw_only=True):
+    """Training waits for the end of another run, by its name."""
+
+    behind: str
+
+    def details(self, steps: int) -> str:
+        return f"behind {self.behind}"
+
+
 class Started(Event, frozen=True, kw_only=True):
     """Training begins, or continues from the step `resumed_from`, which voids later events."""
 

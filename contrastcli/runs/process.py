@@ -18,12 +18,13 @@ import msgspec
 from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Event, Queued
 from contrastcli.runs.status import SILENT_AFTER, Status, Writer, this_process
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a training process."""
 
-_POLL = 0.1  # seconds
+_POLL, _QUEUE_POLL = 0.1, 0.5  # seconds
 _CONTRAST = (sys.executable, "-m", "contrastcli")
 
 
@@ -83,6 +84,17 @@ def request_stop(run: Run) -> None:
     if not run.status().ended:
         with writing_to(run.path):
             run.stop_path.touch()
+
+
+def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int) -> None:
+    """Wait until another run has ended or is deleted. Raises KeyboardInterrupt when `run` is asked to stop."""
+    emit(Queued(step=step, behind=other.name))
+    while other.exists():
+        with contextlib.suppress(OSError):  # it is being deleted
+            if wait_for_end(other, _QUEUE_POLL).ended:
+                return
+        if run.stop_path.exists():
+            raise KeyboardInterrupt
 
 
 def wait_for_end(run: Run, timeout: float) -> Status:

@@ -20,11 +20,11 @@ import msgspec
 from contrastcli.errors import DataError
 from contrastcli.files import read_json
 from contrastcli.runs.event_file import read_from_end
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Started, Step
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Queued, Started, Step
 from contrastcli.runs.text import score
 from contrastcli.settings.sections import METRICS
 
-State = Literal["starting", "running", "silent", "killed", "stopped", "finished", "failed", "diverged"]
+State = Literal["queued", "starting", "running", "silent", "killed", "stopped", "finished", "failed", "diverged"]
 
 SILENT_AFTER = 5.0
 """Seconds without a heartbeat after which a training process is silent."""
@@ -101,6 +101,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         """The status of a run with these events."""
         done = events.done if state in _ENDS else None
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
+        if state == "queued" and isinstance(events.last, Queued):
+            message = f"queued behind {events.last.behind}"
         return cls(
             name=name,
             state=state,
@@ -202,7 +204,7 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
         return "failed" if started and not alive.exists() else "killed"  # one that is not killed removes it
     if not is_fresh:
         return "silent"
-    return "running" if has_begun else "starting"
+    return "queued" if isinstance(events.last, Queued) else "running" if has_begun else "starting"
 
 
 def _has_ended(writer: Writer, is_fresh: bool) -> bool:

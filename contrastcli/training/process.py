@@ -15,7 +15,7 @@ from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Event, Note, Started, Step
-from contrastcli.runs.process import handle_signals, hold
+from contrastcli.runs.process import handle_signals, hold, wait_behind
 from contrastcli.runs.status import Writer
 from contrastcli.settings.config import Config
 from contrastcli.training.auxiliary import Emit
@@ -28,10 +28,10 @@ from contrastcli.training.system import Sampler
 Watch = Callable[[Event, bytes], None]  # gets each event and its line as written
 
 
-def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
+def train(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
     """Train a run to its end, from its last checkpoint where there is one, and return the last event.
 
-    Raises ContrastError, which the last event reports too.
+    It begins when the run `after` has ended. Raises ContrastError, which the last event reports too.
     """
     config, main = plan.config, world.is_main
     in_loop = stop_asked = False
@@ -50,27 +50,29 @@ def train(run: Run, plan: Plan, watch: Watch, world: World) -> Done:
     recorded: AbstractContextManager[Emit] = _recorded(run, config, watch) if main else nullcontext(lambda event: None)
     with handle_signals(interrupt), held as writer, recorded as emit:
         device = choose_device(config.train.device)
-        last = run.checkpoints().get("last")
-        resumed_from = int(last) if last else 0 if run.events() else None
+        resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
+        if after is not None:
+            wait_behind(after, run, emit, resumed_from or 0)
         if writer is not None:
             precision = choose_precision(config.train.precision, device)
-            started = Started(
-                step=resumed_from or 0,
-                host=writer.host,
-                pid=writer.pid,
-                process_start=writer.process_start,
-                steps=plan.steps,
-                steps_per_epoch=len(plan.order),
-                batch_size=plan.order.batch_size,
-                sentences_per_step=plan.sentences_per_step,
-                negatives_per_anchor=plan.negatives_per_anchor,
-                objective=config.spec.name,
-                backbone=config.model.backbone,
-                device=str(device),
-                precision=precision,
-                resumed_from=resumed_from,
+            emit(
+                started := Started(
+                    step=resumed_from or 0,
+                    host=writer.host,
+                    pid=writer.pid,
+                    process_start=writer.process_start,
+                    steps=plan.steps,
+                    steps_per_epoch=len(plan.order),
+                    batch_size=plan.order.batch_size,
+                    sentences_per_step=plan.sentences_per_step,
+                    negatives_per_anchor=plan.negatives_per_anchor,
+                    objective=config.spec.name,
+                    backbone=config.model.backbone,
+                    device=str(device),
+                    precision=precision,
+                    resumed_from=resumed_from,
+                )
             )
-            emit(started)
             write_environment(run.environment_path, plan, device, precision, world.size)
             for text in (*config.notes, *plan.examples.notes):
                 emit(Note(step=started.step, text=text))

@@ -24,6 +24,7 @@ from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import hidden_key
 
 SHAPES: dict[State, str] = {
+    "queued": "◔",
     "starting": "◌",
     "running": "●",
     "silent": "◍",
@@ -163,7 +164,7 @@ class RunScreen(ModeScreen):
 
     @work
     async def action_delete(self) -> None:
-        live = [one.run for one in self.chosen if one.status and one.status.state in ("starting", "running")]
+        live = [one.run for one in self.chosen if one.status and one.status.state in ("queued", "starting", "running")]
         if live:
             self.contrast.fail(f"in progress: {in_words(live)}; stop it first")
             return

@@ -16,7 +16,9 @@ from contrastcli.tui.live.view import View
 from contrastcli.tui.run_screen import SHAPES, Seen
 from contrastcli.tui.widgets import PlainText, progress_bar
 
-_COLOURS = {"running": "good", "finished": "good", "starting": "waiting", "silent": "waiting", "stopped": "waiting"}
+_COLOURS = {"running": "good", "finished": "good"} | dict.fromkeys(
+    ("queued", "starting", "silent", "stopped"), "waiting"
+)
 _QUIET = 8.0  # seconds without an event, after which it is said that the process lives
 _LOG_LINES = 3  # of the end of train.log
 
@@ -117,7 +119,8 @@ def progress_text(
         share = status.step / status.steps
         parts = [f"step {status.step:,} of {status.steps:,}", f"{progress_bar(share)} {100 * share:.0f} %"]
     else:
-        parts = ["ended before its first event" if status.ended else "loading the model and the data"]
+        loading = status.message or "loading the model and the data"
+        parts = ["ended before its first event" if status.ended else loading]
     if status.state == "running" and history.step and history.step.seconds_left is not None:
         parts.append(f"{duration(history.step.seconds_left)} left")
     silence = time.time() - status.updated

@@ -12,7 +12,7 @@ from contrastcli.runs.status import State, Status
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.history import History
 
-_ALIVE = ("starting", "running")
+_ALIVE = ("queued", "starting", "running")
 
 
 class Notices:

@@ -45,6 +45,7 @@ class SetupScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="train this"),
+        hidden_key("a", "start(True)", "queue", "train this after the newest run"),
         Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
         Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
         Binding("m", "more", "more", tooltip="show every setting, or the essential ones"),
@@ -227,7 +228,7 @@ class SetupScreen(ModeScreen):
         self.query_one("#rows").display = bool(rows)
 
     @work(group="start")
-    async def action_start(self) -> None:
+    async def action_start(self, queued: bool = False) -> None:
         if self._starting or self.draft.problem:
             return
         if self._failed:  # the cause may be gone by now
@@ -235,7 +236,8 @@ class SetupScreen(ModeScreen):
             return
         self._starting = True
         self._show_ready()
-        done = await processes.run_command(self.contrast.directory, "train", *self.draft.words, "--detach")
+        behind = ("--after", "last") if queued else ()
+        done = await processes.run_command(self.contrast.directory, "train", *self.draft.words, "--detach", *behind)
         self._starting, self._failed = False, done.error
         self._show_ready()
         if not done.error:
