@@ -18,7 +18,7 @@ import msgspec
 from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Event, Queued
+from contrastcli.runs.events import Event, Queued, Started
 from contrastcli.runs.status import SILENT_AFTER, Status, Writer, this_process
 
 HEARTBEAT = 1.0
@@ -87,11 +87,17 @@ def request_stop(run: Run) -> None:
 
 
 def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int) -> None:
-    """Wait until another run has ended or is deleted. Raises KeyboardInterrupt when `run` is asked to stop."""
+    """Wait until another run has ended or is deleted, and the one that it waited for if it ended before that began.
+
+    Raises KeyboardInterrupt when `run` is asked to stop.
+    """
     emit(Queued(step=step, behind=other.name))
     while other.exists():
         with contextlib.suppress(OSError):  # it is being deleted
             if wait_for_end(other, _QUEUE_POLL).ended:
+                last = next((event for event in reversed(other.events()) if isinstance(event, Queued | Started)), None)
+                if isinstance(last, Queued):
+                    wait_behind(Run(other.path.parent / last.behind), run, emit, step)
                 return
         if run.stop_path.exists():
             raise KeyboardInterrupt

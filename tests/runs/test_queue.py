@@ -1,0 +1,101 @@
+"""Runs that wait for the end of another one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from contrastcli.runs import process
+from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Done, Queued, Started
+from contrastcli.runs.process import hold, wait_behind
+from contrastcli.runs.status import Writer
+from support.command import Contrast, refused, train
+from support.recorded import append, recorded
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_QUEUE_POLL", 0.02)
+    monkeypatch.setattr(process, "_POLL", 0.01)
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Run:
+    """A run in training."""
+    return recorded(tmp_path / "runs", "running", "first")
+
+
+@pytest.fixture
+def second(first: Run) -> Run:
+    return recorded(first.path.parent, "empty", "second")
+
+
+def finish(run: Run, status: str = "finished") -> None:
+    append(run, Done(step=350, status=status, code=0))
+    run.alive_path.unlink()
+
+
+def test_it_waits_and_says_so(first: Run, second: Run) -> None:
+    seen = []
+
+    def look() -> None:
+        seen.append(second.status())
+        finish(first, "diverged")
+
+    with hold(second):
+        threading.Timer(0.05, look).start()
+        wait_behind(first, second, EventWriter(second.events_path), 0)
+    assert [(status.state, status.message, status.ended) for status in seen] == [
+        ("queued", "queued behind first", False)
+    ]
+
+
+@pytest.mark.parametrize("ended", ["finished", "killed", "failed"])
+def test_it_does_not_wait_for_what_has_ended(second: Run, ended: str) -> None:
+    wait_behind(recorded(second.path.parent, ended), second, lambda event: None, 0)  # type: ignore[arg-type]
+    wait_behind(Run(second.path / "gone"), second, lambda event: None, 0)
+
+
+def test_a_stop_takes_it_out_of_the_queue(first: Run, second: Run) -> None:
+    threading.Timer(0.05, second.stop_path.touch).start()
+    with pytest.raises(KeyboardInterrupt):
+        wait_behind(first, second, lambda event: None, 0)
+
+
+def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(first: Run, second: Run) -> None:
+    append(second, Queued(step=0, behind="first"), Done(step=0, status="stopped", code=130))
+    third = recorded(first.path.parent, "empty", "third")
+    told: list[str] = []
+    threading.Timer(0.1, finish, [first]).start()
+    wait_behind(second, third, lambda event: told.append(event.line()), 0)  # type: ignore[func-returns-value]
+    assert told == ["queued    behind second", "queued    behind first"]
+
+
+def test_one_that_is_killed_is_seen_as_such(first: Run, second: Run) -> None:
+    append(second, Queued(step=0, behind="first"))
+    second.alive_path.write_bytes(msgspec.json.encode(Writer(os.uname().nodename, 2**30, 0.0)))
+    assert second.status().state == "killed"
+
+
+def test_a_queued_run_trains_afterwards(contrast: Contrast) -> None:
+    first = recorded(Path("runs"), "running", "first")
+    threading.Timer(0.3, finish, [first]).start()
+    words = ("--data", "tiny/labelled.jsonl", "--name", "second", "--after", "first", "--no-ui")
+    answer = contrast(*train(*words))
+    run = Run(Path("runs/second"))
+    assert answer.code == 0 and "queued    behind first" in answer.err
+    queued, started = [event for event in run.events() if isinstance(event, Queued | Started)]
+    assert isinstance(started, Started) and started.resumed_from is None and queued.time <= started.time
+    assert run.status().state == "finished"
+
+
+def test_what_cannot_be_queued_is_refused(contrast: Contrast) -> None:
+    recorded(Path("runs"), "running", "first")
+    refused(contrast("train", "--preset", "starter", "--after", "nothing", "--no-ui"), 3, "there is no run 'nothing'")
+    refused(contrast("train", "--preset", "starter", "--after", "first", "--seeds", "2"), 2, "--after queues one run")

@@ -1,0 +1,38 @@
+"""The queue in the app: a run that waits, and one that is put behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+
+from contrastcli.runs.events import Queued
+from contrastcli.runs.status import this_process
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.processes import Finished
+from contrastcli.tui.setup import screen
+from support.commands import answer_commands
+from support.recorded import append, recorded
+from support.screens import NARROW, screen_text, show, until
+
+
+def test_a_queued_run_is_shown_and_another_is_put_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "PAUSE", 60)  # no dry run
+    monkeypatch.chdir(tmp_path)
+    run = recorded(Path("runs"), "empty", "waiting")
+    append(run, Queued(step=0, behind="first"))
+    run.alive_path.write_bytes(msgspec.json.encode(this_process()))
+    commands = answer_commands(monkeypatch, Finished(0, f"{run.path}\n", ""))
+
+    async def body(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "◔ queued" in screen_text(pilot.app) and "s stop" in screen_text(pilot.app))
+        assert "queued behind first" in screen_text(pilot.app)
+        await pilot.press("1")
+        await until(pilot, lambda: "train --preset starter" in screen_text(pilot.app))
+        await pilot.press("a")
+        await until(pilot, lambda: commands.calls)
+
+    show(ContrastApp(Path("runs"), run), body, NARROW)
+    assert commands.calls == [("train", "--preset", "starter", "--detach", "--after", "last")]
