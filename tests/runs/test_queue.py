@@ -73,7 +73,7 @@ def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(first
     third = recorded(first.path.parent, "empty", "third")
     told: list[str] = []
     threading.Timer(0.1, finish, [first]).start()
-    wait_behind(second, third, lambda event: told.append(event.line()), 0)  # type: ignore[func-returns-value]
+    wait_behind(second, third, lambda event: told.append(event.line()), 0)
     assert told == ["queued    behind second", "queued    behind first"]
 
 
