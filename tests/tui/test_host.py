@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from textual.pilot import Pilot
 
 from contrastcli.runs.host import Host
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup import screen
 from support.commands import answer_commands
@@ -86,3 +88,19 @@ def test_setup_starts_there_with_its_settings_and_shows_the_new_run(
 
     show(ContrastApp(mirror), body)
     assert commands.calls[-1] == ("train", "--preset", "starter", "--detach")
+
+
+def test_scores_of_a_model_there_are_shown(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    means = {"spearman": 63.81, "pearson": 60.0}
+    sts = {"STS12": {"pairs": 3108, "expected": 3108, "all": means, "mean": means, "wmean": means, "partial": False}}
+    document = {"model": "starter", "suites": {"sts": sts | {"average": None, "protocol": "cosine"}}}
+    answer_commands(monkeypatch, Finished(0, json.dumps(document), ""))
+
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await until(pilot, lambda: "none yet" in screen_text(pilot.app))
+        pilot.app.screen.query_one(ModelField).choose("starter")
+        await pilot.press("s")
+        await until(pilot, lambda: "63.81" in screen_text(pilot.app))
+
+    show(ContrastApp(mirror), body)
