@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -48,9 +49,9 @@ def test_it_waits_and_says_so(first: Run, second: Run) -> None:
         seen.append(second.status())
         finish(first, "diverged")
 
-    with hold(second):
+    with hold(second), closing(EventWriter(second.events_path)) as write:
         threading.Timer(0.05, look).start()
-        wait_behind(first, second, EventWriter(second.events_path), 0)
+        wait_behind(first, second, write, 0)
     assert [(status.state, status.message, status.ended) for status in seen] == [
         ("queued", "queued behind first", False)
     ]
