@@ -102,7 +102,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         done = events.done if state in _ENDS else None
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
         if state == "queued" and isinstance(events.last, Queued):
-            message = f"queued behind {events.last.behind}"
+            message = f"waits for the end of {events.last.behind}"
         return cls(
             name=name,
             state=state,

@@ -56,7 +56,7 @@ class ModeScreen(Screen[None]):
         shown = self.query_one("#host", PlainText)
         shown.display = host is not None
         if host:
-            shown.update(f"⇄ {host.address} {host.problem}")
+            shown.update(f"⇄ {host.problem or host.address}")
             shown.set_class(bool(host.problem), "wrong")
 
     def body(self) -> ComposeResult:

@@ -53,7 +53,7 @@ def test_it_waits_and_says_so(first: Run, second: Run) -> None:
         threading.Timer(0.05, look).start()
         wait_behind(first, second, write, 0)
     assert [(status.state, status.message, status.ended) for status in seen] == [
-        ("queued", "queued behind first", False)
+        ("queued", "waits for the end of first", False)
     ]
 
 

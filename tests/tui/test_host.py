@@ -36,7 +36,7 @@ def test_it_names_the_machine_and_says_when_it_is_cut_off(mirror: Path) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "⇄ ann@box" in screen_text(pilot.app))
         replace(BOX, problem="cut off, retry in 2 s: no route to host").save(mirror)
-        await until(pilot, lambda: "⇄ ann@box cut off, retry in 2 s" in screen_text(pilot.app).splitlines()[0])
+        await until(pilot, lambda: "⇄ cut off, retry in 2 s: no ro" in screen_text(pilot.app).splitlines()[0])
 
     show(ContrastApp(mirror, run), body, NARROW)
 

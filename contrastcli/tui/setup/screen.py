@@ -45,7 +45,7 @@ class SetupScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="train this"),
-        hidden_key("a", "start(True)", "queue", "train this after the newest run"),
+        Binding("a", "start(True)", "queue", tooltip="train this when the newest run has ended"),
         Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
         Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
         Binding("m", "more", "more", tooltip="show every setting, or the essential ones"),
