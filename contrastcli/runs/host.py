@@ -72,6 +72,8 @@ class Host(msgspec.Struct, frozen=True):
         if code == 255:  # of ssh
             hint = f"ssh {self.address} must log in without a question: by a key and ssh-agent"
             return RunError(f"ssh {self.address}: {last or 'the connection was closed'}", hint)
+        if "no command 'serve'" in first:
+            return RunError(f"{self.address} has an older contrast, which cannot send its runs", "update it there")
         if first.startswith("contrast: error: "):
             what = f"{self.address}: {first.removeprefix('contrast: error: ')}"
             return RunError(what, last.removeprefix("hint: "))

@@ -154,6 +154,7 @@ def test_watch_shows_a_run_of_another_machine(contrast: Contrast, there: Path, m
         ("no-such-command", "box has no command no-such-command", "CONTRAST_REMOTE"),
         ("echo ssh: permission denied >&2; exit 255;", "ssh box: ssh: permission denied", "by a key"),
         ("echo contrast: error: bad >&2; echo hint: good >&2; exit 3;", "box: bad", "good"),
+        ("echo \"contrast: error: no command 'serve'\" >&2; echo hint >&2; exit 2;", "has an older contrast", "update"),
         ("echo welcome #", "box: the connection was cut", "try there: "),
     ],
 )
