@@ -24,6 +24,7 @@ BOX = Host("ann@box", "project", directory="/home/ann/project/runs")
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(screen, "PAUSE", 60)  # no dry run
     Path("contrast.toml").write_text("train.lr = 7e-3\n")
     Path("mirror").mkdir()
     BOX.save(Path("mirror"))
@@ -73,7 +74,6 @@ def test_setup_starts_there_with_its_settings_and_shows_the_new_run(
     mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = answer_commands(monkeypatch, Finished(0, "/home/ann/project/runs/new\n", ""))
-    monkeypatch.setattr(screen, "PAUSE", 60)  # no dry run
     commands.held.clear()
 
     async def body(pilot: Pilot[None]) -> None:

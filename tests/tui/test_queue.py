@@ -28,7 +28,8 @@ def test_a_queued_run_is_shown_and_another_is_put_behind_it(tmp_path: Path, monk
 
     async def body(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "waits for the end of first" in screen_text(pilot.app))
-        assert "◔ queued  waiting" in screen_text(pilot.app) and "s stop" in screen_text(pilot.app)
+        await until(pilot, lambda: "s stop" in screen_text(pilot.app))
+        assert "◔ queued  waiting" in screen_text(pilot.app)
         await pilot.press("1")
         await until(pilot, lambda: "train --preset starter" in screen_text(pilot.app))
         await pilot.press("a")
