@@ -31,7 +31,7 @@ def test_a_queued_run_is_shown_and_another_is_put_behind_it(tmp_path: Path, monk
         await until(pilot, lambda: "s stop" in screen_text(pilot.app))
         assert "◔ queued  waiting" in screen_text(pilot.app)
         await pilot.press("1")
-        await until(pilot, lambda: "a queue" in screen_text(pilot.app))
+        await until(pilot, lambda: "starter ▾" in screen_text(pilot.app))
         await pilot.press("a")
         await until(pilot, lambda: commands.calls)
 
