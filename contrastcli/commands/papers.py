@@ -188,7 +188,7 @@ def _draw(item: Item, request: Request, cells: Sequence[Cell]) -> Iterable[Pictu
     named = {f"{cell.row[1]}, {cell.row[0]}" if several else cell.row[1]: cell for cell in cells}
     if not named:
         yield pictures.of_slopes(("cosine", "angle"))
-    elif "pca-*" in item.pictures:
+    elif any(name.startswith("pca-") for name in item.pictures):
         yield from _sentences(named)
     yield from pictures.of_runs({name: cell.run.events() for name, cell in named.items() if cell.run})
     suites = {name: cell.suites() for name, cell in named.items()}

@@ -48,8 +48,7 @@ def evaluate(
         same = not known or known.get("vectors") == subject.fingerprint
         if same and precision == "fp32" and _is_writable(path.parent):
             paths.append(path)
-        earlier = {task: known[task] for task in (*suite.tasks, *suite.optional) if same and task in known}
-        how = replace(options, earlier=earlier, on_task=partial(_write, model, paths))
+        how = replace(options, earlier=known if same else {}, on_task=partial(_write, model, paths))
         results.append(measure(suite, subject, how))
     return Scores(model, tuple(results))
 

@@ -130,10 +130,19 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
         except DataError as error:
             missing[task] = error
     scores: dict[str, TaskScores] = {}
+    before, absent = _earlier(suite, options.earlier)
     for _ in _score(procedure, context, data, scores, missing):
-        known, absent = {**options.earlier, **scores}, {t: e for t, e in missing.items() if t not in options.earlier}
-        options.on_task(_result(procedure, context, list({**options.earlier, **data}), known, absent))
+        known = {**before, **scores}
+        lacking = {task: error for task, error in {**absent, **missing}.items() if task not in known}
+        options.on_task(_result(procedure, context, list({**before, **data}), known, lacking))
     return _result(procedure, context, list(data), scores, missing)
+
+
+def _earlier(suite: Suite, entries: Mapping[str, Any]) -> tuple[dict[str, TaskScores], dict[str, DataError]]:
+    """The scores and the missing tasks in the JSON of a suite."""
+    missing = entries.get("missing", {}).items()
+    errors = {task: DataError(str(value_at(one, "what")), str(value_at(one, "hint"))) for task, one in missing}
+    return {task: entries[task] for task in (*suite.tasks, *suite.optional) if task in entries}, errors
 
 
 def _procedure(suite: Suite) -> Procedure[Any]:

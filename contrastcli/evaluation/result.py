@@ -60,7 +60,7 @@ class Options:
     """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
 
     `fresh`: measure again even if the scores are in the cache. `on_task` gets what is measured so far after each task,
-    with `earlier` scores of other tasks by the same vectors.
+    with what `earlier` JSON of the suite has of other tasks.
     """
 
     data_dir: Path | None = None
@@ -69,7 +69,7 @@ class Options:
     fresh: bool = False
     on_progress: OnProgress = lambda what, done, total: None
     on_task: Callable[[SuiteResult], None] = lambda result: None
-    earlier: Mapping[str, TaskScores] = field(default_factory=dict)
+    earlier: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
