@@ -27,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 IN_MEMORY = 1 << 24
 """Bytes of an array; a larger one is in a temporary file in the folder of the cache."""
 
-_BLOCK = 10_000  # cells that are encoded or decoded at once
+_BLOCK = 1_000  # cells that are encoded or decoded at once: some are long
 _PARTS = 16  # of the hashes
 _NOT_TEXT = 0xFF  # the first byte of a cell that is no text: UTF-8 never has it
 
