@@ -240,7 +240,7 @@ def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
         "objective.name": objective,
         "model.backbone": "starter",
         "data.train": str(data / "nli" / "pairs.jsonl.gz"),
-        "data.limit": 400,
+        "data.limit": 200,
         "dev.data": "starter",
         "dev.every": 10,
         "train.batch_size": 16,
@@ -253,11 +253,11 @@ def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 25), ("pairsupcon", 34), ("supcon", 47)])
+@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 12), ("pairsupcon", 17), ("supcon", 24)])
 def test_a_killed_run_on_real_data_ends_as_if_nothing_had_happened(
     tmp_path: Path, data_folder: Path, objective: str, step: int
 ) -> None:
-    settings = {"train__max_steps": 60, "train__epochs": 9}
+    settings = {"train__max_steps": 30, "train__epochs": 9}
     undisturbed, killed = (real(tmp_path / name, data_folder, objective, **settings) for name in ("whole", "killed"))
     assert start(undisturbed).wait() == 0
     kill_after(killed, step)
