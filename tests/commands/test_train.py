@@ -192,7 +192,7 @@ def test_on_a_terminal_training_opens_the_app_unless_an_option_says_otherwise(
     asked: list[str] = []
     monkeypatch.setattr(options, "on_a_terminal", lambda: True)
 
-    def record(*_: object, json: bool = False, detach: bool = False, show: object = None) -> int:
+    def record(*_: object, detach: bool = False, show: object = None, **rest: object) -> int:
         asked.append("app" if show else "background" if detach else "here")
         return 0
 
