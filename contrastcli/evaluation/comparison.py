@@ -8,9 +8,11 @@ from msgspec.structs import asdict
 
 from contrastcli.evaluation.suites import headlines
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import training_seconds
 from contrastcli.runs.methods import Member, group
 from contrastcli.runs.results import Comparison, MeanAngles, Result
 from contrastcli.runs.status import digest
+from contrastcli.settings import published
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -21,9 +23,11 @@ def compare(runs: Sequence[Run]) -> Comparison:
     results = []
     for run in runs:
         last = digest(run.events_path)
-        dev, angles = last.evaluated, last.angles
+        dev, angles, rows = last.evaluated, last.angles, published.exact(run.config())
         result = Result(
             **asdict(run.status(last)),
+            minutes=training_seconds(run.events()) / 60,
+            published_minutes=next((row.values["minutes"].value for row in rows if row.suite == "time"), None),
             dev=dev.score if dev else None,
             alignment=dev.alignment if dev else None,
             uniformity=dev.uniformity if dev else None,

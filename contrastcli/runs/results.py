@@ -216,8 +216,13 @@ class MeanAngles(msgspec.Struct, frozen=True):
 
 
 class Result(Status, frozen=True, kw_only=True):
-    """A run with its last evaluation on the dev set in −1..1, its last angles and its scores.json."""
+    """A run with its last evaluation on the dev set in −1..1, its last angles, its scores.json, its minutes of steps.
 
+    `published_minutes` are those that a paper prints for exactly these settings, on its own machine.
+    """
+
+    minutes: float
+    published_minutes: float | None
     dev: float | None
     alignment: float | None
     uniformity: float | None

@@ -134,7 +134,10 @@ def side_by_side(compared: Comparison) -> str:
         ("negative angle", *(fixed(one.negative, 2) if one else None for one in angles)),
         ("hardest angle", *(fixed(one.hardest, 2) if one else None for one in angles)),
         *((name, *(fixed(one.get(name), 2) for one in scores)) for name in measured),
+        ("training minutes", *(fixed(r.minutes, 1) for r in results)),
     ]
+    if any(r.published_minutes for r in results):
+        rows.append(("published minutes", *(fixed(r.published_minutes, 0) for r in results)))
     return table(("", *(r.name for r in results)), rows)
 
 

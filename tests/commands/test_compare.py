@@ -22,7 +22,7 @@ from contrastcli.show.runs import run_comparison
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.recorded import end
-from support.settings import config
+from support.settings import config, preset
 from support.tiny import Tiny
 
 SIMCSE = {40: 0.71, 41: 0.73, 42: 0.72}
@@ -152,6 +152,14 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
 def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
     text = run_comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
     assert text.splitlines()[0].split() == ["simcse-40", "simace-40"] and "uniformity" in text
+
+
+def test_the_minutes_of_a_run_stand_above_those_that_its_paper_prints(tmp_path: Path) -> None:
+    chosen = [runs.create(preset(f"{name}-bert-base"), tmp_path, name) for name in ("simace", "arccon")]
+    for run in chosen:
+        end(run, 0.7, "finished")
+    *_, ours, printed = run_comparison(compare(chosen, bootstrap=False, dev=None), to_json=False).splitlines()
+    assert ours.split()[:2] == ["training", "minutes"] and printed.split() == ["published", "minutes", "68", "76"]
 
 
 def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
