@@ -13,6 +13,7 @@ from contrastcli import api
 from contrastcli.data import forms
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
+from contrastcli.files import user_file
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, papers, presets, sections
 from contrastcli.settings.objective import Spec
@@ -117,6 +118,7 @@ FACTS: Facts = {
     "similarities": lambda: list(_similarities()),
     "spec": lambda: inspect.getdoc(Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
+    "user_folder": lambda: str(user_file().parent),
     "suites": lambda: [(s.name, f"{s.description} {', '.join(s.tasks)}".rstrip()) for s in SUITES.values()],
     "sweep_presets": lambda: _presets(presets.sweep_names()),
 }

@@ -65,7 +65,7 @@ def draw(chart: Chart, width: int, height: int) -> list[Cells]:
         [v for x, _ in lines for v in x] or [mark.x for mark, _ in marks], chart.x_range, chart.x_margin
     )
     y_low, y_high = _range([v for _, y in lines for v in y] or [y for _, y in marks], y_range, _MARGIN)
-    legend = _legend(chart, width, max(1, height // 4))
+    legend = _legend(chart, width, height)
     rows = max(1, height - 1 - len(legend))
     labels = {
         round((rows * 4 - 1) * (y_high - tick) / (y_high - y_low)) // 4: number(10**tick if chart.log else tick)
@@ -196,13 +196,17 @@ def _range(values: Sequence[float], limits: Range | None, margin: float) -> Rang
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _legend(chart: Chart, width: int, most: int) -> list[Cells]:
-    """The names of the lines, what one wants to know of each where there is room, in at most so many rows."""
+def _legend(chart: Chart, width: int, height: int) -> list[Cells]:
+    """The names of the lines, what one wants to know of each where there is room, in at most a quarter of the rows.
+
+    They may have two rows where that leaves the names whole.
+    """
     lines = [(line, n) for n, line in enumerate(chart.lines) if line.name]
     longest = max((len(line.name) for line, _ in lines), default=0)
     least = max((len(line.readings) for line, _ in lines), default=0)
     shapes = [*((longest, n) for n in range(least)), *((n, least - 1) for n in range(longest, 2, -1) if least)]
     rows: list[Cells] = []
+    most = max(1, height // 4)
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
         for line, n in lines:
@@ -211,8 +215,8 @@ def _legend(chart: Chart, width: int, most: int) -> list[Cells]:
             if not rows or sum(len(text) for text, _ in rows[-1]) + len(entry) > width:
                 rows.append([])
             rows[-1].append((entry + (" " if which else "  "), line.ink or n + 1))
-        if len(rows) <= most:
-            break
+        if len(rows) <= most or (len(rows) == 2 and height > 5 and (letters, which) == (longest, least - 1)):
+            return rows
     return rows[:most]
 
 

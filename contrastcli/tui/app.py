@@ -27,6 +27,7 @@ from contrastcli.runs.host import Host
 from contrastcli.runs.text import escaped
 from contrastcli.show.console import notification
 from contrastcli.tui import processes, state
+from contrastcli.tui.custom import commands, customise, named
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
@@ -70,16 +71,19 @@ class ContrastApp(App[None]):
         mode: partial(make_screen, mode) for mode in SCREENS
     }
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - declared so by its base
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(f"{number},f{number}", f"mode('{mode}')", f"{title} screen", show=False, id=f"mode.{mode}")
-            for number, (mode, title) in enumerate(SCREENS.items(), 1)
-        ),
-        hidden_key("y", "copy", "copy", "copy the content of the screen, also to a file"),
-        Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
-        hidden_key("ctrl+q", "leave", "leave", "leave the app; training may continue"),
-        Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = named(
+        "app",
+        [
+            *(
+                Binding(f"{number},f{number}", f"mode('{mode}')", f"{title} screen", show=False, id=f"mode.{mode}")
+                for number, (mode, title) in enumerate(SCREENS.items(), 1)
+            ),
+            hidden_key("y", "copy", "copy", "copy the content of the screen, also to a file"),
+            Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
+            hidden_key("ctrl+q", "leave", "leave in any case", "leave the app; training may continue"),
+            Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
+        ],
+    )
 
     watched: reactive[str] = reactive("")
     """The state of the run in Live, in a few words: every screen shows it."""
@@ -105,6 +109,8 @@ class ContrastApp(App[None]):
 
     async def on_mount(self) -> None:
         self.run_worker(self.keys.run(super().on_event), group="keys")
+        for problem in customise(self, lambda: [commands(self, make_screen(mode)) for mode in SCREENS]):
+            self.notify(problem, severity="warning", timeout=15, markup=False)
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
         if self.host:

@@ -77,7 +77,7 @@ class Chooser(ModalScreen[tuple[str, ...]]):
         with Vertical(classes="dialog choices"):
             yield PlainText(self._title, classes="title")
             yield OptionList(markup=False, compact=True)
-            yield PlainText("↑ ↓  go     space  show or hide     u d  move up or down     Esc  done", classes="muted")
+            yield PlainText("↑ ↓  go     Space  show or hide     u d  move     Esc  done", classes="muted")
 
     def on_mount(self) -> None:
         self._list(0)

@@ -12,6 +12,7 @@ from textual.widgets import Footer, Static
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
+from contrastcli.tui.custom import named
 from contrastcli.tui.widgets import PlainText
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class ModeScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again")
     ]
+
+    def __init_subclass__(cls) -> None:
+        cls.BINDINGS = named(getattr(cls, "mode", "run"), vars(cls).get("BINDINGS", ()))
+        super().__init_subclass__()
 
     @property
     def contrast(self) -> ContrastApp:

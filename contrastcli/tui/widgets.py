@@ -16,8 +16,6 @@ from textual.widgets import Label, Static
 
 from contrastcli.runs.text import CONTROLS, printable
 
-_BAR = 24  # characters
-
 
 class PlainText(Static):
     """A text that may hold brackets, since data and paths do."""
@@ -54,10 +52,10 @@ def hidden_key(key: str, action: str, name: str, tooltip: str = "", display: str
     return Binding(key, action, name, show=False, key_display=display, tooltip=tooltip)
 
 
-def progress_bar(share: float) -> str:
-    """A bar of text, filled to a share in 0..1."""
-    full = round(_BAR * min(max(share, 0.0), 1.0))
-    return "━" * full + "╌" * (_BAR - full)
+def progress_bar(share: float, width: int = 24) -> str:
+    """A bar of text of that many characters, filled to a share in 0..1."""
+    full = round(width * min(max(share, 0.0), 1.0))
+    return "━" * full + "╌" * (width - full)
 
 
 def has_words(text: str, typed: str) -> bool:

@@ -78,6 +78,7 @@ class EvaluateScreen(ModeScreen):
     """Which suites to run on which model, their progress, and the results."""
 
     CSS_PATH = "screen.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - so that no column of a table is cut
     mode = "evaluate"
     help_text = (
         "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. What was measured "

@@ -81,6 +81,13 @@ class RunHeader(Vertical):
         state, name, best, progress, advice = self._texts.values()
         super().__init__(Vertical(Horizontal(state, name, best), progress, id="header"), advice)
 
+    def announce(self, run: Run) -> None:
+        """Show a run of which nothing is read yet."""
+        for name, text in zip(self._texts, ("◌ reading", run.name, "", "", ""), strict=True):
+            self._texts[name].update(text)
+        self._texts["state"].set_classes("waiting")
+        self._texts["advice"].display = False
+
     def show(self, run: Run, snapshot: Snapshot, history: History, progress: str) -> None:
         state = snapshot.status.state
         colour = _COLOURS.get(state, "bad")
@@ -108,21 +115,22 @@ def best_text(history: History) -> str:
 
 
 def progress_text(
-    snapshot: Snapshot, history: History, view: View, *, paused: bool, earlier: float | None, baseline: str
+    snapshot: Snapshot, history: History, view: View, width: int, *, paused: bool, earlier: float | None, baseline: str
 ) -> str:
-    """Progress, then how the view differs from the usual one; `earlier` is the share of older events read so far."""
+    """Progress, its bar as wide as there is room, then how the view differs from the usual one; `earlier` is the share
+    of older events read so far."""
     status, progress = snapshot.status, history.progress
+    share, rest = -1.0, []
     if not status.ended and progress and progress.total:
-        bar = progress_bar(progress.done / progress.total)
-        parts = [f"{progress.what} {progress.done:,} of {progress.total:,}", bar]
+        share, what = progress.done / progress.total, f"{progress.what} {progress.done:,} of {progress.total:,}"
     elif status.steps:
-        share = status.step / status.steps
-        parts = [f"step {status.step:,} of {status.steps:,}", f"{progress_bar(share)} {100 * share:.0f} %"]
+        share, what = status.step / status.steps, f"step {status.step:,} of {status.steps:,}"
+        rest = [f"{100 * share:.0f} %"]
     else:
         loading = status.message or "loading the model and the data"
-        parts = ["ended before its first event" if status.ended else loading]
+        what = "ended before its first event" if status.ended else loading
     if status.state == "running" and history.step and history.step.seconds_left is not None:
-        parts.append(f"{duration(history.step.seconds_left)} left")
+        rest.append(f"{duration(history.step.seconds_left)} left")
     silence = time.time() - status.updated
     cursor = view.cursor or 0.0
     notes = {
@@ -134,7 +142,9 @@ def progress_text(
         f"reading earlier events, {100 * (earlier or 0.0):.0f} %": earlier is not None,
         f"Δ to {baseline}": bool(baseline),
     }
-    return "  ".join(parts) + "".join(f" · {note}" for note, shown in notes.items() if shown)
+    after = " · ".join([*rest, *(note for note, shown in notes.items() if shown)])
+    bar = progress_bar(share, max(12, width - len(what) - len(after) - 4)) if share >= 0 else ""
+    return "  ".join(filter(None, [what, bar, after]))
 
 
 def advice(snapshot: Snapshot) -> str:

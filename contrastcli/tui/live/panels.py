@@ -68,7 +68,7 @@ class Panel(ChartView, can_focus=True):
     """A chart of a history, drawn again only after an event of the kind that it shows, or for another view."""
 
     def __init__(self, id: str, kind: str, make: Callable[[History, View, int], Picture], waiting: str) -> None:
-        super().__init__(waiting, id=id)
+        super().__init__(waiting, make(History(), View(), 1).title, id)
         self._kind, self._make = kind, make
         self._shown: object = None
 
@@ -146,7 +146,7 @@ class NumbersPanel(PlainText, can_focus=True):
     def __init__(self, id: str, title: str, make: Callable[[History, View], list[Number]], waiting: str) -> None:
         super().__init__(waiting, id=id, classes="numbers -waiting")
         self.border_title = title
-        self._make = make
+        self._make, self._waiting = make, waiting
         self._shown: list[Number] = []
 
     def show_history(self, history: History, view: View) -> bool:
@@ -154,14 +154,12 @@ class NumbersPanel(PlainText, can_focus=True):
         if numbers == self._shown:
             return False
         self._shown = numbers
-        self.remove_class("-waiting")
-        self.update(
-            Content("\n").join(
-                styled((f" {name:<15}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
-                for name, value, drawn in numbers
-            ),
-            layout=False,
+        self.set_class(not numbers, "-waiting")
+        rows = Content("\n").join(
+            styled((f" {name:<15}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
+            for name, value, drawn in numbers
         )
+        self.update(rows if numbers else self._waiting, layout=False)
         return True
 
 
@@ -207,7 +205,7 @@ class LinesPanel(ScrollView, can_focus=True):
         follows: bool = False,
     ) -> None:
         super().__init__(id=id, classes="lines")
-        self.border_subtitle = legend
+        self.border_title, self.border_subtitle = make(History(), View())[0], legend
         self._make, self._waiting, self._follows = make, waiting, follows
         self._lines: list[str] = []
         self._rows: list[str] = []
@@ -263,5 +261,5 @@ def all_panels() -> list[AnyPanel]:
         NumbersPanel("system", "System", system_numbers, "GPU, CPU, memory and disk, a few seconds after the start"),
         LinesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
         LinesPanel("dev-pairs", dev_pairs, "the pairs that the model ranks worst, from the first evaluation on"),
-        LinesPanel("log", log, follows=True),
+        LinesPanel("log", log, "evaluations, checkpoints and notes", follows=True),
     ]

@@ -122,6 +122,7 @@ class LiveScreen(RunScreen):
         self._snapshot, self._paused = None, False
         self.view = replace(self.view, cursor=None)
         self.feed = Feed(run.events_path, self._news.set)
+        self._header.announce(run)
         self.remove_class("-empty")
         self.refresh_bindings()
         self._follow(self.feed)
@@ -162,7 +163,13 @@ class LiveScreen(RunScreen):
                 self.view = replace(self.view, baseline=other.history if other and name != run.name else None)
                 name = name if self.view.baseline else ""
                 progress = progress_text(
-                    snapshot, feed.history, self.view, paused=self._paused, earlier=feed.earlier, baseline=name
+                    snapshot,
+                    feed.history,
+                    self.view,
+                    self.size.width - 2,
+                    paused=self._paused,
+                    earlier=feed.earlier,
+                    baseline=name,
                 )
                 self._header.show(run, snapshot, feed.history, progress)
                 for panel in self._area.visible_panels():

@@ -18,19 +18,19 @@ from contrastcli.tui.widgets import FormRow, PlainText
 
 BLANK = "Press s and type two sentences."
 
-_WIDTH, _HEIGHT = 28, 7  # characters of the dial; a character has twice as many dots down as across
 _ARC = 0.35  # radius of the arc between the vectors; they are 1 long
 
 
-def draw_dial(angle_deg: float) -> str:
+def draw_dial(angle_deg: float, height: int = 8) -> str:
     """Two vectors from one point, over half a circle: 0° lies to the right, 180° to the left."""
-    canvas = Canvas(_WIDTH, _HEIGHT, (-1.0, 1.0), (0.0, 1.0))
+    width = 4 * (height - 1)  # a character has twice as many dots down as across
+    canvas = Canvas(width, height - 1, (-1.0, 1.0), (0.0, 1.0))
     canvas.line(*_arc(1.0, 180.0), 1, "100")
     canvas.line(*_arc(_ARC, angle_deg), 1)
     for angle in (0.0, math.radians(angle_deg)):
         canvas.line((0.0, math.cos(angle)), (0.0, math.sin(angle)), 1)
-    rows = ["".join(text for text, _ in cells).ljust(_WIDTH) for cells in canvas.rows()]
-    scale = "180°" + f"{angle_deg:.1f}°".center(_WIDTH - 6) + "0°"
+    rows = ["".join(text for text, _ in cells).ljust(width) for cells in canvas.rows()]
+    scale = "180°" + f"{angle_deg:.1f}°".center(width - 6) + "0°"
     return "\n".join([*rows, scale])
 
 
@@ -79,11 +79,20 @@ class SimilarityPanel(QueryPanel):
     def take_answer(self, line: str) -> None:
         self._answer = answer = msgspec.json.decode(line, type=Similarity)
         if self._line:  # else the sentences were erased in the meantime
-            self.show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°", answer.angle_deg)
+            self._show_answer(answer)
 
-    def show_message(self, text: str, angle_deg: float | None = None) -> None:
+    def _show_answer(self, answer: Similarity) -> None:
+        super().show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°")
+        dial = draw_dial(answer.angle_deg, self.query_one(".similarity").size.height)
+        self.query_one(".dial", PlainText).update(dial)
+
+    def on_resize(self) -> None:
+        if self._answer:
+            self._show_answer(self._answer)
+
+    def show_message(self, text: str) -> None:
         super().show_message(text)
-        self.query_one(".dial", PlainText).update("" if angle_deg is None else draw_dial(angle_deg))
+        self.query_one(".dial", PlainText).update()
 
     def clipboard_text(self) -> str:
         answer = self._answer

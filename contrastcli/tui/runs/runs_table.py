@@ -49,6 +49,7 @@ class RunsTable(DataTable[Text]):
             self._write_changes()
             return
         self.clear()
+        self.show_cursor = bool(entries)  # else it is on the titles
         for entry in entries:
             self.add_row(*self._cells(entry))
         here = at_cursor.run if at_cursor else None
