@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 from textual.app import App
@@ -21,26 +22,10 @@ Keys = Mapping[str, str]
 """Names of commands, SCREEN.NAME, each with its keys, with commas between them."""
 
 
-class Colours(msgspec.Struct, forbid_unknown_fields=True):
-    """A theme. What is left out follows from the others."""
-
-    primary: str
-    secondary: str | None = None
-    accent: str | None = None
-    foreground: str | None = None
-    background: str | None = None
-    surface: str | None = None
-    panel: str | None = None
-    success: str | None = None
-    warning: str | None = None
-    error: str | None = None
-    dark: bool = True
-
-
 class Custom(msgspec.Struct, forbid_unknown_fields=True):
-    """The file."""
+    """The file: the fields of each theme by its name, and keys."""
 
-    themes: dict[str, Colours] = {}
+    themes: dict[str, dict[str, Any]] = {}
     keys: dict[str, str] = {}
 
 
@@ -77,17 +62,24 @@ def customise(app: App[None], screens: Callable[[], Sequence[Keys]]) -> Iterator
     except (ContrastError, msgspec.ValidationError) as error:
         yield f"{path} is not used: {error}\nsee contrast help app"
         return
-    for name, colours in custom.themes.items():
-        theme = Theme(name, **msgspec.structs.asdict(colours))
+    for name, table in custom.themes.items():
         try:
-            theme.to_color_system().generate()
-            app.register_theme(theme)
-        except ColorParseError as error:
+            app.register_theme(_theme(name, table))
+        except (ColorParseError, msgspec.ValidationError) as error:
             yield f"the theme {name} of {path}: {error}\nwrite colours as #1f77b4 or by a name of CSS"
     if custom.keys:
         keys, problems = checked(custom.keys, screens())
         app.set_keymap(keys)
         yield from (f"[keys] of {path}: {problem}" for problem in problems)
+
+
+def _theme(name: str, table: Mapping[str, Any]) -> Theme:
+    """A theme of Textual. Raises ColorParseError, and msgspec.ValidationError for a wrong field."""
+    if unknown := [field for field in table if field not in Theme.__annotations__]:
+        raise msgspec.ValidationError(f"there is no {unknown[0]}; {nearest(unknown[0], Theme.__annotations__)}")
+    theme = msgspec.convert({**table, "name": name}, Theme)
+    theme.to_color_system().generate()
+    return theme
 
 
 def checked(keys: Keys, screens: Sequence[Keys]) -> tuple[dict[str, str], list[str]]:

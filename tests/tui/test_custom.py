@@ -70,7 +70,8 @@ def test_a_key_of_another_command_is_refused_in_words_and_the_usual_key_stays(tm
     ("text", "what"),
     [
         ("[themes.mine]\nprimary = 'orangy'", "the theme mine"),
-        ("[themes.mine]\nprimry = '#ff8800'", "unknown field `primry`"),
+        ("[themes.mine]\nprimry = '#ff8800'", "there is no primry; did you mean 'primary'?"),
+        ("[themes.mine]\naccent = '#ff8800'", "missing required field `primary`"),
         ("[keys]\n'app.leave' = 3", "Expected `str`, got `int`"),
         ("[keys", "is not TOML"),
         ("[keys]\n'app.leav' = 'w'", "there is no app.leav\ndid you mean 'app.leave'?"),

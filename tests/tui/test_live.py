@@ -66,7 +66,7 @@ def opened(run: Run) -> ContrastApp:
 
 def says(page: Page, *words: str) -> bool:
     """Whether the screen shows all of it, wherever its lines end."""
-    text = " ".join(re.sub("[│▁-█]", " ", screen_text(page.app)).split())
+    text = " ".join(re.sub("[│┃▁-█]", " ", screen_text(page.app)).split())
     return all(word in text for word in words)
 
 
