@@ -127,6 +127,7 @@ class ChoiceList(ModalScreen[str | None]):
             yield PlainText(f"↑ ↓ Enter  choose     {completes}Esc  back", classes="muted")
 
     async def on_mount(self) -> None:
+        self.query_one(OptionList).styles.max_height = self.app.size.height // 3  # of which the dialog knows, not of vh
         await self._list(self.query_one(Input).value)
 
     async def on_input_changed(self, event: Input.Changed) -> None:
@@ -169,7 +170,7 @@ class ChoiceList(ModalScreen[str | None]):
         options.clear_options()
         for value, about in shown:
             note = shorten(about, room, placeholder=" …")
-            line = styled(f"{value or field.blank:<{width}}  ", (note, "$foreground-muted"))
+            line = styled(f"{value or field.blank:<{width}}  ", (note, "dim"))
             options.add_option(Option(line, id=value or None))
         values = [value for value, _ in shown]
         options.highlighted = values.index(field.value) if field.value in values and not typed else 0

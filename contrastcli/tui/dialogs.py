@@ -80,6 +80,7 @@ class Chooser(ModalScreen[tuple[str, ...]]):
             yield PlainText("↑ ↓  go     Space  show or hide     u d  move     Esc  done", classes="muted")
 
     def on_mount(self) -> None:
+        self.query_one(OptionList).styles.max_height = self.app.size.height // 3
         self._list(0)
 
     def action_show_or_hide(self) -> None:
