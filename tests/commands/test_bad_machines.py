@@ -99,6 +99,6 @@ def test_the_run_of_another_user_is_evaluated_and_left_as_it_is(
 
 def test_a_pipe_in_place_of_what_the_app_remembers_is_ignored() -> None:
     folder = Path(os.environ["CONTRAST_STATE"])
-    folder.mkdir()
+    folder.mkdir(parents=True)
     os.mkfifo(folder / "app.json")
     assert state.load() == state.State()

@@ -274,8 +274,8 @@ def test_stsb_itself_keeps_every_row(data_folder: Path, split: str, rows: int) -
     table = read_file(path, path.name)
     fields = [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
     assert len(table) == rows
-    assert table.columns["sentence1"] == [row[5] for row in fields]
-    assert table.columns["sentence2"] == [row[6].rstrip("\r") for row in fields]
+    assert table.columns["sentence1"] == [row[5].strip() for row in fields]
+    assert table.columns["sentence2"] == [row[6].strip() for row in fields]
 
 
 @pytest.mark.parametrize(("suffix", "header"), [("txt", b""), ("csv", b"sentence\n"), ("tsv", b"sentence\n")])
