@@ -18,6 +18,7 @@ from contrastcli.tui.widgets import FormRow, PlainText
 
 BLANK = "Press s and type two sentences."
 
+_NUMBERS = 24  # characters left of the dial
 _ARC = 0.35  # radius of the arc between the vectors; they are 1 long
 
 
@@ -83,8 +84,9 @@ class SimilarityPanel(QueryPanel):
 
     def _show_answer(self, answer: Similarity) -> None:
         super().show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°")
-        dial = draw_dial(answer.angle_deg, self.query_one(".similarity").size.height)
-        self.query_one(".dial", PlainText).update(dial)
+        room = self.query_one(".similarity").size
+        height = max(4, min(room.height, (room.width - _NUMBERS) // 4 + 1))
+        self.query_one(".dial", PlainText).update(draw_dial(answer.angle_deg, height))
 
     def on_resize(self) -> None:
         if self._answer:
