@@ -158,27 +158,6 @@ def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, com
     assert state.load().data_dir == "/data dir"
 
 
-def test_tables_of_the_papers_that_were_started_say_how_far_they_are(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed = [
-        {"paper": "simace", "item": "table-1", "request": {"seeds": 5}, "done": 12, "total": 20},
-        {"paper": "simace", "item": "table-2", "request": None, "done": 0, "total": 0},
-    ]
-    commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
-
-    async def body(pilot: Pilot[None]) -> None:
-        await ready(pilot)
-        assert not commands.calls, "nothing was started"
-        (place / "simace-table-1.paper.toml").touch()
-        await pilot.press("3", "4")
-        await until(pilot, lambda: "simace table-1: 12 of 20 made" in texts(pilot))
-        assert "table-2" not in texts(pilot)
-
-    show(ContrastApp(place), body)
-    assert commands.calls == [("papers", "list", "--json")]
-
-
 def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
     recorded(place, "stopped", "a-simace-run").scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -249,8 +250,9 @@ def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_ra
         footer = screen_text(pilot.app).splitlines()[-1]
         assert "resume" not in footer and "evaluate" not in footer, "it would diverge again, and has no model"
         await pilot.press("t")
-        await until(pilot, lambda: "train --preset starter" in screen_text(pilot.app))
-        assert "--lr 0.01" in screen_text(pilot.app) and "--batch-size 17" in screen_text(pilot.app)
+        await until(pilot, lambda: pilot.app.screen.query("#command"))
+        command = pilot.app.screen.query_one("#command", PlainText)
+        await until(pilot, lambda: str(command.content).endswith("--preset starter --batch-size 17 --lr 0.01"))
 
     opened(ContrastApp(tmp_path), body)
 
@@ -411,18 +413,20 @@ def test_orders_and_filters(tmp_path: Path) -> None:
 
 def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
     recorded(place, "finished", "other", train__seed=7)
+    titles = list(all_columns(Listing(place).read()))
+    at = len(columns.USUAL)  # the first that is not shown
+    title = titles[at]
 
     async def choose(pilot: Pilot[None], table: RunsTable) -> None:
         await pilot.press("c")
         await until(pilot, lambda: "● name" in screen_text(pilot.app))
-        names = list(all_columns(Listing(place).read()))
-        await pilot.press(*["down"] * names.index("seed"), "space", *["u"] * (names.index("seed") - 1), "escape")
-        await until(pilot, lambda: str(table.ordered_columns[2].label) == "seed")
+        await pilot.press(*["down"] * at, "space", *["u"] * (at - 1), "escape")
+        await until(pilot, lambda: str(table.ordered_columns[2].label) == title)
         await pilot.press("o", "o")
-        await until(pilot, lambda: "by seed" in screen_text(pilot.app))
+        await until(pilot, lambda: f"by {title}" in screen_text(pilot.app))
 
     async def find_it_again(pilot: Pilot[None], table: RunsTable) -> None:
-        assert str(table.ordered_columns[2].label) == "seed" and "by seed" in screen_text(pilot.app)
+        assert str(table.ordered_columns[2].label) == title and f"by {title}" in screen_text(pilot.app)
 
     opened(ContrastApp(place), choose)
     opened(ContrastApp(place), find_it_again)
@@ -501,3 +505,22 @@ def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> N
     lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
     for row in ("step 350 of 600", "loss 1.1714", "best dev Spearman 72.85 at step 300", "objective.name pairsupcon"):
         assert row.split() in lines
+
+
+def test_tables_of_the_papers_that_were_started_say_how_far_they_are(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [
+        {"paper": "simace", "item": "table-1", "request": {"seeds": 5}, "done": 12, "total": 20},
+        {"paper": "simace", "item": "table-2", "request": None, "done": 0, "total": 0},
+    ]
+    commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        assert not commands.calls, "nothing was started"
+        (place / "simace-table-1.paper.toml").touch()
+        await pilot.press("4", "3")
+        await until(pilot, lambda: "papers: simace table-1 12 of 20\n" in screen_text(pilot.app))
+
+    opened(ContrastApp(place), body)
+    assert commands.calls == [("papers", "list", "--json")]

@@ -106,7 +106,6 @@ class EvaluateScreen(ModeScreen):
     def __init__(self) -> None:
         super().__init__()
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
-        self._papers = PlainText(id="papers")
         self._measured = Measured()
         self._elsewhere: dict[tuple[str, str], Measured] = {}  # by model and pooling, on another machine
         self._changed = asyncio.Event()  # the model or the pooling
@@ -147,15 +146,12 @@ class EvaluateScreen(ModeScreen):
                 with Container(id="pictures"):
                     yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
                     yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
-                self._papers.display = False
-                yield self._papers
 
     def on_mount(self) -> None:
         self._follow_scores()
 
     def on_screen_resume(self) -> None:
         self._model.poll()
-        self._count_tables()
 
     def choose(self, run: Run) -> None:
         self._model.choose(self.contrast.name_of(run))
@@ -177,17 +173,6 @@ class EvaluateScreen(ModeScreen):
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), _POLL)
             self._changed.clear()
-
-    @work(group="papers", exclusive=True)
-    async def _count_tables(self) -> None:
-        """Say how much is made of the papers' tables and figures that were started here."""
-        if not any(self.contrast.directory.glob("*.paper.toml")):
-            return
-        done = await processes.run_command(self.contrast.directory, "papers", "list", "--json")
-        started = [one for one in json.loads(done.stdout or "[]") if one["request"]]
-        lines = [f"{one['paper']} {one['item']}: {one['done']} of {one['total']} made" for one in started]
-        self._papers.update("\n".join(["Started by contrast papers run:", *lines]))
-        self._papers.display = bool(lines)
 
     async def _show(self, measured: Measured) -> None:
         self._measured, scores = measured, measured.scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
 from contrastcli.runs.host import place
+from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history import metrics
 from contrastcli.tui.run_screen import RunScreen
@@ -65,6 +67,7 @@ class RunsScreen(RunScreen):
             yield self._filter
             yield self._table
             yield PlainText(id="remark")
+            yield PlainText(id="papers")
             yield self._overlay
 
     def on_mount(self) -> None:
@@ -76,6 +79,7 @@ class RunsScreen(RunScreen):
 
     def on_screen_resume(self) -> None:
         self.read()
+        self._count_tables()
         self._overlay.follow()
 
     def on_screen_suspend(self) -> None:
@@ -92,6 +96,17 @@ class RunsScreen(RunScreen):
             return
         self._show_message("" if self._entries else _NO_RUNS.format(directory=place(self.contrast.directory)))
         self._fill()
+
+    @work(group="papers", exclusive=True)
+    async def _count_tables(self) -> None:
+        """Say how much is made of the papers' tables and figures that were started here."""
+        if not any(self.contrast.directory.glob("*.paper.toml")):
+            return
+        done = await processes.run_command(self.contrast.directory, "papers", "list", "--json")
+        started = [one for one in json.loads(done.stdout or "[]") if one["request"]]
+        words = [f"{one['paper']} {one['item']} {one['done']} of {one['total']}" for one in started]
+        self.query_one("#papers", PlainText).update(f"papers: {', '.join(words)}")
+        self.query_one("#papers").display = bool(words)
 
     def _show_message(self, text: str) -> None:
         """Show this in place of the table; nothing where it is empty."""
