@@ -13,7 +13,7 @@ from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.host import place
-from contrastcli.runs.results import Check, Comparison, Method, SweepScores
+from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, SweepScores
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
 from contrastcli.settings.sections import METRICS
@@ -95,15 +95,20 @@ def run_comparison(compared: Comparison, to_json: bool) -> str:
     ]
     if tests:
         blocks.append(table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests))
-    if b := compared.bootstrap:
-        first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
-        difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
-        counted = f"{b.pairs:,} {_COUNTED.get(b.metric, 'queries')}"
-        blocks.append(
-            f"paired bootstrap of {METRICS[b.metric]} over {counted} of {b.data}: {first}, {second}; "
-            f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
-        )
+    if compared.bootstrap:
+        blocks.append(bootstrap(compared.bootstrap))
     return "\n\n".join(blocks)
+
+
+def bootstrap(b: Bootstrap) -> str:
+    """The test of two runs, in a line."""
+    first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
+    difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
+    counted = f"{b.pairs:,} {_COUNTED.get(b.metric, 'queries')}"
+    return (
+        f"paired bootstrap of {METRICS[b.metric]} over {counted} of {b.data}: {first}, {second}; "
+        f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
+    )
 
 
 def by_method(compared: Comparison) -> str:

@@ -524,3 +524,20 @@ def test_tables_of_the_papers_that_were_started_say_how_far_they_are(
 
     opened(ContrastApp(place), body)
     assert commands.calls == [("papers", "list", "--json")]
+
+
+def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
+    tested |= {"difference": -0.25, "low": -0.78, "high": 0.3, "p": 0.352, "resamples": 10_000}
+    commands = answer_commands(monkeypatch, Finished(0, json.dumps({"bootstrap": tested}), ""))
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("b")
+        assert not commands.calls, "one run cannot be tested"
+        await pilot.press("space", "down", "space", "b")
+        words = "difference -0.25, 95 % -0.78 … +0.30, p 0.352"
+        await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
+
+    opened(ContrastApp(place), body)
+    ((verb, *_, test, form),) = commands.calls
+    assert (verb, test, form) == ("compare", "--bootstrap", "--json")

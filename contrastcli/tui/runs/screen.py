@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import ClassVar
 
+import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,6 +15,8 @@ from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
 from contrastcli.runs.host import place
+from contrastcli.runs.results import Bootstrap
+from contrastcli.show.runs import bootstrap
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history import metrics
@@ -41,14 +44,16 @@ class RunsScreen(RunScreen):
     help_text = (
         "Every run of the directory. Below the table are the curve and the settings of the run at the cursor. Space "
         "selects several: they get letters, are drawn on shared axes, and only the settings in which they differ are "
-        "listed, with mean ± standard deviation for those that differ only in their seed. Runs in progress are "
-        "followed: the curves of several grow side by side."
+        "listed, with mean ± standard deviation for those that differ only in their seed. Of two, b tests the "
+        "difference by a paired bootstrap, over what the first held out and the second did not train on. Runs in "
+        "progress are followed: the curves of several grow side by side."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
         hidden_key("a", "select_all", "select all", "select all runs that the table shows, or none"),
         hidden_key("slash", "filter", "filter", "show only some runs, by words, tau=0.05 or dev>60", "/"),
         hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
+        hidden_key("b", "bootstrap", "bootstrap", "test the two runs that are selected on what the first held out"),
         hidden_key("o", "order", "order", "sort by the next column; or click on its title"),
         hidden_key("c", "columns", "columns", "choose the columns and their order; every setting is one"),
     ]
@@ -57,6 +62,7 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
+        self._tests: dict[tuple[str, ...], str] = {}  # what the test of two runs says, by their names
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
 
@@ -137,7 +143,7 @@ class RunsScreen(RunScreen):
         remark = (
             f"{here.name}: {here.remark}" if here else f"no run satisfies all of this: {self._filter.value.strip()}"
         )
-        self.query_one("#remark", PlainText).update(remark)
+        self.query_one("#remark", PlainText).update(self._tests.get(tuple(self._selected), remark))
         self._overlay.show(self.chosen)
         self.refresh_bindings()
 
@@ -156,6 +162,8 @@ class RunsScreen(RunScreen):
                 return isinstance(self.focused, Input)
             case "filter":
                 return not (self.query_one("#empty").display or isinstance(self.focused, Input))  # where / is a letter
+            case "bootstrap":
+                return len(self._selected) == 2
             case "select" | "select_all" | "metric" | "order" | "columns":
                 return self.here is not None
         return super().check_action(action, parameters)
@@ -195,6 +203,22 @@ class RunsScreen(RunScreen):
         remembered = self.contrast.remembered
         remembered.metric = after(remembered.metric, metrics())
         self._overlay.show_metric(remembered.metric)
+
+    @work(group="bootstrap", exclusive=True)
+    async def action_bootstrap(self) -> None:
+        first, second = self._selected
+
+        def say(text: str) -> None:
+            self._tests[first, second] = text
+            self._show_chosen()
+
+        say("comparing …")
+        done = await processes.run_command(
+            self.contrast.directory,
+            *("compare", first, second, "--bootstrap", "--json"),
+            on_progress=lambda event: say(f"comparing: {event.what} {event.done:,} of {event.total:,}"),
+        )
+        say(done.error or bootstrap(msgspec.convert(json.loads(done.stdout)["bootstrap"], Bootstrap)))
 
     def action_select(self) -> None:
         if here := self._table.entry:
