@@ -534,7 +534,9 @@ def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch)
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         await pilot.press("b")
         assert not commands.calls, "one run cannot be tested"
-        await pilot.press("space", "down", "space", "b")
+        await pilot.press("space", "down", "space")
+        await until(pilot, lambda: "b test · / filter" in screen_text(pilot.app))
+        await pilot.press("b")
         words = "difference -0.25, 95 % -0.78 … +0.30, p 0.352"
         await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
 

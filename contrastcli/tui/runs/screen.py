@@ -135,7 +135,8 @@ class RunsScreen(RunScreen):
         order = f"by {sort}" if sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
         self._table.border_title = f"{count} {noun}, {order}"
-        self._table.border_subtitle = "/ filter · a select all · o order · c columns · n note · D delete"
+        test = "b test · " if len(self._selected) == 2 else ""
+        self._table.border_subtitle = f"{test}/ filter · a select all · o order · c columns · n note · D delete"
         self._show_chosen()
 
     def _show_chosen(self) -> None:
