@@ -221,6 +221,7 @@ def fsync_dir(folder: Path) -> None:
 
 
 _MAKE_ROOM = "make room, for instance with `contrast runs prune`"
+_LOCK_WAIT = 1.0  # seconds
 _REMEDIES: Mapping[int | None, str] = {
     errno.ENOSPC: _MAKE_ROOM,
     errno.EDQUOT: _MAKE_ROOM,
@@ -264,13 +265,16 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, taken: RunError) -> Iterator[None]:
-    """Hold a lock file, which the system frees if the process dies. Raises `taken` if another process holds it."""
+    """Hold a lock file, which the system frees if the process dies. Raises `taken` if another process holds it.
+
+    Waits for a moment first: a process that was killed keeps its files open until the system has taken it down.
+    """
     import filelock
 
     lock = filelock.FileLock(path)
     with writing_to(path.parent):
         try:
-            lock.acquire(blocking=False)
+            lock.acquire(timeout=_LOCK_WAIT, poll_interval=0.02)
         except filelock.Timeout:
             raise taken from None
     try:

@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,6 +161,17 @@ def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast,
         )
         refused(contrast("runs", "rm", "simple", "--yes"), 1, "training in runs/simple already")
     assert run.config_path.read_bytes() == before
+
+
+def test_a_run_whose_process_was_killed_a_moment_ago_is_not_taken(run: Run) -> None:
+    """The system keeps the files of a process open until it has taken it down."""
+    hold = "import filelock, sys, time\nwith filelock.FileLock(sys.argv[1]): print(flush=True); time.sleep(0.3)"
+    with run.locked():
+        pass
+    with subprocess.Popen([sys.executable, "-c", hold, str(run.lock_path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        with run.locked():
+            assert holder.wait() == 0
 
 
 def test_a_name_that_is_taken_is_refused(contrast: Contrast, run: Run) -> None:
