@@ -91,6 +91,7 @@ class ContrastApp(App[None]):
     """The machine of the runs and what is wrong with the connection, where it is another one."""
 
     def __init__(self, directory: Path, run: Run | None = None) -> None:
+        self.DEFAULT_MODE = "live" if run else "setup"  # type: ignore[misc]  # the one screen that is made at the start
         self.remembered = state.load()
         super().__init__()
         self.directory = directory
@@ -107,15 +108,16 @@ class ContrastApp(App[None]):
         else:
             await super().on_event(event)
 
-    async def on_mount(self) -> None:
-        self.run_worker(self.keys.run(super().on_event), group="keys")
+    def on_load(self) -> None:
         for problem in customise(self, lambda: [commands(self, make_screen(mode)) for mode in SCREENS]):
             self.notify(problem, severity="warning", timeout=15, markup=False)
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
+
+    def on_mount(self) -> None:
+        self.run_worker(self.keys.run(super().on_event), group="keys")
         if self.host:
             self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
-        await self.switch_mode("live" if self.run_shown else "setup")
         self.call_after_refresh(gc.collect)
         self.call_after_refresh(gc.freeze)  # scanning what exists by now again would delay a frame or two
 

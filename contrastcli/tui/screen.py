@@ -8,12 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Static
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
 from contrastcli.tui.custom import named
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import KeyBar, Links, PlainText
 
 if TYPE_CHECKING:
     from contrastcli.tui.app import ContrastApp
@@ -43,14 +42,18 @@ class ModeScreen(Screen[None]):
         return cast("ContrastApp", self.app)
 
     def compose(self) -> ComposeResult:
+        breakpoints, width = self.app.HORIZONTAL_BREAKPOINTS or [], self.app.size.width
+        self.add_class(max(one for one in breakpoints if one[0] <= width)[1], update=False)  # before a child is styled
         with Horizontal(id="modes"):
-            for number, (mode, title) in enumerate(SCREENS.items(), 1):
-                chosen = "chosen" if mode == self.mode else ""
-                yield Static(f"[@click=app.mode('{mode}')]{number} {title}[/]", classes=f"mode {chosen}")
+            yield Links("".join(self._tab(number, mode) for number, mode in enumerate(SCREENS, 1)), id="tabs")
             yield PlainText(id="watched")
             yield PlainText(id="host")
         yield from self.body()
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
+
+    def _tab(self, number: int, mode: str) -> str:
+        style = "bold reverse $text" if mode == self.mode else "$text-muted"
+        return f"[{style} @click=app.mode('{mode}')] {number} {SCREENS[mode]} [/]"
 
     def on_mount(self) -> None:
         watched = self.query_one("#watched", PlainText)

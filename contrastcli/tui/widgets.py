@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.segment import Segment
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.color import Color
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.filter import LineFilter
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.style import Style
 from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import Label, Static
@@ -38,6 +41,34 @@ class WithoutControls(LineFilter):
 def styled(*parts: str | tuple[str, str]) -> Content:
     """Texts, each alone or with its style. Textual strips some control characters and misplaces the styles then."""
     return Content.assemble(*(printable(p) if isinstance(p, str) else (printable(p[0]), p[1]) for p in parts))
+
+
+class Links(Static):
+    """A line of texts to click, in their own colours."""
+
+    auto_links = reactive(False)
+
+
+class KeyBar(Links):
+    """The keys of the screen, to be clicked too: one widget, where Textual's Footer makes one a key at every change."""
+
+    keys: Sequence[ActiveBinding] = ()
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
+
+    def _show_keys(self, screen: Screen[object]) -> None:
+        shown = [active for active in screen.active_bindings.values() if active.binding.show]
+        first = {active.binding.action: active for active in reversed(shown)}  # key of each action
+        self.keys = [*first.values()][::-1]
+        self.update(Content("").join(map(self._text, self.keys)), layout=False)
+
+    def _text(self, active: ActiveBinding) -> Content:
+        binding = active.binding
+        name = (f" {self.app.get_key_display(binding)} ", "bold $footer-key-foreground")
+        text = Content.assemble(name, f"{binding.description} ")
+        click = Style.from_meta({"@click": f"app.simulate_key('{binding.key}')"})
+        return text.stylize(click).stylize("" if active.enabled else "dim")
 
 
 class FormRow(Horizontal):

@@ -19,7 +19,6 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 from textual.widget import Widget
-from textual.widgets._footer import FooterKey
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Note, Progress, System
@@ -31,6 +30,7 @@ from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
 from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.widgets import KeyBar
 from support.commands import answer_commands
 from support.recorded import Kind, angles, append, evaluated, recorded, started, stepped, training
 from support.screens import NARROW, SIZES, check_golden, screen_text, settled, show, until
@@ -614,12 +614,12 @@ def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: P
             assert run
             await app.open_run(run)
             await until(page, lambda: "r resume" in footer(page) if "killed" in run.name else "s stop" in footer(page))  # noqa: B023
-            assert len(app.screen.query(FooterKey)) <= 8
+            assert len(app.screen.query_one(KeyBar).keys) <= 8
         await page.press("tab", "question_mark")
         await until(
             page, lambda: says(page, "logarithmic", "the last third", "at an earlier place", "to the next panel")
         )
-        assert len(app.screen_stack[-2].query(FooterKey)) <= 8
+        assert len(app.screen_stack[-2].query_one(KeyBar).keys) <= 8
 
     show(app, body)
 

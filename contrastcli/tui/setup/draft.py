@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, UsageError
@@ -167,7 +168,7 @@ class Draft:
             except UsageError:
                 self.wrong[key] = f"must be {settings[key].expected}"
         self.config = self._resolve_valid(self._values)
-        self._paper = paper_values(self.preset, self.config)
+        self._paper = paper_values(self.preset, self.config.spec.name, self.config.model.backbone)
         self.fields = {
             key: self._field(settings.get(key, setting))
             for key, setting in self.known.items()
@@ -261,16 +262,17 @@ def draft_of(run: Run) -> Draft:
     return draft
 
 
-def paper_values(preset: str, config: Config) -> Mapping[str, Value]:
+@cache
+def paper_values(preset: str, objective: str, backbone: str) -> Mapping[str, Value]:
     """What the closest published preset states: this one, else one of the same objective, backbone, plainest name."""
-    name = config.spec.name
 
     def distance(other: Preset) -> tuple[bool, bool, bool, int, str]:
-        other_backbone = other.config.model.backbone != config.model.backbone
-        return other.name != preset, other_backbone, not other.name.startswith(name), len(other.name), other.name
+        other_backbone = other.stated("model.backbone") != backbone
+        return other.name != preset, other_backbone, not other.name.startswith(objective), len(other.name), other.name
 
     published = (other for other in map(presets.find, presets.names()) if other.about.paper)
-    closest = min((other for other in published if other.config.spec.name == name), key=distance, default=None)
+    alike = (other for other in published if other.stated(sections.OBJECTIVE.key) == objective)
+    closest = min(alike, key=distance, default=None)
     return closest.values if closest else {}
 
 

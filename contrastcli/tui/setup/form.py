@@ -57,7 +57,7 @@ class SettingRow(Horizontal):
     def __init__(self, field: Field, objectives: Choices = ()) -> None:
         self.field, self._objectives = field, objectives
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
-        self.value: Input | ChoiceField = Input(compact=True, classes="value")
+        self.value: Input | ChoiceField
         title, complete = f"{field.label}: {field.setting.help}", _COMPLETED.get(field.setting.key)
         if self._objectives:
             self.value = ChoiceField("Objective", self._options, id="objective")
@@ -66,6 +66,9 @@ class SettingRow(Horizontal):
             self.value = ChoiceField(title, self._offered, complete=complete, other=other)
         elif self._options():
             self.value = ChoiceField(title, self._options, steps=True)
+        else:
+            self.value = Input(compact=True)
+        self.value.add_class("value", update=False)
         super().__init__(self._label, self.value, self._note)
         self._shown: Field | None = None
         self.show(field)
