@@ -96,7 +96,7 @@ def draw_sentences(
 
 def check_measured(scores: Sequence[Scores]) -> None:
     """Raises DataError if the data of a task were missing or malformed."""
-    missing = [skipped for one in scores for result in one.results for skipped in result.missing]
+    missing = [item for one in scores for result in one.results for item in result.missing.items()]
     if missing:
-        names = ", ".join(skipped.task for skipped in missing)
-        raise DataError(f"not measured: {names}: {missing[0].what}", missing[0].hint)
+        names, first = ", ".join(task for task, _ in missing), missing[0][1]
+        raise DataError(f"not measured: {names}: {first.what}", first.hint)

@@ -7,8 +7,6 @@ last made of is kept next to the runs, so that the same command continues it.
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -155,9 +153,8 @@ def detach(item: Item, request: Request, directory: Path) -> int:
     """Run an item in a process of its own, which writes a log; returns the exit code. Raises RunError."""
     _save(item, request, directory)
     log = directory / f"{item.paper}-{item.key}.log"
-    words = [sys.executable, "-m", "contrastcli", "--runs-dir", str(directory), "papers", "run", item.paper, item.key]
-    with writing_to(log), open(log, "ab") as stream:
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True)
+    words = ("--runs-dir", str(directory), "papers", "run", item.paper, item.key)
+    process.start_detached([*process.CONTRAST, *words], log)
     console.narrate(f"running in the background: see {log}")
     return 0
 

@@ -22,6 +22,7 @@ from contrastcli.runs import directory, process, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member, method
 from contrastcli.runs.results import SweepScores
+from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import Cell, Sweep, short
 from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value, spell
@@ -31,9 +32,8 @@ from contrastcli.show.runs import sweep_cells, sweep_scores
 WAITING = "waiting"
 """The state of a cell that has no run yet."""
 
-_MODELS = ("model.backbone", "objective.teachers")
+_MODELS = ("model.backbone", "objective.teachers", "objective.guide")
 _FINAL = ("finished", "diverged")  # training again would give the same result
-_IN_PROGRESS = ("queued", "starting", "running", "silent")
 _BAD = ("diverged", "failed", "killed")
 _RELEASE = 60.0  # seconds for a process to release its run after the last event
 
@@ -144,7 +144,7 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
     state = _state(run)
     if state not in _FINAL:
         console.narrate(title)
-        in_progress = state in _IN_PROGRESS  # of a sweep that was killed
+        in_progress = state in (*IN_PROGRESS, "silent")  # of a sweep that was killed
         if in_progress:
             _follow(run, time.time(), signals)
         if not in_progress or (run.status().state == "killed" and not signals.count):

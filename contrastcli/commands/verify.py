@@ -22,8 +22,8 @@ from contrastcli.show import console
 from contrastcli.training.checkpoint import read_position
 from contrastcli.training.replay import replay
 
-Fault = Callable[[str, str], None]
-"""Gets what is wrong and the remedy."""
+Findings = Iterator[str | ContrastError]
+"""The faults of something, or how it is in words."""
 
 _REPLAY = "replay"
 _RESTORE = "restore the file from a copy"
@@ -52,7 +52,7 @@ def _good(checks: Sequence[Check]) -> bool:
 
 def _checks(run: Run) -> Iterator[Check]:
     folders = _folders(run)
-    parts: Mapping[str, Callable[[Run, Fault], str]] = {
+    parts: Mapping[str, Callable[[Run], Findings]] = {
         "config.toml": _config,
         "checkpoints.json": _names,
         **{f"checkpoints/{folder.name}": partial(_checkpoint, folder=folder) for folder in folders},
@@ -65,32 +65,29 @@ def _checks(run: Run) -> Iterator[Check]:
         yield from _check(what, part, run)
 
 
-def _check(what: str, part: Callable[[Run, Fault], str], run: Run) -> list[Check]:
+def _check(what: str, part: Callable[[Run], Findings], run: Run) -> list[Check]:
     """The faults of one thing, or that it is in order."""
-    faults: list[Check] = []
-
-    def fault(text: str, remedy: str) -> None:
-        faults.append(Check(what, text, remedy, ok=False))
-
+    checks: list[Check] = []
     try:
-        text = part(run, fault)
+        for one in part(run):
+            checks.append(Check(what, one) if isinstance(one, str) else Check(what, one.what, one.hint, ok=False))
     except ContrastError as error:
-        fault(error.what, error.hint)
-    return faults or [Check(what, text)]
+        checks.append(Check(what, error.what, error.hint, ok=False))
+    return [check for check in checks if not check.ok] or checks
 
 
-def _config(run: Run, fault: Fault) -> str:
-    return f"{len(run.config().flat())} settings"
+def _config(run: Run) -> Findings:
+    yield f"{len(run.config().flat())} settings"
 
 
-def _names(run: Run, fault: Fault) -> str:
+def _names(run: Run) -> Findings:
     names = run.checkpoints()
     if "last" not in names and (names or any(isinstance(event, Saved) for event in run.events())):
-        fault(f"{run.checkpoints_path} does not name the last checkpoint", _RESTORE)
+        yield DataError(f"{run.checkpoints_path} does not name the last checkpoint", _RESTORE)
     for name in names.values():
         if not (folder := run.checkpoints_dir / name).is_dir():
-            fault(f"the checkpoint {folder} is missing", f"restore it: {run.checkpoints_path} names it")
-    return ", ".join(f"{which} {name}" for which, name in names.items()) or "nothing is saved yet"
+            yield DataError(f"the checkpoint {folder} is missing", f"restore it: {run.checkpoints_path} names it")
+    yield ", ".join(f"{which} {name}" for which, name in names.items()) or "nothing is saved yet"
 
 
 def _folders(run: Run) -> list[Path]:
@@ -102,27 +99,26 @@ def _folders(run: Run) -> list[Path]:
     return sorted({folder for folder in (*named, *run.full_checkpoints()) if folder.is_dir()})
 
 
-def _checkpoint(run: Run, fault: Fault, folder: Path) -> str:
+def _checkpoint(run: Run, folder: Path) -> Findings:
     parts = [part for part in (folder, folder / TRAINING) if part.is_dir()]
     has_checksums = any(run.checkpoints_dir.rglob(checksums.CHECKSUMS))  # an older version writes none
     if faults := [fault for part in parts for fault in checksums.faults(part, required=has_checksums)]:
-        for damage in faults:
-            fault(damage.what, damage.hint)
-        return ""
+        yield from faults
+        return
     load_encoder(folder)
     tensors = 0
     for file in sorted(folder.rglob("*.safetensors")):
         for name, tensor in read_tensors(file).items():
             tensors += 1
             if not tensor.isfinite().all():
-                fault(f"{file} has numbers in '{name}' that are not finite", "use another checkpoint")
+                yield DataError(f"{file} has numbers in '{name}' that are not finite", "use another checkpoint")
     if len(parts) > 1:
-        _check_position(run, fault, folder)
+        yield from _position(run, folder)
     words = ["model", *(part.name for part in parts[1:]), f"{tensors} tensors"]
-    return ", ".join(words if has_checksums else [*words, "no checksums"])
+    yield ", ".join(words if has_checksums else [*words, "no checksums"])
 
 
-def _check_position(run: Run, fault: Fault, folder: Path) -> None:
+def _position(run: Run, folder: Path) -> Findings:
     """The position of a checkpoint must agree with the folder's name, the events and the run's best."""
     position, names = read_position(folder), run.checkpoints()
     file = folder / TRAINING / "position.json"
@@ -131,32 +127,33 @@ def _check_position(run: Run, fault: Fault, folder: Path) -> None:
     best = [(None, None), *((event.score, event.step) for event in scores if event.step <= evaluated)][-1]
     if best != (position.best, position.best_step):
         what = f"{file} has the best score {position.best} at step {position.best_step}"
-        fault(f"{what}, {run.events_path.name} {best[0]} at step {best[1]}", _RESTORE)
+        yield DataError(f"{what}, {run.events_path.name} {best[0]} at step {best[1]}", _RESTORE)
     named = int(names.get("best", 0))
     if folder.name == names.get("last") and named <= evaluated and named != (position.best_step or 0):
-        fault(f"{run.checkpoints_path} does not name the best step, {position.best_step}", _RESTORE)
+        yield DataError(f"{run.checkpoints_path} does not name the best step, {position.best_step}", _RESTORE)
 
 
-def _events(run: Run, fault: Fault) -> str:
+def _events(run: Run) -> Findings:
     path, step = run.events_path, None
     if not path.exists():
-        return "none yet"
+        yield "none yet"
+        return
     check_regular(path)
     kinds = {kind.kind() for kind in Event.__subclasses__()}
     lines, end = read_lines(path, 0)
     for number, line in enumerate(lines, 1):
         where, event = f"{path}, line {number:,}:", decode(line)
         if event is None and _kind(line) in (None, *kinds):
-            fault(f"{where} this is no event", f"{_RESTORE}, or remove the line")
+            yield DataError(f"{where} this is no event", f"{_RESTORE}, or remove the line")
         elif isinstance(event, Started):
             step = event.resumed_from or 0
         elif isinstance(event, Step | Evaluated | Saved):
             if step is None or event.step < step:
                 after = "no start" if step is None else f"step {step:,}"
-                fault(f"{where} step {event.step:,} after {after}", _RESTORE)
+                yield DataError(f"{where} step {event.step:,} after {after}", _RESTORE)
             step = event.step
     torn = ", and an incomplete line, which a resume removes" if path.stat().st_size > end else ""
-    return f"{len(lines):,} events{torn}"
+    yield f"{len(lines):,} events{torn}"
 
 
 def _kind(line: bytes) -> object:
@@ -167,26 +164,26 @@ def _kind(line: bytes) -> object:
         return None
 
 
-def _environment(run: Run, fault: Fault) -> str:
+def _environment(run: Run) -> Findings:
     recorded = read_json(run.environment_path, dict[str, Any])
     if recorded is None and run.checkpoints():
-        fault(f"{run.environment_path} is missing", _RESTORE)
-    return ", ".join(str((recorded or {}).get(key, "")) for key in ("device", "precision")) if recorded else "none yet"
+        yield DataError(f"{run.environment_path} is missing", _RESTORE)
+    yield ", ".join(str(recorded.get(key, "")) for key in ("device", "precision")) if recorded else "none yet"
 
 
-def _scores(run: Run, fault: Fault) -> str:
-    return ", ".join(run.scores().get("suites", {})) or "none yet"
+def _scores(run: Run) -> Findings:
+    yield ", ".join(run.scores().get("suites", {})) or "none yet"
 
 
-def _others(run: Run, fault: Fault, folders: Sequence[Path]) -> str:
+def _others(run: Run, folders: Sequence[Path]) -> Findings:
     """Files that a kill left; of a run in training they may be in use."""
     if run.status().ended:
         unnamed = set(run.checkpoints_dir.glob("[0-9]*")) - set(folders)
         for path in sorted([*run.path.rglob(".*.tmp"), *unnamed]):
-            fault(f"{path} is left of a process that was killed", "remove it")
-    return "no half-written files"
+            yield DataError(f"{path} is left of a process that was killed", "remove it")
+    yield "no half-written files"
 
 
-def _replay(run: Run, fault: Fault, steps: int) -> str:
+def _replay(run: Run, steps: int) -> Findings:
     with console.showing(console.console()) as shown:
-        return replay(run, steps, lambda event: shown(event, encode(event)))
+        yield replay(run, steps, lambda event: shown(event, encode(event)))

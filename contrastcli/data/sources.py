@@ -9,7 +9,7 @@ from typing import Literal
 
 from contrastcli.data import hub
 from contrastcli.data.convert import suit
-from contrastcli.data.examples import Examples, ScoredPairs, from_table, scored_from_table
+from contrastcli.data.examples import Examples, from_table
 from contrastcli.data.formats import Table, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.mixing import join, read_sets
@@ -73,18 +73,13 @@ def load_documents(name: str) -> Texts:
     return documents_of(load_rows(name))
 
 
-def load_scored(name: str) -> ScoredPairs | None:
-    """The scored pairs of that name; None for "none". Raises DataError and UsageError.
+def open_dev(name: str) -> Table:
+    """The rows of dev data. Raises DataError and UsageError.
 
     `stsb` is the dev split of STS-B: of the SentEval folder in CONTRAST_SENTEVAL if it is set, else of the hub.
     `senteval:DIR` means the same in that folder. A hub name without a split means `validation`. `split:` needs
     training rows: see `dev.load_dev`.
     """
-    return None if name == "none" else scored_from_table(open_dev(name), name)
-
-
-def open_dev(name: str) -> Table:
-    """The rows of dev data, named as for `load_scored`. Raises DataError and UsageError."""
     if name.startswith(SPLIT):
         raise UsageError(f"'{name}' needs training rows to hold out", "name scored pairs: a file, stsb or starter")
     if name != "stsb":

@@ -10,7 +10,7 @@ from contrastcli.evaluation.suites import headlines
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import training_seconds
 from contrastcli.runs.methods import Member, group
-from contrastcli.runs.results import Comparison, MeanAngles, Result
+from contrastcli.runs.results import Comparison, Result
 from contrastcli.runs.status import digest
 from contrastcli.settings import published
 
@@ -27,11 +27,11 @@ def compare(runs: Sequence[Run]) -> Comparison:
         result = Result(
             **asdict(run.status(last)),
             minutes=training_seconds(run.events()) / 60,
-            published_minutes=next((row.values["minutes"].value for row in rows if row.suite == "time"), None),
+            published_minutes=next((row.values["minutes"].value for row in rows if row.table.suite == "time"), None),
             dev=dev.score if dev else None,
             alignment=dev.alignment if dev else None,
             uniformity=dev.uniformity if dev else None,
-            angles=MeanAngles(angles.positive, angles.negative, angles.hardest) if angles else None,
+            angles={name: getattr(angles, name) for name in angles.titles} if angles else None,
             scores=run.scores(),
         )
         results.append(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,13 +33,13 @@ _STSB, _STARTER = "STS-B", "starter"
 _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, since there is no STS-B"}
 
 
-def _find(context: Context) -> dict[str, Callable[[], ScoredPairs | Classed]]:
+def _find(tasks: Sequence[str], data_dir: Path | None) -> dict[str, Callable[[], ScoredPairs | Classed]]:
     """STS-B's dev split, or the starter's scored pairs in its place, and clustering sets to draw.
 
     Raises DataError if --data-dir is no folder.
     """
-    data_dir, readers = context.options.data_dir, dict[str, Callable[[], ScoredPairs | Classed]]()
-    for task in context.tasks:
+    readers: dict[str, Callable[[], ScoredPairs | Classed]] = {}
+    for task in tasks:
         if task in CLUSTERING.tasks:
             readers[task] = partial(_read_classes, data_dir, task)
         else:

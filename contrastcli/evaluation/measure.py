@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import numpy as np
 
 from contrastcli.errors import DataError
-from contrastcli.evaluation.result import Encode, Floats, Options, SkippedTask, Subject, SuiteResult, TaskScores
+from contrastcli.evaluation.result import Encode, Floats, Options, Subject, SuiteResult, TaskScores
 from contrastcli.evaluation.suites import Suite, value_at
 from contrastcli.files import load_cached, read_json, store_cached
 
@@ -31,6 +31,8 @@ class Data(Protocol):
 
 
 D = TypeVar("D", bound=Data)
+
+Find = Callable[[Sequence[str], Path | None], Mapping[str, Callable[[], D]]]
 
 
 class Vectors:
@@ -65,11 +67,6 @@ class Context:
     options: Options
     vectors: Vectors
 
-    @property
-    def tasks(self) -> list[str]:
-        """The tasks of the suite to measure."""
-        return self.suite.select(self.options.tasks)
-
 
 class Unscored(DataError):
     """A task cannot be scored although its data are there; the others are still scored."""
@@ -79,27 +76,25 @@ class Unscored(DataError):
 class Procedure(Generic[D]):
     """How a suite is measured.
 
-    `find` returns a reader of the data of each task. It raises DataError if the data of all tasks are missing, a reader
-    if those of its task are missing or malformed. `score` measures a task, `protocol` describes how in words. `texts`
-    returns the texts of a task, in a suite that knows them in advance; they are encoded together. `sizes` are the
-    numbers of the data by which papers describe them.
+    `find` returns a reader of the data of each of some tasks, given the folder of --data-dir. It raises DataError if
+    the data of all tasks are missing, a reader if those of its task are missing or malformed. `score` measures a task,
+    `protocol` describes how in words. `texts` returns the texts of a task, in a suite that knows them in advance; they
+    are encoded together. `sizes` are the numbers of the data by which papers describe them.
     """
 
-    find: Callable[[Context], Mapping[str, Callable[[], D]]]
+    find: Find[D]
     score: Callable[[Context, str, D], TaskScores]
     protocol: Callable[[Context, Mapping[str, TaskScores]], str]
     texts: Callable[[D], Iterable[str]] | None = None
     sizes: Callable[[D], Mapping[str, float]] | None = None
 
 
-def in_folder(
-    root: Callable[[Path | None], Path], read: Callable[[Path, str], D]
-) -> Callable[[Context], Mapping[str, Callable[[], D]]]:
+def in_folder(root: Callable[[Path | None], Path], read: Callable[[Path, str], D]) -> Find[D]:
     """The `find` of a suite whose sets are in one folder, located by `root` in --data-dir; `read` reads a task's."""
 
-    def find(context: Context) -> Mapping[str, Callable[[], D]]:
-        folder = root(context.options.data_dir)
-        return {task: partial(read, folder, task) for task in context.tasks}
+    def find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[[], D]]:
+        folder = root(data_dir)
+        return {task: partial(read, folder, task) for task in tasks}
 
     return find
 
@@ -116,14 +111,14 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
     and UsageError.
     """
     procedure = _procedure(suite)
-    context = Context(suite, subject, options, Vectors(subject.encode))
+    context, tasks = Context(suite, subject, options, Vectors(subject.encode)), suite.select(options.tasks)
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
     try:
-        readers = procedure.find(context)
+        readers = procedure.find(tasks, options.data_dir)
     except DataError as error:
-        missing = dict.fromkeys(context.tasks, error)
+        missing = dict.fromkeys(tasks, error)
     for task, read in readers.items():
         try:
             data[task] = read()
@@ -153,10 +148,8 @@ def _procedure(suite: Suite) -> Procedure[Any]:
 def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
     """The numbers of the data of a task; none if they are missing or malformed."""
     procedure = _procedure(suite)
-    nobody = Subject("", lambda texts: np.empty((len(texts), 0)), "", "")
-    context = Context(suite, nobody, Options(data_dir, (task,)), Vectors(nobody.encode))
     try:
-        data = procedure.find(context)[task]()
+        data = procedure.find([task], data_dir)[task]()
     except DataError:
         return {}
     return procedure.sizes(data) if procedure.sizes else {}
@@ -175,9 +168,8 @@ def _result(
     averaged = [*((suite.averages and suite.tasks) or tasks), *missing]
     averages = {a.key: _average(scores, a.tasks or averaged, suite.headline) for a in suite.averages_over(scores)}
     partial = any(scores.get(task, {"partial": True}).get("partial") for task in averaged)
-    skipped = tuple(SkippedTask(task, error.what, error.hint) for task, error in missing.items())
     protocol, vectors = procedure.protocol(context, scores), context.subject.fingerprint
-    return SuiteResult(suite.name, protocol, scores, averages, skipped, partial, pending, vectors)
+    return SuiteResult(suite.name, protocol, scores, averages, missing, partial, pending, vectors)
 
 
 def _score(

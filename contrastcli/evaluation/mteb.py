@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,11 +33,11 @@ class _Task:
     fingerprint: str | None = None
 
 
-def _find(context: Context) -> dict[str, Callable[[], _Task]]:
+def _find(tasks: Sequence[str], data_dir: Path | None) -> dict[str, Callable[[], _Task]]:
     """Raises UsageError without the package, without the name of a task, or for one that it does not know."""
-    if not context.options.tasks:
+    if not tasks:
         raise UsageError("MTEB has hundreds of tasks", "say which: --task STS12,TwentyNewsgroupsClustering.v2")
-    return {task.metadata.name: partial(_Task, task) for task in find(context.options.tasks)}
+    return {task.metadata.name: partial(_Task, task) for task in find(tasks)}
 
 
 def find(names: Iterable[str]) -> list[AbsTask]:

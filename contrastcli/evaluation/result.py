@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.errors import DataError
+
 if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
 
@@ -73,28 +75,19 @@ class Options:
 
 
 @dataclass(frozen=True)
-class SkippedTask:
-    """A task that was not measured because its data are missing or malformed: what is wrong, and how to get them."""
-
-    task: str
-    what: str
-    hint: str
-
-
-@dataclass(frozen=True)
 class SuiteResult:
     """What a suite has measured.
 
-    `protocol` describes how. `averages` are None unless all their tasks are complete. `partial`: whether the result
-    cannot be compared with published ones. `pending` are the tasks that are still to be measured. `vectors` is the
-    subject's fingerprint.
+    `protocol` describes how. `averages` are None unless all their tasks are complete. `missing` says why tasks were
+    not measured: their data are missing or malformed. `partial`: whether the result cannot be compared with published
+    ones. `pending` are the tasks that are still to be measured. `vectors` is the subject's fingerprint.
     """
 
     suite: str
     protocol: str
     tasks: Mapping[str, TaskScores]
     averages: Mapping[str, float | None]
-    missing: tuple[SkippedTask, ...] = ()
+    missing: Mapping[str, DataError] = field(default_factory=dict)
     partial: bool = False
     pending: tuple[str, ...] = ()
     vectors: str = ""
@@ -105,7 +98,7 @@ class SuiteResult:
             **self.tasks,
             **self.averages,
             "partial": self.partial,
-            "missing": {skipped.task: {"what": skipped.what, "hint": skipped.hint} for skipped in self.missing},
+            "missing": {task: {"what": error.what, "hint": error.hint} for task, error in self.missing.items()},
             **({"pending": self.pending} if self.pending else {}),
             "protocol": self.protocol,
             "vectors": self.vectors,

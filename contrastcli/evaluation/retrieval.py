@@ -7,7 +7,7 @@ corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -44,16 +44,15 @@ _PROTOCOL = (
 )
 
 
-def _find(context: Context) -> Mapping[str, Callable[[], Retrieval]]:
+def _find(tasks: Sequence[str], folder: Path | None) -> Mapping[str, Callable[[], Retrieval]]:
     """Of the tasks that are named, or of all: the sets of --data-dir or its folder `retrieval`, else of NanoBEIR."""
-    names, folder = context.options.tasks, context.options.data_dir
     if folder is None:
-        return {name: partial(_read_hub, name) for name in names or NANO}
+        return {name: partial(_read_hub, name) for name in tasks or NANO}
     places = [folder.expanduser(), folder.expanduser() / "retrieval"]
     sets = {path.name: path for place in places for path in sorted(place.glob("*")) if any(_named(path, "corpus"))}
     if any(_named(places[0], "corpus")) or not sets:
         sets = {places[0].resolve().name: places[0]}
-    return {name: partial(_read_folder, sets.get(name, places[0] / name)) for name in names or sets}
+    return {name: partial(_read_folder, sets.get(name, places[0] / name)) for name in tasks or sets}
 
 
 def _named(folder: Path, *stems: str) -> Iterator[Path]:

@@ -57,7 +57,8 @@ class Suite:
 
     def select(self, names: Sequence[str]) -> list[str]:
         """Its tasks with these names, in its own order; without any name, all but the optional ones."""
-        return [task for task in (*self.tasks, *self.optional) if task in names] if names else list(self.tasks)
+        known = (*self.tasks, *self.optional) if self.tasks else names  # one without tasks of its own takes any
+        return [task for task in known if task in names] if names else list(self.tasks)
 
 
 def value_at(entry: object, path: str) -> Any:
@@ -218,7 +219,7 @@ def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     names = _names(words)
     known = [task for suite in suites for task in (*suite.tasks, *suite.optional)]
     for name in names:
-        if name not in known and all(suite.tasks for suite in suites):  # one without tasks of its own takes any
+        if name not in known and all(suite.tasks for suite in suites):
             what = f"there is no task '{name}' in {', '.join(suite.name for suite in suites)}"
             raise UsageError(what, nearest(name, known))
     return names

@@ -35,7 +35,7 @@ from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
-from contrastcli.runs.status import Copied, Digest, Status, digest, state_of
+from contrastcli.runs.status import IN_PROGRESS, Copied, Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 
@@ -266,7 +266,7 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
 
 def remove(run: Run) -> None:
     """Delete a run. Raises RunError for one in progress."""
-    if run.status().state in ("queued", "starting", "running"):
+    if run.status().state in IN_PROGRESS:
         raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
     with run.locked():
         pass  # a silent process may still hold the lock

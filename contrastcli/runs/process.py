@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,8 +25,10 @@ from contrastcli.runs.status import SILENT_AFTER, Status, Writer, this_process
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a training process."""
 
+CONTRAST = (sys.executable, "-m", "contrastcli")
+"""The command line, as a process is started with it."""
+
 _POLL, _QUEUE_POLL = 0.1, 0.5  # seconds
-_CONTRAST = (sys.executable, "-m", "contrastcli")
 
 
 @contextlib.contextmanager
@@ -123,26 +126,33 @@ def _beats(run: Run) -> bool:
         return False
 
 
-def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = _CONTRAST) -> int:
+def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = CONTRAST) -> int:
     """Start `contrast` with these arguments in its own session, append its output to train.log, and return its pid.
 
     Writes `alive` for the new process, until that does so itself. Raises RunError if the run is in progress.
     """
+    with run.locked():
+        pass
+    pid = start_detached([*command, *arguments], run.log_path)
+    with writing_to(run.path):
+        atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), pid, time.time())))
+    return pid
+
+
+def start_detached(command: Sequence[str], log: Path) -> int:
+    """Start a process in its own session, append its output to a file, and return its pid. Raises RunError."""
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-    with run.locked():
-        pass
-    with writing_to(run.path), open(run.log_path, "ab") as log:
+    with writing_to(log), open(log, "ab") as output:
         process = subprocess.Popen(
-            [*command, *arguments],
+            command,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             creationflags=flags,
         )
-        atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), process.pid, time.time())))
     # A process that has ended stays in the system's table until its parent waits for it.
     threading.Thread(target=process.wait, name="reaper", daemon=True).start()
     return process.pid

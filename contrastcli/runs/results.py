@@ -207,18 +207,11 @@ class Bootstrap(msgspec.Struct, frozen=True):
     p: float | None
 
 
-class MeanAngles(msgspec.Struct, frozen=True):
-    """The last angles of a run in degrees."""
-
-    positive: float | None
-    negative: float | None
-    hardest: float | None
-
-
 class Result(Status, frozen=True, kw_only=True):
     """A run with its last evaluation on the dev set in −1..1, its last angles, its scores.json, its minutes of steps.
 
-    `published_minutes` are those that a paper prints for exactly these settings, on its own machine.
+    Angles are means in degrees: `positive`, `negative`, `hardest`. `published_minutes` are those that a paper prints
+    for exactly these settings, on its own machine.
     """
 
     minutes: float
@@ -226,7 +219,7 @@ class Result(Status, frozen=True, kw_only=True):
     dev: float | None
     alignment: float | None
     uniformity: float | None
-    angles: MeanAngles | None
+    angles: dict[str, float | None] | None
     scores: dict[str, Any]
 
 

@@ -31,6 +31,9 @@ SILENT_AFTER = 5.0
 STARTING_GRACE = 60.0
 """The same before the first event: starting the process, imports and loading take time."""
 
+IN_PROGRESS: tuple[State, ...] = ("queued", "starting", "running")
+"""A process works on the run, and shows that it does."""
+
 _ENDS: tuple[State, ...] = ("stopped", "finished", "failed", "diverged")
 _WORDS: dict[State, tuple[str, str, int]] = {
     "killed": ("the training process was killed", "`contrast train --resume` continues; see also its train.log", 1),

@@ -42,7 +42,10 @@ class Score:
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table; each row is backbone, method and a value per column."""
+    """One table; each row is backbone, method and a value per column.
+
+    `measure` is the correlation of a task to compare with: over all pairs, or a mean over subsets weighted by pairs.
+    """
 
     paper: str
     number: int | str
@@ -53,6 +56,11 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: list[list[str | float | list[float]]]
     measure: Literal["all", "wmean"] = "all"
     note: str = ""
+
+    @property
+    def source(self) -> str:
+        """Paper and table: `SimACE, Table 1`."""
+        return f"{self.paper}, {self.number if isinstance(self.number, str) else f'Table {self.number}'}"
 
     @property
     def digits(self) -> int:
@@ -86,25 +94,15 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Row:
     """A row of a paper's table: `values` by task as the suites name them, averages included.
 
-    `measure` is the correlation of a task to compare with, `all` or `wmean`. `differs` are the settings in which a run
-    differs from the row; if there are none, this is the published result of exactly these settings.
+    `differs` are the settings in which a run differs from the row; if there are none, this is the published result of
+    exactly these settings.
     """
 
-    suite: Suite
-    paper: str
-    table: int | str
+    table: Table
     backbone: str
     method: str
-    mark: Mark
-    measure: str
     values: Mapping[str, Score]
-    note: str
     differs: tuple[str, ...] = ()
-
-    @property
-    def source(self) -> str:
-        """Paper and table: `SimACE, Table 1`."""
-        return f"{self.paper}, {self.table if isinstance(self.table, str) else f'Table {self.table}'}"
 
     @property
     def average(self) -> Score | None:
@@ -117,7 +115,7 @@ class Row:
         more = len(self.differs) - _NAMED
         names = ", ".join(self.differs[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         differing = f"; differs in {names}" if names else ""
-        return f"{self.source}: {self.method} on {self.backbone}, {self.mark}{differing}"
+        return f"{self.table.source}: {self.method} on {self.backbone}, {self.table.mark}{differing}"
 
 
 @cache
@@ -129,21 +127,7 @@ def tables() -> Tables:
 @cache
 def every() -> tuple[Row, ...]:
     """All rows of all tables, those that are not comparable included."""
-    return tuple(
-        Row(
-            suite=table.suite,
-            paper=table.paper,
-            table=table.number,
-            backbone=backbone,
-            method=method,
-            mark=table.mark,
-            measure=table.measure,
-            values=values,
-            note=table.note,
-        )
-        for table in tables().tables
-        for backbone, method, values in table.lines()
-    )
+    return tuple(Row(table, *line) for table in tables().tables for line in table.lines())
 
 
 def rows(suite: str, config: Config) -> list[Row]:
@@ -151,7 +135,8 @@ def rows(suite: str, config: Config) -> list[Row]:
 
     Rows of the same backbone are nearer than any other.
     """
-    comparable = [row for row in _of_method(config) if row.suite == suite and row.mark != "not comparable"]
+    of_suite = [row for row in _of_method(config) if row.table.suite == suite]
+    comparable = [row for row in of_suite if row.table.mark != "not comparable"]
     nearest = min(map(_distance, comparable), default=None)
     return _distinct(row for row in comparable if _distance(row) == nearest)
 
@@ -221,7 +206,7 @@ def _distinct(rows: Iterable[Row]) -> list[Row]:
         numbers = row.values.items()
         for other in kept:
             known = {*other.values.items(), *((task, Score(score.value)) for task, score in other.values.items())}
-            if (row.suite, row.method) == (other.suite, other.method) and numbers <= known:
+            if (row.table.suite, row.method) == (other.table.suite, other.method) and numbers <= known:
                 break
         else:
             kept.append(row)

@@ -79,7 +79,7 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
             fixed(v, 2) if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else cell(v) for v in values
         ]
         for header, row in zip(headers, papers, strict=True):
-            compared = [path for path in suite.columns.values() if path.startswith(f"{row.measure}.")]
+            compared = [path for path in suite.columns.values() if path.startswith(f"{row.table.measure}.")]
             if path == (compared or [suite.headline])[0]:
                 columns[header] = [str(row.values.get(name) or MISSING) for name in (*names, *averages)]
     marks = ["pending" if name in pending else _mark(tasks.get(name)) for name in names]
@@ -99,7 +99,7 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
 
 def _names(papers: Sequence[published.Row]) -> list[str]:
     """A column's name for each row of a paper: its table, with the paper where several have a table of this number."""
-    full = [row.source.replace(", Table ", ", Tab. ") for row in papers]
+    full = [row.table.source.replace(", Table ", ", Tab. ") for row in papers]
     tables = [name.partition(", ")[2] for name in full]
     names = [short if tables.count(short) == 1 else long for short, long in zip(tables, full, strict=True)]
     return [name + "'" * names[:n].count(name) for n, name in enumerate(names)]

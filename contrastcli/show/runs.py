@@ -12,6 +12,7 @@ from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Angles
 from contrastcli.runs.host import place
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, SweepScores
 from contrastcli.runs.status import Status
@@ -125,7 +126,7 @@ def by_method(compared: Comparison) -> str:
 def side_by_side(compared: Comparison) -> str:
     """The settings that differ, and the results, a column for each run."""
     results = compared.results
-    angles, scores = [r.angles for r in results], [headlines(r.scores) for r in results]
+    angles, scores = [r.angles or {} for r in results], [headlines(r.scores) for r in results]
     measured = dict.fromkeys(name for one in scores for name in one)
     rows: list[tuple[object, ...]] = [
         *((key, *map(value_text, column)) for key, column in compared.settings.items()),
@@ -135,9 +136,7 @@ def side_by_side(compared: Comparison) -> str:
         ("last dev", *(score(r.dev) for r in results)),
         ("alignment", *(fixed(r.alignment, 2) for r in results)),
         ("uniformity", *(fixed(r.uniformity, 2) for r in results)),
-        ("positive angle", *(fixed(one.positive, 2) if one else None for one in angles)),
-        ("negative angle", *(fixed(one.negative, 2) if one else None for one in angles)),
-        ("hardest angle", *(fixed(one.hardest, 2) if one else None for one in angles)),
+        *((f"{name} angle", *(fixed(one.get(name), 2) for one in angles)) for name in Angles.titles),
         *((name, *(fixed(one.get(name), 2) for one in scores)) for name in measured),
         ("training minutes", *(fixed(r.minutes, 1) for r in results)),
     ]

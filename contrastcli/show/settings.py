@@ -78,8 +78,8 @@ def preset_details(preset: Preset) -> str:
     comments = []
     rows = {row.words: row for config in preset.points() for row in published.exact(config) if row.average}
     for words, row in rows.items():
-        reason = f": {row.note}" if row.mark == "not comparable" else ""
-        comments.append(f"# published: {row.suite} {row.average} ({words}){reason}")
+        reason = f": {row.table.note}" if row.table.mark == "not comparable" else ""
+        comments.append(f"# published: {row.table.suite} {row.average} ({words}){reason}")
     full, small = (estimate(preset.config, preset.about.texts, *budget) for budget in ((), (_SMALL_BUDGET,)))
     if full and small:
         comments.append(
@@ -117,8 +117,8 @@ def _published_score(spec: Spec) -> str:
     candidates = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
     for preset in sorted(candidates, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):
         exact = [row for row in published.rows("sts", preset.config) if not row.differs]
-        scores = [row.average for row in exact if row.average and row.mark == exact[0].mark]
+        scores = [row.average for row in exact if row.average and row.table.mark == exact[0].table.mark]
         if scores:
             score = next((score for score in scores if score.deviation), scores[0])
-            return f"{score} ({exact[0].mark}, {preset.name})"
+            return f"{score} ({exact[0].table.mark}, {preset.name})"
     return "none"

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import re
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from pathlib import Path
 from contrastcli.runs import events
 from contrastcli.runs.events import Progress
 from contrastcli.runs.host import TIED, Host
+from contrastcli.runs.process import CONTRAST
 from contrastcli.show.console import PROGRESS
 
 OnProgress = Callable[[Progress], None]
 
-COMMAND = (sys.executable, "-m", "contrastcli")
 _LONGEST = 1 << 24  # bytes of a line of output
 
 
@@ -73,7 +72,7 @@ async def read_narration(stream: asyncio.StreamReader, on_progress: OnProgress |
 async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:
     """Start `contrast` on a runs directory, on the host of a mirror; what it prints is read from its pipes."""
     environment = {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
-    command = [*COMMAND, "--runs-dir", str(directory.resolve()), *args]
+    command = [*CONTRAST, "--runs-dir", str(directory.resolve()), *args]
     if host := Host.of(directory):
         words = [word.replace(str(directory.resolve()), host.directory) for word in args]
         command = host.argv(host.shell(words, environment, "{}" if stdin == PIPE else TIED))

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.status import State, Status
+from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.runs.text import printable
 from contrastcli.show.format import size
 from contrastcli.tui import processes
@@ -164,7 +164,7 @@ class RunScreen(ModeScreen):
 
     @work
     async def action_delete(self) -> None:
-        live = [one.run for one in self.chosen if one.status and one.status.state in ("queued", "starting", "running")]
+        live = [one.run for one in self.chosen if one.status and one.status.state in IN_PROGRESS]
         if live:
             self.contrast.fail(f"in progress: {in_words(live)}; stop it first")
             return

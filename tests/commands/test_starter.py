@@ -11,7 +11,7 @@ import pytest
 
 from contrastcli.commands.train import start
 from contrastcli.data.examples import Examples, ScoredPairs
-from contrastcli.data.sources import STARTER, load_examples, load_scored
+from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
@@ -19,6 +19,7 @@ from contrastcli.runs.events import Evaluated
 from contrastcli.settings.sections import Data
 from contrastcli.training.dev import DevSet
 from support.settings import preset
+from support.tables import scored_pairs
 from support.tiny import known, told
 
 FUNCTION_WORDS = """
@@ -41,8 +42,7 @@ def skeleton(sentence: str) -> str:
 
 
 def scored(name: str) -> ScoredPairs:
-    pairs = load_scored(name)
-    assert pairs is not None
+    pairs = scored_pairs(name)
     return pairs
 
 

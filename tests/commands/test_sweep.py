@@ -81,10 +81,13 @@ def test_the_last_run_is_one_backbone_for_all_cells(contrast: Contrast, run: Run
     assert names == ["backbones-backbone=mine-tau-0.07", "backbones-backbone=backbone"]
 
 
-def test_the_last_run_is_one_teacher_for_all_cells(contrast: Contrast, run: Run, launched: list[str]) -> None:
-    words = (*SENTENCES, "--objective", "rankcse", "--teachers", "last:cls", "--name", "mine")
+@pytest.mark.parametrize(("objective", "role"), [("rankcse", "teachers"), ("simcse", "guide")])
+def test_the_last_run_is_one_teacher_or_guide_for_all_cells(
+    contrast: Contrast, run: Run, launched: list[str], objective: str, role: str
+) -> None:
+    words = (*SENTENCES, "--objective", objective, f"--{role}", "last:cls", "--name", "mine")
     assert contrast("sweep", *WORDS, *words, *GRID).code == 0
-    assert {str(Run(Path("runs") / name).config().flat()["objective.teachers"]) for name in launched} == {
+    assert {str(Run(Path("runs") / name).config().flat()[f"objective.{role}"]) for name in launched} == {
         f"{run.path}:cls=1.0"
     }
     assert contrast("sweep", "--resume", "mine").code == 0 and len(launched) == 2

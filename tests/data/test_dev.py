@@ -11,12 +11,12 @@ from contrastcli.data import retrieval
 from contrastcli.data.dev import load_dev
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.retrieval import Retrieval, from_rows
-from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import METRICS, Data, Dev, Metric
-from support.tables import texts
+from support.tables import scored_pairs, texts
 
 
 def many(form: Form) -> Examples:
@@ -118,7 +118,7 @@ def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t2\n")
     rest, dev = load_dev(Dev(data=str(path)), Data(), rows, seed=0)
-    assert rest is rows and dev == load_scored(str(path))
+    assert rest is rows and dev == scored_pairs(str(path))
     assert load_dev(Dev(data="none"), Data(), rows, seed=0) == (rows, None)
 
 

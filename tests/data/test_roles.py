@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data.examples import Examples, preview
-from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.data.sources import load_examples
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
+from support.tables import scored_pairs
 
 ANY: tuple[Form, ...] = ("sentences", "pairs", "triplets", "labelled")
 
@@ -197,8 +198,7 @@ def test_labels_in_json_may_be_numbers(tmp_path: Path, label: str) -> None:
 def test_scores_are_not_rescaled(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("sentence2\tid\tscore\tsentence1\nb\t1\t4.75\ta\nd\t2\t-1e-3\tc\n")
-    pairs = load_scored(str(path))
-    assert pairs is not None
+    pairs = scored_pairs(str(path))
     assert (pairs.first, pairs.second, pairs.scores) == (["a", "c"], ["b", "d"], [4.75, -0.001])
     assert pairs.notes == ("columns not used: id",)
 
@@ -208,7 +208,7 @@ def test_a_score_that_is_no_finite_number_is_named_by_file_and_line(tmp_path: Pa
     path = tmp_path / "a.tsv"
     path.write_text(f"sentence1\tsentence2\tscore\na\tb\t1\nc\td\t{score}\n")
     with pytest.raises(DataError) as caught:
-        load_scored(str(path))
+        scored_pairs(str(path))
     assert f"a.tsv, line 3: the score in the column 'score' is '{score}'" in caught.value.what
     assert "finite number" in caught.value.hint
 
@@ -218,17 +218,17 @@ def test_a_score_in_json_is_a_finite_number_too(tmp_path: Path, score: str) -> N
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(f'{{"sentence1": "a", "sentence2": "b", "score": {one}}}' for one in ("1", score)))
     with pytest.raises(DataError, match=r"a\.jsonl, line 2: "):
-        load_scored(str(path))
+        scored_pairs(str(path))
 
 
 def test_dev_data_needs_scores_that_differ(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
     with pytest.raises(DataError, match="all 2 scores are 1"):
-        load_scored(str(path))
+        scored_pairs(str(path))
     path.write_text("sentence1\tsentence2\na\tb\nc\td\n")
     with pytest.raises(DataError, match=r"holds pairs \(anchor, positive\), not scored pairs"):
-        load_scored(str(path))
+        scored_pairs(str(path))
 
 
 def test_a_preview_shows_the_first_rows_with_their_roles(load: Load) -> None:

@@ -13,12 +13,13 @@ import pytest
 
 from contrastcli.data import sources
 from contrastcli.data.examples import Examples
-from contrastcli.data.sources import load_examples, load_scored
+from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
+from support.tables import scored_pairs
 
 LABELLED = [  # premise, hypothesis, label
     ("p", "e1", "entailment"),
@@ -230,8 +231,8 @@ def test_the_starter_is_two_files_of_the_package(tmp_path: Path, monkeypatch: py
     write(tmp_path / "dev.tsv", "score sentence1 sentence2", [("4.5", "a", "b"), ("1", "c", "d")])
     monkeypatch.setattr(sources, "STARTER", tmp_path)
     assert len(load("starter", "supcon")) == 8
-    dev = load_scored("starter")
-    assert dev is not None and (dev.source, dev.scores) == ("starter", [4.5, 1.0])
+    dev = scored_pairs("starter")
+    assert (dev.source, dev.scores) == ("starter", [4.5, 1.0])
 
 
 @pytest.fixture
@@ -250,8 +251,8 @@ def test_senteval_gives_stsbs_sentences_to_train_and_its_dev_pairs(senteval: Pat
     rows = load(name, "simcse")
     assert rows.form == "sentences"
     assert rows.views["anchor"] == ["one, train", "other 0, train", "other 1, train", "other 2, train"]
-    dev = load_scored(name)
-    assert dev is not None and dev.scores == [2.0, 2.1, 2.2]
+    dev = scored_pairs(name)
+    assert dev.scores == [2.0, 2.1, 2.2]
     scored = load(name, "cosent")
     assert scored.form == "scored" and scored.scores == [1.0, 1.1, 1.2]
 
@@ -260,16 +261,16 @@ def test_stsb_comes_from_the_senteval_folder_of_the_environment(
     senteval: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTRAST_SENTEVAL", str(senteval))
-    dev = load_scored("stsb")
-    assert dev is not None and dev.second == ["other 0, dev", "other 1, dev", "other 2, dev"]
+    dev = scored_pairs("stsb")
+    assert dev.second == ["other 0, dev", "other 1, dev", "other 2, dev"]
     monkeypatch.setenv("CONTRAST_SENTEVAL", str(tmp_path / "elsewhere"))
     with pytest.raises(DataError, match=r"there is no file .*elsewhere/STS/STSBenchmark/sts-dev\.csv"):
-        load_scored("stsb")
+        scored_pairs("stsb")
 
 
 def test_stsb_offline_says_what_to_do() -> None:
     with pytest.raises(DataError, match="stsb") as caught:
-        load_scored("stsb")
+        scored_pairs("stsb")
     assert "--dev FILE or --dev none" in caught.value.hint
 
 
@@ -281,5 +282,5 @@ def test_real_nli_keeps_every_row(data_folder: Path) -> None:
 
 def test_real_wikipedia_and_sick_keep_every_row(data_folder: Path) -> None:
     assert len(load(str(data_folder / "wiki" / "sentences.txt.gz"), "simcse")) == 250_000
-    sick = load_scored(str(data_folder / "senteval" / "SICK" / "SICK_test_annotated.txt"))
-    assert sick is not None and len(sick) == 4927
+    sick = scored_pairs(str(data_folder / "senteval" / "SICK" / "SICK_test_annotated.txt"))
+    assert len(sick) == 4927

@@ -162,8 +162,8 @@ def test_the_folder_may_be_that_of_the_sets_the_one_above_or_one_next_to_it(
 def test_without_a_folder_every_set_is_missing_with_the_remedy(tmp_path: Path) -> None:
     for data_dir in (None, tmp_path):
         result = measure(CLUSTERING, subject(HalfKnowing()), Options(data_dir=data_dir))
-        assert [skipped.task for skipped in result.missing] == list(CLUSTERING.tasks) and not result.tasks
-        assert all("--data-dir" in skipped.hint for skipped in result.missing)
+        assert list(result.missing) == list(CLUSTERING.tasks) and not result.tasks
+        assert all("--data-dir" in error.hint for error in result.missing.values())
 
 
 def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_path: Path) -> None:

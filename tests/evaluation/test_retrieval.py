@@ -185,18 +185,17 @@ QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
 )
 def test_what_is_wrong_with_a_set_is_said(tmp_path: Path, file: str, text: str, what: str) -> None:
     (write_set(tmp_path / "colours", "jsonl") / file).write_text(text)
-    (skipped,) = measured(tmp_path).missing
-    assert skipped.task == "colours" and what in skipped.what
+    assert what in measured(tmp_path).missing["colours"].what
 
 
 def test_a_wrong_name_gets_the_right_one() -> None:
-    (skipped,) = measured(None, "NanoMSMARC").missing
-    assert skipped.what == "NanoBEIR has no set 'NanoMSMARC'" and "'NanoMSMARCO'" in skipped.hint
+    (error,) = measured(None, "NanoMSMARC").missing.values()
+    assert error.what == "NanoBEIR has no set 'NanoMSMARC'" and "'NanoMSMARCO'" in error.hint
 
 
 def test_a_folder_without_sets_is_refused(tmp_path: Path) -> None:
-    (skipped,) = measured(tmp_path).missing
-    assert skipped.what == f"{tmp_path} has no corpus" and "corpus.jsonl" in skipped.hint
+    (error,) = measured(tmp_path).missing.values()
+    assert error.what == f"{tmp_path} has no corpus" and "corpus.jsonl" in error.hint
 
 
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -145,8 +145,8 @@ def test_a_folder_without_sets_makes_every_set_missing(tmp_path: Path, name: str
     (tmp_path / "empty").mkdir()
     encoder = FakeEncoder()
     result = measured(encoder, tmp_path / name)
-    assert [skipped.task for skipped in result.missing] == list(STS.tasks)
-    assert name in result.missing[0].what and "--data-dir" in result.missing[0].hint
+    assert list(result.missing) == list(STS.tasks)
+    assert name in result.missing["STS12"].what and "--data-dir" in result.missing["STS12"].hint
     assert encoder.calls == []
 
 
@@ -187,14 +187,14 @@ def test_an_archive_that_is_cut_short_leaves_nothing_behind(tmp_path: Path, hub:
         tar.add(tmp_path / "sets" / "STS", "STS")
     archive.write_bytes(archive.read_bytes()[:5000])
     result = measured(FakeEncoder(), None)
-    assert len(result.missing) == 7 and "cannot be unpacked" in result.missing[0].what
+    assert len(result.missing) == 7 and "cannot be unpacked" in result.missing["STS12"].what
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_hub_that_has_no_archive_makes_every_set_missing_with_the_remedy(hub: list[str]) -> None:
     result = measured(FakeEncoder(), None)
     assert len(result.missing) == 7
-    assert "senteval.tar" in result.missing[0].what and "--data-dir" in result.missing[0].hint
+    assert "senteval.tar" in result.missing["STS12"].what and "--data-dir" in result.missing["STS12"].hint
 
 
 @pytest.mark.skipif("CONTRAST_TEST_DATA" not in os.environ, reason="needs the published sets: CONTRAST_TEST_DATA")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr, t
 
-from contrastcli.data.sources import load_scored
 from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, judge, welch
 from contrastcli.runs.results import Bootstrap
+from support.tables import scored_pairs
 from support.tiny import Tiny, known
 
 SIMCSE = [75.1, 76.3, 76.9, 75.4, 76.2]
@@ -95,8 +95,7 @@ def test_cosines_that_do_not_vary_leave_nothing_to_compare() -> None:
 
 def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
     model = str(tiny.backbone)
-    pairs = load_scored(str(tiny.dev))
-    assert pairs is not None
+    pairs = scored_pairs(str(tiny.dev))
     result = compare_models(model, model, pairs)
     assert isinstance(result, Bootstrap) and (result.difference, result.p, result.pairs) == (0.0, 1.0, 30)
 
@@ -104,8 +103,7 @@ def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
 def test_the_cosines_are_those_of_the_model_s_vectors(tiny: Tiny) -> None:
     from contrastcli import load
 
-    pairs = load_scored(str(tiny.dev))
-    assert pairs is not None
+    pairs = scored_pairs(str(tiny.dev))
     first, second = (load(str(tiny.backbone)).encode(texts) for texts in (pairs.first, pairs.second))
     wanted = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(first, second, strict=True)]
     assert judge(str(tiny.backbone), pairs) == pytest.approx(wanted, abs=1e-5)

@@ -24,7 +24,6 @@ from contrastcli.runs.directory import Run, create, find, list_runs, prune, remo
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
-from contrastcli.runs.results import MeanAngles
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.settings.config import Config
 from support.settings import config
@@ -599,7 +598,7 @@ def test_a_comparison_shows_settings_that_differ_and_the_results(tmp_path: Path)
     assert "train.lr" not in compared.settings
     first, second = compared.results
     assert (first.name, first.best, first.dev) == ("one", 0.8, 0.7)
-    assert first.angles == MeanAngles(30.0, 70.0, 50.0)
+    assert first.angles == {"positive": 30.0, "negative": 70.0, "hardest": 50.0}
     assert first.scores == {"suites": {"sts": {"average": 76.5}}}
     assert (second.dev, second.angles, second.scores) == (None, None, {})
 

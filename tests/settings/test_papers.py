@@ -58,7 +58,7 @@ def test_every_row_is_made_by_a_run_or_a_model_or_says_why_not(item: Item) -> No
 def test_the_run_of_a_row_has_that_row_as_its_published_result(paper: str, key: str, row: papers.Row) -> None:
     item = papers.find(paper, key)
     config = papers.config_of(row, PRINTED)
-    assert row in [(r.backbone, r.method) for r in published.exact(config) if r.source == item.name]
+    assert row in [(r.backbone, r.method) for r in published.exact(config) if r.table.source == item.name]
 
 
 def test_a_row_has_as_many_seeds_as_in_the_paper() -> None:

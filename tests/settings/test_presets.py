@@ -152,7 +152,7 @@ def run_of(name: str) -> dict[str, Value]:
 def averages(name: str, suite: Suite) -> list[tuple[Mark, Score]]:
     """What was published of these settings on a suite."""
     rows = published.exact(presets.find(name).config)
-    return [(row.mark, row.average) for row in rows if row.suite == suite and row.average]
+    return [(row.table.mark, row.average) for row in rows if row.table.suite == suite and row.average]
 
 
 def assert_holds(run: Mapping[str, Value], **sections: Mapping[str, Value]) -> None:
@@ -386,7 +386,9 @@ def test_the_published_scores_are_those_of_the_table(row: list[str]) -> None:
 )
 def test_the_published_scores_of_a_grid_are_those_of_the_table(name: str, mark: Mark, scores: list[float]) -> None:
     rows = [row for point in presets.find(name).points() for row in published.exact(point)]
-    assert [row.average.value for row in rows if (row.suite, row.mark) == ("sts", mark) and row.average] == scores
+    assert [
+        row.average.value for row in rows if (row.table.suite, row.table.mark) == ("sts", mark) and row.average
+    ] == scores
 
 
 def memory(name: str, budget: int = 65_536) -> Memory:

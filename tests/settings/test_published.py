@@ -18,9 +18,11 @@ AVERAGED = [
 KINDS = (12, 11, 3, 4, 15, 10, 1)
 """How many of MTEB's tasks are of each kind (SimACE, section 4.5)."""
 
+PAPERS = ("SimACE", "PairSupCon", "SupCon", "SBERT", "SimCSE")
+
 
 def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]]:
-    scores = [(row.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
+    scores = [(row.table.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
     return [(source, score.value, score.deviation) for source, score in scores]
 
 
@@ -38,12 +40,12 @@ def test_a_table_is_of_a_suite_and_of_its_tasks_and_averages(table: Table) -> No
 
 
 def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Row:
-    wanted = (table, paper, backbone, method)
-    return next(r for r in EVERY if r.suite == suite and (r.table, r.paper, r.backbone, r.method) == wanted)
+    of_table = [row for row in EVERY if (row.table.suite, row.table.number, row.table.paper) == (suite, table, paper)]
+    return next(row for row in of_table if (row.backbone, row.method) == (backbone, method))
 
 
 def test_the_tables_are_those_that_the_papers_have() -> None:
-    tables = {paper: {row.table for row in EVERY if row.paper == paper} for paper in {row.paper for row in EVERY}}
+    tables = {paper: {row.table.number for row in EVERY if row.table.paper == paper} for paper in PAPERS}
     assert tables["SimACE"] == {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14}
     assert tables["PairSupCon"] == {1, 2, 3, 4, 5, 6, 7, 8}
     assert tables["SupCon"] == {2, 3, 4, 5, 6, 7}
@@ -55,11 +57,11 @@ def test_the_tables_are_those_that_the_papers_have() -> None:
 def test_a_printed_average_is_the_mean_of_its_row_or_a_slip_of_the_paper(table: Table) -> None:
     step = 0.1 if table.paper == "PairSupCon" else 0.01
     slips = {tuple(slip[:4]): slip[4:] for slip in published.tables().slips}
-    for row in (r for r in EVERY if (r.paper, r.table) == (table.paper, table.number)):
+    for row in (r for r in EVERY if (r.table.paper, r.table.number) == (table.paper, table.number)):
         *values, average = (score.value for score in row.values.values())
         weights = KINDS if table.suite == "mteb" else (1,) * len(values)
         mean = sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)
-        slip = slips.get((row.paper, row.table, row.backbone, row.method))
+        slip = slips.get((row.table.paper, row.table.number, row.backbone, row.method))
         if slip:
             assert slip[0] == average and slip[1] == pytest.approx(mean, abs=step / 2 + 1e-9)
             assert abs(mean - average) > step
@@ -101,8 +103,8 @@ def test_a_number_that_two_tables_print_is_the_same() -> None:
     seen: dict[tuple[str, ...], float] = {}
     for row in EVERY:
         for task, score in row.values.items():
-            key = (row.paper, row.suite, row.mark, row.backbone, row.method, task)
-            assert seen.setdefault(key, score.value) == score.value, (row.source, *key)
+            key = (row.table.paper, row.table.suite, row.table.mark, row.backbone, row.method, task)
+            assert seen.setdefault(key, score.value) == score.value, (row.table.source, *key)
 
 
 def test_a_cell_without_a_number_is_left_out() -> None:
@@ -112,11 +114,11 @@ def test_a_cell_without_a_number_is_left_out() -> None:
 
 def test_one_seed_and_the_mean_of_five_are_shown_next_to_each_other() -> None:
     shown = rows("sts", preset("simcse-bert-base"))
-    assert [(r.source, r.mark, r.values["average"]) for r in shown] == [
+    assert [(row.table.source, row.table.mark, row.values["average"]) for row in shown] == [
         ("SimACE, Table 1", "one seed", Score(76.25)),
         ("SimACE, Table 2", "mean of five seeds", Score(75.97, 0.69)),
     ]
-    assert all(row.differs == () and row.measure == "all" for row in shown)
+    assert all(row.differs == () and row.table.measure == "all" for row in shown)
 
 
 def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
@@ -126,7 +128,8 @@ def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
         ("PairSupCon, Table 4", 61.6, None)
     ]
     shown = rows("sts", preset("supcon-medium", objective__lambda=0.7))
-    assert [(r.source, r.values["average"].value, r.measure) for r in shown] == [("SupCon, Table 6", 69.69, "wmean")]
+    numbers = [(row.table.source, row.values["average"].value, row.table.measure) for row in shown]
+    assert numbers == [("SupCon, Table 6", 69.69, "wmean")]
 
 
 def test_what_the_paper_did_not_do_is_shown_next_to_the_nearest_that_it_did() -> None:
@@ -146,7 +149,7 @@ def test_every_setting_of_method_and_data_that_is_not_the_papers_is_named() -> N
 
 def test_another_backbone_is_marked_as_one() -> None:
     shown = rows("sts", preset("simace-bert-base", model__backbone="starter"))
-    assert [(row.source, row.backbone) for row in shown] == [
+    assert [(row.table.source, row.backbone) for row in shown] == [
         ("SimACE, Table 1", "BERT-base"),
         ("SimACE, Table 2", "BERT-base"),
     ]
@@ -167,14 +170,14 @@ def test_supervised_and_unsupervised_simcse_are_two_methods() -> None:
 
 
 def test_what_does_not_compare_is_never_a_target() -> None:
-    marked = [row for row in EVERY if (row.suite, row.paper) == ("transfer", "SupCon")]
-    assert marked and {row.mark for row in marked} == {"not comparable"}
+    marked = [row for row in EVERY if (row.table.suite, row.table.paper) == ("transfer", "SupCon")]
+    assert marked and {row.table.mark for row in marked} == {"not comparable"}
     for name in presets.names():
         assert not [
             row
-            for suite in {row.suite for row in EVERY}
+            for suite in {row.table.suite for row in EVERY}
             for row in rows(suite, preset(name))
-            if row.mark == "not comparable"
+            if row.table.mark == "not comparable"
         ]
 
 
@@ -182,7 +185,7 @@ def test_what_does_not_compare_is_never_a_target() -> None:
 def test_every_preset_of_a_paper_has_its_published_result(name: str) -> None:
     results = published.exact(preset(name))
     assert results and all(row.differs == () for row in results)
-    assert [row for row in results if row.suite == "sts" and row.mark != "not comparable"] == [
+    assert [row for row in results if row.table.suite == "sts" and row.table.mark != "not comparable"] == [
         row for row in rows("sts", preset(name)) if not row.differs
     ]
 

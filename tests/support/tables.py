@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from contrastcli.data.examples import ScoredPairs, scored_from_table
+from contrastcli.data.sources import open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.evaluation.result import SuiteResult
 from contrastcli.show.results import SuiteTable, suite_tables
@@ -19,6 +21,11 @@ def cells(result: SuiteResult) -> dict[str, dict[str, str]]:
     """The cells of that table by row and column; the last column, which has no title, marks what is partial."""
     table = shown(result)
     return {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+
+
+def scored_pairs(name: str) -> ScoredPairs:
+    """The scored pairs of dev data."""
+    return scored_from_table(open_dev(name), name)
 
 
 def texts(**views: Iterable[str]) -> dict[str, Texts]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -37,8 +38,8 @@ class Texts:
         return repr(self.texts)
 
 
-def _find(context: Context) -> Mapping[str, Callable[[], Texts]]:
-    return {task: partial(Texts, _TEXTS[task]) for task in context.tasks}
+def _find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[[], Texts]]:
+    return {task: partial(Texts, _TEXTS[task]) for task in tasks}
 
 
 def _score(context: Context, task: str, data: Texts) -> TaskScores:

@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from contrastcli.data.sources import load_scored
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Saved, Started, Step
 from contrastcli.training import angles
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
+from support.tables import scored_pairs
 from support.tiny import Tiny, known, told, train
 
 
@@ -183,8 +183,7 @@ def test_a_new_best_is_saved_between_saves(tiny: Tiny, place: Path, scripted: Ca
 def test_the_best_model_has_the_score_that_was_logged(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, dev__every=5, train__epochs=2)
     train(run)
-    pairs = load_scored(str(tiny.dev))
-    assert pairs is not None
+    pairs = scored_pairs(str(tiny.dev))
     best = load_encoder(run.checkpoint("best"))
     again = DevSet.of(pairs, best).evaluate(best, 0)
     scores = {event.step: event.spearman for event in told(run, Evaluated) if event.step}
@@ -194,8 +193,7 @@ def test_the_best_model_has_the_score_that_was_logged(tiny: Tiny, place: Path) -
 def test_the_worst_dev_pairs_are_those_whose_ranks_differ_most(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, dev__every=20)
     train(run)
-    pairs = load_scored(str(tiny.dev))
-    assert pairs is not None
+    pairs = scored_pairs(str(tiny.dev))
     encoder = load_encoder(run.checkpoint("best"))
     first, second = (torch.from_numpy(encoder.encode(texts)).double() for texts in (pairs.first, pairs.second))
     cosines = [float(a @ b / a.norm() / b.norm()) for a, b in zip(first, second, strict=True)]

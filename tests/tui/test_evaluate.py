@@ -355,7 +355,7 @@ def test_the_papers_columns_are_next_to_the_result() -> None:
     assert row[column] == str(paper[0].values["STS12"])
     (average,) = [row for row in table.rows if row[0] == "Avg."]
     assert average[table.header.index("Tab. 2")] == "75.97 ± 0.69"
-    assert any(note.startswith(f"{paper[0].source}: ") for note in table.notes)
+    assert any(note.startswith(f"{paper[0].table.source}: ") for note in table.notes)
 
 
 def test_every_suite_has_a_table_of_its_numbers() -> None:

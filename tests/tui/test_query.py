@@ -61,7 +61,7 @@ class Models:
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
     """The processes that the screen has started; Setup has tests of its own, and takes its time."""
     monkeypatch.setenv(fake_query.LOG, str(tmp_path / "asked.jsonl"))
-    monkeypatch.setattr(processes, "COMMAND", (sys.executable, fake_query.__file__))
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
     return Models(tmp_path / "asked.jsonl")
 

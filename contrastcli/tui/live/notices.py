@@ -8,11 +8,9 @@ from contrastcli.errors import ContrastError
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert
-from contrastcli.runs.status import State, Status
+from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.history import History
-
-_ALIVE = ("queued", "starting", "running")
 
 
 class Notices:
@@ -31,7 +29,7 @@ class Notices:
         """What there is to tell since the last call."""
         events = [event for event in history.calls if event.time > self._told]
         self._told = max([self._told, *(event.time for event in events)])
-        if status.state in ("silent", "killed") and self._state in _ALIVE:
+        if status.state in ("silent", "killed") and self._state in IN_PROGRESS:
             events.append(Alert(step=status.step, rule=status.state, text=status.message, hint=status.hint))
         self._state = status.state
         return [text for event in events if (text := notice(self._run, event, self._settings))]
