@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from support.command import Answer, Contrast
 from support.tiny import Tiny, train, write_tiny
@@ -112,6 +113,20 @@ def run(trained: Run, contrast: Contrast) -> Run:
     """A copy of it in runs/simple, which a test may resume or damage."""
     shutil.copytree(trained.path, "runs/simple")
     return Run(Path("runs/simple"))
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the runs that a command starts, which train in this process."""
+    names: list[str] = []
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        names.append(run.name)
+        train(run)
+        return 0
+
+    monkeypatch.setattr(process, "launch", launch)
+    return names
 
 
 @pytest.fixture

@@ -14,13 +14,11 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs import directory as runs
-from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Saved, Started
 from support.command import COMMAND, Contrast, refused
 from support.sts_files import write_stsb
 from support.tiny import told
-from support.tiny import train as train_here
 
 TINY = {
     "model.backbone": "tiny/backbone",
@@ -33,20 +31,6 @@ TINY = {
 SMALL = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
 ROWS = ("--rows", "SimCSE,SimACE", "--backbones", "BERT-base", "--scale", "0.00004")  # 40 sentences, 5 steps
 TABLE = ("simace", "table-2")
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Runs that train in this process."""
-    names: list[str] = []
-
-    def launch(run: Run, arguments: list[str]) -> int:
-        names.append(run.name)
-        train_here(run)
-        return 0
-
-    monkeypatch.setattr(process, "launch", launch)
-    return names
 
 
 def write_sts() -> tuple[str, str]:

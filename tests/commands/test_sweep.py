@@ -31,20 +31,6 @@ GRID = ("--grid", "objective.tau=0.05,0.07")
 SWEEP = ("sweep", *WORDS, *GRID, "--name", "mine")
 
 
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Cells that train in this process."""
-    names: list[str] = []
-
-    def launch(run: Run, arguments: list[str]) -> int:
-        names.append(run.name)
-        train_here(run)
-        return 0
-
-    monkeypatch.setattr(process, "launch", launch)
-    return names
-
-
 def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Contrast, launched: list[str]) -> None:
     answer = contrast("sweep", *WORDS, *GRID, "--seeds", "2", "--name", "mine")
     header, *rows = answer.out.splitlines()

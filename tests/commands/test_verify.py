@@ -18,6 +18,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event, Saved, Step
 from support.command import Answer, Contrast
 from support.damage import flip_bit
+from support.resuming import Killed
 from support.tiny import Tiny, train
 
 VERIFY = ("runs", "verify", "simple")
@@ -179,10 +180,6 @@ def test_a_checkpoint_that_was_saved_before_its_evaluation_is_in_order(contrast:
     assert contrast(*VERIFY).code == 0
     run.checkpoints_path.write_text('{"last": "000004"}')
     assert contrast(*VERIFY).code == 0
-
-
-class Killed(BaseException):
-    """In place of a SIGKILL."""
 
 
 @pytest.mark.parametrize("writes", range(4))

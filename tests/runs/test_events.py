@@ -13,26 +13,7 @@ import pytest
 
 from contrastcli.runs.event_file import EventWriter, current, current_from_end, follow, read, read_from_end
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, decode
-
-
-def started(steps: int = 500, step: int = 0, resumed_from: int | None = None) -> Started:
-    return Started(
-        step=step,
-        host="here",
-        pid=1,
-        process_start=1.0,
-        steps=steps,
-        steps_per_epoch=100,
-        batch_size=64,
-        sentences_per_step=128,
-        negatives_per_anchor=126,
-        objective="simcse",
-        backbone="starter",
-        device="cpu",
-        precision="fp32",
-        resumed_from=resumed_from,
-    )
-
+from support.events import started
 
 EVERY_KIND: list[Event] = [
     started(),

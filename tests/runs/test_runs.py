@@ -22,10 +22,11 @@ from contrastcli.evaluation.comparison import compare
 from contrastcli.runs import event_file, process, status
 from contrastcli.runs.directory import Run, create, find, list_runs, prune, remove, runs_dir
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Started, Step, decode
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Step, decode
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.settings.config import Config
+from support.events import started
 from support.settings import config
 
 ELSEWHERE = Writer("another-host.example", 1, 1.0)
@@ -38,25 +39,6 @@ def config_of(changes: Mapping[str, object] = {}) -> Config:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return create(config_of(), tmp_path / "runs", "one")
-
-
-def started(writer: Writer, step: int = 0, resumed_from: int | None = None) -> Started:
-    return Started(
-        step=step,
-        host=writer.host,
-        pid=writer.pid,
-        process_start=writer.process_start,
-        steps=500,
-        steps_per_epoch=500,
-        batch_size=64,
-        sentences_per_step=128,
-        negatives_per_anchor=126,
-        objective="simace",
-        backbone="starter",
-        device="cpu",
-        precision="fp32",
-        resumed_from=resumed_from,
-    )
 
 
 def step_at(step: int, loss: float = 1.0) -> Step:

@@ -12,26 +12,13 @@ import msgspec
 import pytest
 
 from contrastcli.runs.event_file import EventWriter, follow
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, encode
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Step, encode
 from contrastcli.runs.text import duration
 from contrastcli.show import console as consoles
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
+from support.events import started
 
-STARTED = Started(
-    step=0,
-    host="here",
-    pid=1,
-    process_start=1.0,
-    steps=5698,
-    steps_per_epoch=5698,
-    batch_size=64,
-    sentences_per_step=128,
-    negatives_per_anchor=126,
-    objective="pairsupcon",
-    backbone="starter",
-    device="cpu",
-    precision="bf16",
-)
+STARTED = started(steps=5698, steps_per_epoch=5698, objective="pairsupcon", precision="bf16")
 STEP = Step(
     step=120,
     loss=1.234,

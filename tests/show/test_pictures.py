@@ -10,22 +10,15 @@ import pytest
 
 from contrastcli.evaluation.projection import pca
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Evaluated, Event, Started, Step, training_seconds
+from contrastcli.runs.events import Angles, Evaluated, Event, Step, training_seconds
 from contrastcli.show.pictures import Picture, of_geometry, of_models, of_runs, of_sentences
+from support.events import started
 from support.tiny import told
 
 
 def bins(**counts: int) -> list[int]:
     """A histogram with so many pairs in the bins that begin at a degree, as d40=3."""
     return [counts.get(f"d{5 * n}", 0) for n in range(36)]
-
-
-def started(resumed_from: int | None = None) -> Started:
-    return Started(
-        step=resumed_from or 0, host="", pid=1, process_start=0, steps=100, steps_per_epoch=100, batch_size=64,
-        sentences_per_step=128, negatives_per_anchor=63, objective="simcse", backbone="", device="", precision="",
-        resumed_from=resumed_from,
-    )  # fmt: skip
 
 
 def step(number: int, rate: float | None) -> Step:
@@ -83,7 +76,8 @@ def test_a_histogram_is_the_share_of_all_pairs_of_the_last_ten_batches() -> None
 def test_training_time_leaves_out_evaluation_and_what_came_before_a_resume() -> None:
     whole: list[Event] = [started(), step(1, 64.0), evaluated(1, 0.1, -1), step(11, 128.0)]
     assert training_seconds(whole) == pytest.approx(1 * 2 + 10 * 1)
-    resumed: list[Event] = [started(), step(10, 128.0), started(resumed_from=10), step(11, 64.0), step(13, None)]
+    resume = started(step=10, resumed_from=10)
+    resumed: list[Event] = [started(), step(10, 128.0), resume, step(11, 64.0), step(13, None)]
     assert training_seconds(resumed) == pytest.approx(10 + 2)
 
 

@@ -33,6 +33,7 @@ from contrastcli.runs.events import (
     encode,
 )
 from contrastcli.runs.status import Writer
+from support import events
 from support.settings import preset
 
 Kind = Literal[
@@ -85,11 +86,11 @@ def append(run: Run, *events: Event) -> None:
 def end(run: Run, score: float, status: str = "finished", code: int = 0, message: str = "") -> None:
     """Write the events of four steps now, from the start, or the resume, to the end, with this dev score."""
     begun = started(Writer("elsewhere", 1, 0.0), resumed_from=0 if run.events() else None)
-    events = EventWriter(run.events_path)
-    events(replace(begun, time=0.0, steps=4, steps_per_epoch=4))
-    events(Evaluated(step=4, spearman=score, alignment=0.1, uniformity=-1.0, pairs=9, best=True))
-    events(Done(step=4, status=status, code=code, message=message))
-    events.close()
+    write = EventWriter(run.events_path)
+    write(replace(begun, time=0.0, steps=4, steps_per_epoch=4))
+    write(Evaluated(step=4, spearman=score, alignment=0.1, uniformity=-1.0, pairs=9, best=True))
+    write(Done(step=4, status=status, code=code, message=message))
+    write.close()
 
 
 def training(first: int, last: int) -> Iterator[Event]:
@@ -200,23 +201,9 @@ def _events(kind: Kind, run: Run, writer: Writer) -> Iterator[Event]:
 
 def started(writer: Writer, resumed_from: int | None = None) -> Started:
     """The start or resume of a run of 600 steps."""
-    return Started(
-        step=resumed_from or 0,
-        time=_at(resumed_from or 0),
-        host=writer.host,
-        pid=writer.pid,
-        process_start=writer.process_start,
-        steps=_STEPS,
-        steps_per_epoch=100,
-        batch_size=_BATCH,
-        sentences_per_step=2 * _BATCH,
-        negatives_per_anchor=2 * _BATCH - 2,
-        objective="pairsupcon",
-        backbone="starter",
-        device="cpu",
-        precision="fp32",
-        resumed_from=resumed_from,
-    )
+    step = resumed_from or 0
+    when = {"step": step, "time": _at(step), "resumed_from": resumed_from}
+    return events.started(writer, **when, steps=_STEPS, batch_size=_BATCH, objective="pairsupcon")
 
 
 def _done(kind: Kind, run: Run) -> Iterator[Done]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated, Step
+from contrastcli.runs.events import Evaluated, Event, Step
+from support.tiny import train
 
 
 def state(run: Run) -> dict[str, bytes]:
@@ -33,6 +36,18 @@ def story(run: Run) -> list[tuple[object, ...]]:
         (e.step, e.loss, e.lr, e.grad_norm, e.epoch) if isinstance(e, Step) else (e.step, e.spearman, e.best)
         for e in by_step.values()
     ]
+
+
+def train_with_a_kill(run: Run, step: int) -> None:
+    """Train a run to its end, with a kill in the step after this one."""
+
+    def kill(event: Event) -> None:
+        if isinstance(event, Step) and event.step == step + 1:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(run, kill)
+    assert train(run).status == "finished"
 
 
 class Killed(BaseException):

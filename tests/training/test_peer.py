@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.events import Event, Saved, Started, Step
+from contrastcli.runs.events import Saved, Started, Step
 from contrastcli.training.auxiliary import Context
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
 from contrastcli.training.views import Perturbation, PerturbedViews, perturb
-from support.resuming import Killed, assert_same, story
+from support.resuming import assert_same, story, train_with_a_kill
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
 
@@ -216,14 +216,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
         tiny.run(tmp_path / name, objective, "sentences", **settings) for name in ("whole", "killed")
     )
     train(undisturbed)
-
-    def kill(event: Event) -> None:
-        if isinstance(event, Step) and event.step == step + 1:
-            raise Killed
-
-    with pytest.raises(Killed):
-        train(killed, kill)
-    assert train(killed).status == "finished"
+    train_with_a_kill(killed, step)
     assert [event.step for event in told(killed, Saved)][-1] == 8
     assert_same(killed, undisturbed)
     assert story(killed) == story(undisturbed)

@@ -17,11 +17,11 @@ from contrastcli.files import flush_tree
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Event, Started, Step
+from contrastcli.runs.events import Done, Started, Step
 from contrastcli.training import checkpoint
 from support import train_runs
 from support.damage import flip_bit
-from support.resuming import Killed, assert_same, state, story
+from support.resuming import Killed, assert_same, state, story, train_with_a_kill
 from support.settings import config
 from support.tiny import Tiny, train
 
@@ -78,14 +78,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
         form = "pairs"
     undisturbed, killed = (tiny.run(tmp_path / name, objective, form, **settings) for name in ("whole", "killed"))
     train(undisturbed)
-
-    def kill(event: Event) -> None:
-        if isinstance(event, Step) and event.step == step + 1:
-            raise Killed
-
-    with pytest.raises(Killed):
-        train(killed, kill)
-    assert train(killed).status == "finished"
+    train_with_a_kill(killed, step)
     assert_same(killed, undisturbed)
     assert story(killed) == story(undisturbed)
 
