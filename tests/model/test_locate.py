@@ -6,16 +6,13 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
-import contrastcli
 from contrastcli.errors import DataError
-from contrastcli.model.folder import load_encoder, load_model, save_encoder
+from contrastcli.model.folder import load_model
 from contrastcli.model.locate import STARTER, ModelRef, resolve, revision
 from contrastcli.runs.directory import Run, create
-from support.tiny import Tiny, train
+from support.tiny import Tiny
 
 TEXTS = ["ba den", "go", "lum ka"]
 
@@ -117,24 +114,6 @@ def test_without_any_model_the_starter_is_recommended(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         resolve(None, tmp_path / "runs")
     assert error.value.code == 3 and error.value.hint == "contrast train --preset starter --no-ui"
-
-
-def test_a_run_answers_with_its_best_checkpoint(tiny: Tiny, tmp_path: Path) -> None:
-    run = tiny.run(tmp_path / "runs" / "one", train__max_steps=2, dev__every=1)
-    train(run)
-    best, other = (run.checkpoints_dir / name for name in ("000008", "000009"))
-    encoder = load_encoder(run.checkpoint())
-    save_encoder(encoder, best)
-    torch.nn.init.zeros_(encoder.backbone.get_parameter("bert.words.weight"))
-    save_encoder(encoder, other)
-    expected = load_encoder(best).encode(TEXTS)
-    for saved, vectors in (
-        ('{"best": "000008", "last": "000009"}', expected),
-        ('{"last": "000009"}', load_encoder(other).encode(TEXTS)),
-    ):
-        (run.path / "checkpoints.json").write_text(saved)
-        assert np.array_equal(contrastcli.load(str(run.path)).encode(TEXTS), vectors)
-    assert not np.array_equal(expected, vectors)
 
 
 def test_a_model_may_be_pooled_otherwise(tiny: Tiny) -> None:

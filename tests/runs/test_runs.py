@@ -114,11 +114,6 @@ def test_git_does_not_see_runs_but_a_folder_in_use_is_left_as_it_is(tmp_path: Pa
     assert not (tmp_path / "new" / ".gitignore").exists()
 
 
-def test_a_name_that_is_taken_is_refused(run: Run) -> None:
-    with pytest.raises(RunError, match="exists"):
-        create(config_of(), run.path.parent, "one")
-
-
 @pytest.mark.parametrize("name", ["last", "..", "a/b", "a\\b", ".hidden", "-flag", "a b", "a\n"])
 def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
@@ -135,12 +130,6 @@ def test_a_full_disk_is_the_systems_message_and_leaves_no_run(tmp_path: Path, mo
         create(config_of(), tmp_path, "one")
     assert "prune" in caught.value.hint and caught.value.code == 1
     assert not any(path.is_dir() for path in tmp_path.iterdir())
-
-
-def test_a_runs_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=f"cannot write {re.escape(str(tmp_path / 'file'))}"):
-        create(config_of(), tmp_path / "file", None)
 
 
 def three_runs(directory: Path) -> list[Run]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import pkgutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -20,8 +17,6 @@ from contrastcli.errors import UsageError
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import ObjectiveSettings, SimilarityName, Spec
 from support.settings import config
-
-HEAVY = {"torch", "numpy", "transformers", "datasets", "scipy", "sklearn", "textual", "tokenizers"}
 
 
 class Decoupled(ObjectiveSettings, frozen=True, kw_only=True):
@@ -167,30 +162,3 @@ def test_heads_have_the_requested_width(spec: Spec) -> None:
 )
 def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows: int, hard: int, negatives: int) -> None:
     assert catalogue.find(name).negatives(rows, hard) == negatives
-
-
-def loaded_by(statement: str) -> set[str]:
-    """Top-level modules that a fresh interpreter has after the statement."""
-    code = f"import sys\n{statement}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
-    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
-
-
-def test_looking_at_objectives_settings_and_presets_imports_nothing_heavy() -> None:
-    loaded = loaded_by(
-        "from contrastcli import errors\n"
-        "from contrastcli.runs import events\n"
-        "from contrastcli.settings import catalogue, presets, sections\n"
-        "presets.find(presets.names()[0]).config\n"
-        "sections.all_settings()"
-    )
-    assert "msgspec" in loaded
-    assert loaded & HEAVY == set()
-
-
-def test_losses_know_tensors_only() -> None:
-    import contrastcli.objectives as package
-
-    names = [f"contrastcli.objectives.{module.name}" for module in pkgutil.iter_modules(package.__path__)]
-    loaded = loaded_by(f"import {', '.join(names)}")
-    assert "torch" in loaded
-    assert loaded & (HEAVY - {"torch", "numpy"}) == set()  # torch itself imports numpy
