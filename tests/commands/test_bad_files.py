@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file, save_file
@@ -21,7 +20,6 @@ from safetensors.torch import load_file, save_file
 from contrastcli.commands import encode
 from contrastcli.data import formats, tokens
 from contrastcli.data.tokens import Tokenizer
-from contrastcli.files import cache_dir
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import read_lines
@@ -155,17 +153,6 @@ def test_a_class_label_out_of_range_is_named(contrast: Contrast) -> None:
     rows.info.features["label"] = ClassLabel(names=["entailment", "contradiction"])
     rows.to_parquet("rows.parquet")
     refused(contrast(*train("--data", "rows.parquet", "--dry-run")), 3, "rows.parquet cannot be read as parquet")
-
-
-def test_a_cache_with_a_flipped_bit_is_made_again(contrast: Contrast, tiny: Tiny) -> None:
-    search = ("query", "ba", "--corpus", "tiny/sentences.jsonl", *MODEL)
-    before = contrast(*search)
-    (cached,) = (cache_dir() / "vectors").glob("*.npy")
-    vectors = np.load(cached)
-    data = bytearray(cached.read_bytes())
-    data[-3] ^= 64
-    cached.write_bytes(data)
-    assert contrast(*search) == before and np.array_equal(np.load(cached), vectors)
 
 
 LONG = b"ba " * 500_000

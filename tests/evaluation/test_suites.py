@@ -211,15 +211,19 @@ def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(
     tiny: Tiny, tmp_path: Path, encoded: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
-    first = evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path))
+
+    def measured() -> dict[str, Any]:
+        return evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path)).to_json()
+
+    first = measured()
     [entry] = (cache_dir() / "scores").iterdir()
     for damage in (b"", b'{"pairs": 6', b"[1]"):
         entry.write_bytes(damage)
-        assert evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path)) == first
+        assert measured() == first
     assert encoded() == 4 * 12
     (tmp_path / "file").touch()
     monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "file"))
-    assert evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path)) == first
+    assert measured() == first
 
 
 def test_an_interrupted_evaluation_keeps_what_is_done_and_continues_there(

@@ -110,12 +110,6 @@ def test_a_word_that_means_two_runs_is_an_error(trained: Run, tmp_path: Path) ->
     assert "simple-a" in error.value.hint and "simple-b" in error.value.hint
 
 
-def test_without_any_model_the_starter_is_recommended(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as error:
-        resolve(None, tmp_path / "runs")
-    assert error.value.code == 3 and error.value.hint == "contrast train --preset starter --no-ui"
-
-
 def test_a_model_may_be_pooled_otherwise(tiny: Tiny) -> None:
     assert load_model(ModelRef(str(tiny.backbone)), pooling="cls").pooling == "cls"
 

@@ -155,7 +155,8 @@ def test_a_changed_corpus_is_encoded_again(encoder: SentenceEncoder, corpus: Pat
 def test_a_damaged_cache_is_made_again(encoder: SentenceEncoder, corpus: Path) -> None:
     first = Index(encoder, corpus).nearest("ba", 5)
     (file,) = (cache_dir() / "vectors").iterdir()
-    for damaged in (file.read_bytes()[:1000], b""):
+    data = file.read_bytes()
+    for damaged in (data[:1000], b"", data[:-3] + bytes([data[-3] ^ 64]) + data[-2:]):
         file.write_bytes(damaged)
         assert Index(encoder, corpus).nearest("ba", 5) == first
     assert np.array_equal(np.load(file), encoder.encode(SENTENCES))
