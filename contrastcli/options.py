@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+import msgspec
 
 from contrastcli import commands, show
 from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, nearest
@@ -168,7 +169,7 @@ def on_host(body: Callable[..., Any]) -> Callable[..., Any]:
 def of_item(body: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments PAPER and ITEM, and the options of how to make it; the body gets the item and the request.
 
-    Without any option the request is the last one, else the paper's own.
+    Without options, or with `--rows` and `--backbones` alone, it is made as it was last, else as in the paper.
     """
 
     @click.argument("paper")
@@ -187,8 +188,12 @@ def of_item(body: Callable[..., Any]) -> Callable[..., Any]:
         item = papers.find(paper, key)
         names = ("rows", "backbones", "seeds", "scale", "assignments", "data_dir")
         typed = {name: words.pop(name) for name in names}
-        request = None if any(typed.values()) else commands.papers.last_request(item, directory)
-        return body(item=item, request=request or _request(**typed), directory=directory, **words)
+        request = _request(**typed)
+        last = commands.papers.last_request(item, directory)
+        chosen = {"rows": request.rows, "backbones": request.backbones}
+        if last and request == papers.Request(**chosen):
+            request = msgspec.structs.replace(last, **chosen) if any(chosen.values()) else last
+        return body(item=item, request=request, directory=directory, **words)
 
     return with_item
 

@@ -22,17 +22,19 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     """
     known = {key for key in map(text_key, texts) if key}
     leaked: dict[str, str] = {}  # the first spelling of each
-    is_clean = np.ones(len(train), bool)
-    for column in train.views.values():
+    is_clean, only_negative = np.ones(len(train), bool), np.zeros(len(train), bool)
+    for view, column in train.views.items():  # negatives come last
         for row, text in enumerate(column):
             if (key := text_key(text)) in known:
+                only_negative[row] |= is_clean[row] and view.startswith("negative")
                 is_clean[row] = False
                 leaked.setdefault(key, text)
     if not leaked:
         return train
     shown = ", ".join(map(_excerpt, list(leaked.values())[:_SHOWN]))
     count = int((~is_clean).sum())
-    what = f"{count:,} of {len(train):,} training rows hold a text of the dev set: {shown}"
+    where = f", {only_negative.sum():,} of them in a negative alone" if only_negative.any() else ""
+    what = f"{count:,} of {len(train):,} training rows hold a text of the dev set{where}: {shown}"
     more = f" and {len(leaked) - _SHOWN:,} more" if len(leaked) > _SHOWN else ""
     if leaks == "note":
         return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))

@@ -61,6 +61,8 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
         assert float(record["ours"]) == pytest.approx(sum(scores) / 2) and record["seeds"] == "2"
         assert f"{sum(scores) / 2:.2f} ± " in text
     assert "| BERT-base | SimCSE | ours, 2 seeds |" in contrast("papers", "table", *TABLE, "--format", "markdown").out
+    one = contrast("papers", "table", *TABLE, "--rows", "SimACE", "--format", "markdown").out
+    assert "| BERT-base | SimACE | ours, 2 seeds |" in one and "SimCSE" not in one
     latex = contrast("papers", "table", *TABLE, "--format", "latex").out
     assert r"\toprule" in latex and r"printed & 75.97 $\pm$ 0.69 \\" in latex
 

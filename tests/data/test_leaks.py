@@ -38,6 +38,12 @@ def test_rows_with_a_dev_text_are_counted_and_named_whatever_their_case_and_spac
     assert note.startswith("2 of 4 training rows hold a text of the dev set: 'How do I pay?', 'By card'; --leaks drop")
 
 
+def test_rows_that_hold_a_dev_text_in_a_negative_alone_are_counted_apart() -> None:
+    """A held-out positive that was mined as a negative of other rows does less harm, and would be most of the note."""
+    (note,) = check_leaks(ROWS, ["y", "z", "d", "b"], "note").notes
+    assert note.startswith("3 of 4 training rows hold a text of the dev set, 1 of them in a negative alone: ")
+
+
 def test_dropped_rows_are_gone_and_counted() -> None:
     rows = check_leaks(ROWS, DEV, "drop")
     assert rows.views == {"anchor": ["b", "d"], "positive": ["q", "s"], "negative": ["x", "z"]}
