@@ -190,7 +190,7 @@ def of_item(body: Callable[..., Any]) -> Callable[..., Any]:
         typed = {name: words.pop(name) for name in names}
         request = _request(**typed)
         last = commands.papers.last_request(item, directory)
-        chosen = {"rows": request.rows, "backbones": request.backbones}
+        chosen: dict[str, Any] = {"rows": request.rows, "backbones": request.backbones}
         if last and request == papers.Request(**chosen):
             request = msgspec.structs.replace(last, **chosen) if any(chosen.values()) else last
         return body(item=item, request=request, directory=directory, **words)
