@@ -285,7 +285,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
     contrast eval bert-base-uncased --suite sts,transfer --pooling first-last
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
-    scores, drawn = commands.evaluate.measure(commands.evaluate.Request(**request), models, directory)
+    scores, drawn = commands.evaluate.measure(models, directory, **request)
     _print(show.results.scores(scores, json))
     _show_pictures(drawn, not json, request["folder"])
     commands.evaluate.check_measured(scores)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from contrastcli import files
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
@@ -34,10 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def unflushed() -> Iterator[None]:
-    """No test cuts the power, and waiting for a slow disk would take a third of the time."""
+def without_waiting() -> Iterator[None]:
+    """No test cuts the power or needs a lock that is held: waiting for a slow disk would take a third of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(files, "_LOCK_WAIT", 0.02)
         yield
 
 

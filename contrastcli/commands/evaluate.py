@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,45 +19,43 @@ if TYPE_CHECKING:
     from contrastcli.show.pictures import Picture
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of an evaluation, as typed."""
-
-    suites: str
-    tasks: str | None
-    data_dir: Path | None
-    pooling: Pooling | None
-    precision: Precision
-    folder: Path | None
-    fresh: bool
-
-
-def measure(request: Request, models: Sequence[str], directory: Path) -> tuple[list[Scores], list[Picture]]:
+def measure(
+    models: Sequence[str],
+    directory: Path,
+    *,
+    suites: str,
+    tasks: str | None,
+    data_dir: Path | None,
+    pooling: Pooling | None,
+    precision: Precision,
+    folder: Path | None,
+    fresh: bool,
+) -> tuple[list[Scores], list[Picture]]:
     """The scores of each model, by default of the newest run, and pictures of them.
 
-    If there are several models, each has its own folder in `request.folder`. Raises UsageError, DataError and RunError,
-    if possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
+    If there are several models, each has its own folder in `folder`. Raises UsageError, DataError and RunError, if
+    possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
     """
     from contrastcli.evaluation.evaluate import check_model, evaluate  # torch is loaded only when a model is needed
     from contrastcli.evaluation.result import Options
 
-    suites = check_suites(request.suites)
-    tasks = check_tasks(request.tasks, suites) if request.tasks is not None else ()
+    chosen = check_suites(suites)
+    named = check_tasks(tasks, chosen) if tasks is not None else ()
     names = list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
     for name in names:
         check_model(name)
-    folders: Mapping[str, Path | None] = dict.fromkeys(names, request.folder)
-    if request.folder:
-        (plots.check if GEOMETRY in suites else make_folder)(request.folder)
+    folders: Mapping[str, Path | None] = dict.fromkeys(names, folder)
+    if folder:
+        (plots.check if GEOMETRY in chosen else make_folder)(folder)
         if len(names) > 1:
-            folders = {name: request.folder / label for name, label in pictures.labels(names, None).items()}
+            folders = {name: folder / label for name, label in pictures.labels(names, None).items()}
     scores = []
     try:
         with console.progress() as advance:
-            for name, folder in folders.items():
-                how = Options(request.data_dir, tasks, folder, request.fresh, advance)
-                scores.append(evaluate(name, suites, how, request.pooling, request.precision))
-            return scores, _draw(scores, request.pooling, advance) if GEOMETRY in suites else []
+            for name, out in folders.items():
+                how = Options(data_dir, named, out, fresh, advance)
+                scores.append(evaluate(name, chosen, how, pooling, precision))
+            return scores, _draw(scores, pooling, advance) if GEOMETRY in chosen else []
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
         raise InterruptedEarly("interrupted", hint) from None

@@ -130,20 +130,21 @@ class BatchOrder:
             sets = self.mix.draw(self.seed, number) if self.mix else [np.arange(self.rows)]
             sets = sets if self.mix and self.mix.apart else [np.concatenate(sets)]
             cut = [self._split(random.permutation(rows)) for rows in sets]
-            return cut[0] if len(cut) == 1 else _shuffled([*chain.from_iterable(cut)], random)
+            batches = [*chain.from_iterable(cut)]
+            return batches if len(cut) == 1 else [batches[n] for n in random.permutation(len(batches))]
         order = np.argsort(self.groups, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
-        batches: list[list[Indices]] = [[]]
+        filled: list[list[Indices]] = [[]]
         free = self.batch_size
         for group in (groups[i] for i in random.permutation(len(groups))):
             for start in range(0, len(group), self.batch_size):
                 rows = group[start : start + self.batch_size]
                 if len(rows) > free:
-                    batches.append([])
+                    filled.append([])
                     free = self.batch_size
-                batches[-1].append(rows)
+                filled[-1].append(rows)
                 free -= len(rows)
-        return [np.concatenate(batch) for batch in batches]
+        return [np.concatenate(batch) for batch in filled]
 
     def _split(self, rows: Indices) -> list[Indices]:
         return np.split(rows, range(self.batch_size, len(rows), self.batch_size))
@@ -154,10 +155,6 @@ class BatchOrder:
             return len(self.epoch(0))
         drawn = self.mix.drawn if self.mix else [self.rows]
         return sum(-(-rows // self.batch_size) for rows in (drawn if self.mix and self.mix.apart else [sum(drawn)]))
-
-
-def _shuffled(batches: list[Indices], random: np.random.Generator) -> list[Indices]:
-    return [batches[number] for number in random.permutation(len(batches))]
 
 
 def chunks(lengths: Indices, token_budget: int) -> list[Indices]:

@@ -15,7 +15,7 @@ from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject, SuiteResult
 from contrastcli.evaluation.suites import Suite
-from contrastcli.files import atomic_write, json_bytes, writing_to
+from contrastcli.files import atomic_write, json_bytes, make_folder, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import fingerprint
@@ -63,8 +63,7 @@ def _write(model: str, paths: Sequence[Path], result: SuiteResult) -> None:
     """Put the result of a suite into files of scores. Raises RunError."""
     measured = Scores(model, (result,)).to_json()
     for path in paths if result.tasks else ():
-        with writing_to(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):  # others may write theirs
             merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
             atomic_write(path, json_bytes(merged))
