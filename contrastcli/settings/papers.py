@@ -183,7 +183,10 @@ def rows(item: Item, request: Request) -> list[Row]:
 
 def recipe(row: Row) -> Recipe:
     """How a row is made, with the names of its backbone filled in, and with `why_not` if that cannot be made."""
-    own, words = book().methods[row[1]], book().backbones[row[0]]
+    method = row[1]
+    while method not in book().methods:
+        method = str(published.tables().methods[method]["base"])
+    own, words = book().methods[method], book().backbones[row[0]]
     settings = {key: value.format(**words) if isinstance(value, str) else value for key, value in own.settings.items()}
     names = {name: getattr(own, name).format(**words) for name in ("preset", "model", "checkpoint")}
     return structs.replace(own, settings=settings, why_not=own.why_not or own.without.get(row[0], ""), **names)
@@ -196,8 +199,7 @@ def config_of(row: Row, request: Request) -> Config:
     """
     made_by = recipe(row)
     preset = presets.find(made_by.preset)
-    stated = published.tables().methods.get(row[1], {})
-    last = {key: value[-1] if isinstance(value, list) else value for key, value in stated.items()}
+    last = {key: values[-1] for key, values in published.stated(row[1]).items()}
     own = [_execution(layer) for layer in (*configs.user_layers(), configs.environment_layer(os.environ))]
     layers = [*own[:-1], *preset.layers, own[-1], Layer.of(last | made_by.settings, "papers")]
     typed = Layer(request.settings, {key: f"--set {key}" for key in request.settings}, text=True)

@@ -82,7 +82,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of published.toml."""
+    """All of published.toml. A method with a `base` states what differs from that one: see `stated`."""
 
     backbones: dict[str, str]
     methods: dict[str, dict[str, Stated]]
@@ -156,10 +156,10 @@ def _of_method(config: Config) -> list[Row]:
     counted = [key for key, one in settings_of(config.spec).items() if one.role != "execution" and key != _BACKBONE]
     of_method = []
     for row in every():
-        stated = _stated(row.method)
-        differs = [key for key, allowed in stated.items() if flat.get(key) not in allowed]
-        if stated and row.values and not set(differs).intersection(_ESSENTIAL):
-            unstated = [key for key in counted if key not in stated]
+        wanted = stated(row.method)
+        differs = [key for key, allowed in wanted.items() if flat.get(key) not in allowed]
+        if wanted and row.values and not set(differs).intersection(_ESSENTIAL):
+            unstated = [key for key in counted if key not in wanted]
             rest = [
                 [key for key in unstated if one.get(key) != flat[key]] for one in _presets(row.method, row.backbone)
             ]
@@ -169,21 +169,23 @@ def _of_method(config: Config) -> list[Row]:
 
 
 @cache
-def _stated(method: str) -> dict[str, list[Value]]:
-    """The settings that make a method, each with its values."""
-    stated = tables().methods.get(method, {})
-    return {key: value if isinstance(value, list) else [value] for key, value in stated.items()}
+def stated(method: str) -> dict[str, list[Value]]:
+    """The settings that make a method, each with its values; none for one that is for reading alone."""
+    own = dict(tables().methods.get(method, {}))
+    base = own.pop("base", None)
+    named = {key: value if isinstance(value, list) else [value] for key, value in own.items()}
+    return stated(str(base)) | named if base else named
 
 
 @cache
 def _presets(method: str, backbone: str) -> list[dict[str, Value | None]]:
     """The settings of the presets of a method, of those for this backbone if there are any."""
-    stated = _stated(method)
+    wanted = stated(method)
     shipped = [presets.find(name).config.flat() for name in presets.names()]
     like = [
         {key: _base_name(value) for key, value in one.items()}
         for one in shipped
-        if all(one[key] in stated.get(key, [one[key]]) for key in _ESSENTIAL if key in one)
+        if all(one[key] in wanted.get(key, [one[key]]) for key in _ESSENTIAL if key in one)
     ]
     return [one for one in like if one[_BACKBONE] == tables().backbones[backbone]] or like
 
