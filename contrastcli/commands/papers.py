@@ -6,7 +6,6 @@ last made of is kept next to the runs, so that the same command continues it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -20,13 +19,12 @@ from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.sweep import Signals, check_cells, train_cells
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation import reproduction
-from contrastcli.evaluation.reproduction import Cell, Known, key_of, known_runs
+from contrastcli.evaluation.reproduction import Cell, Known, known_runs
 from contrastcli.evaluation.suites import SUITES, headlines
 from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process, sweeps
-from contrastcli.runs.sweeps import slug
 from contrastcli.settings import papers
 from contrastcli.settings.config import LARGEST
 from contrastcli.settings.papers import Item, Request, Row
@@ -68,12 +66,12 @@ def _with_path(request: Request, directory: Path) -> Request:
     return msgspec.structs.replace(request, settings=request.settings | path)
 
 
-def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[bool]]]:
-    """Every item, what it was last made of, and whether each of its cells is done. Raises DataError."""
+def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[Cell]]]:
+    """Every item, what it was last made of, and its cells. Raises DataError."""
     requests = [(item, last_request(item, directory)) for item in papers.items()]
     known = known_runs(directory) if any(req for _, req in requests) else {}
     made = [(item, req, find(item, req, directory, known).values() if req else ()) for item, req in requests]
-    return [(item, req, [cell.done(item) for row in rows for cell in row]) for item, req, rows in made]
+    return [(item, req, [cell for row in rows for cell in row]) for item, req, rows in made]
 
 
 def check(item: Item, request: Request) -> None:
@@ -107,11 +105,8 @@ def run(item: Item, request: Request, directory: Path) -> int:
 
 
 def _as_trained(cell: Cell) -> sweeps.Cell:
-    """The cell of a sweep; its run's name is that of its settings, so that no two processes train them twice."""
     assert cell.config
-    digest = hashlib.sha256(repr(key_of(cell.config)).encode()).hexdigest()[:8]
-    words = (cell.config.spec.name, slug(cell.config.model.backbone), digest, f"seed={cell.config.train.seed}")
-    return sweeps.Cell(cell.run.name if cell.run else "-".join(words), {}, cell.config)
+    return sweeps.Cell(cell.run_name, {}, cell.config)
 
 
 def _measure(item: Item, request: Request, cells: Sequence[Cell]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from contrastcli.runs.directory import Run, list_runs, read_scores
 from contrastcli.runs.events import training_seconds
 from contrastcli.runs.methods import Identity, identity
 from contrastcli.runs.results import Spread
+from contrastcli.runs.sweeps import slug
 from contrastcli.settings import config as configs
 from contrastcli.settings import papers, published
 from contrastcli.settings.config import Config, Layer
@@ -44,6 +46,16 @@ class Cell:
         backbone, method = self.row
         on = f" on {backbone}" if backbone in published.tables().backbones else ""
         return f"{method}{on}" + (f", seed {self.config.train.seed}" if self.config else "")
+
+    @property
+    def run_name(self) -> str:
+        """Of its run, before that is there made from the settings, so that no two processes train them twice."""
+        if self.run:
+            return self.run.name
+        assert self.config
+        digest = hashlib.sha256(repr(key_of(self.config)).encode()).hexdigest()[:8]
+        seed = f"seed={self.config.train.seed}"
+        return "-".join((self.config.spec.name, slug(self.config.model.backbone), digest, seed))
 
     @property
     def trained(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from contrastcli.runs.results import Method, SeedRun, Spread
 from contrastcli.settings.sections import SEED, all_settings
@@ -23,6 +24,10 @@ class Member:
     @property
     def seed(self) -> Value:
         return self.settings[SEED]
+
+    @cached_property
+    def identity(self) -> Identity:
+        return identity(self.settings)
 
 
 Identity = tuple[tuple[str, Value], ...]
@@ -46,7 +51,7 @@ def group(members: Sequence[Member]) -> tuple[Method, ...]:
     """
     by_method: dict[Identity, list[Member]] = {}
     for member in members:
-        by_method.setdefault(identity(member.settings), []).append(member)
+        by_method.setdefault(member.identity, []).append(member)
     methods = [dict(settings) for settings in by_method]
     keys = dict.fromkeys(key for method in methods for key in method)
     differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]

@@ -145,6 +145,9 @@ class Spread(msgspec.Struct, frozen=True):
         """The spread of these values."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values), tuple(values))
 
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
+
 
 class SeedRun(msgspec.Struct, frozen=True):
     """One run of a method."""

@@ -11,14 +11,15 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 import tomli_w
 
-from contrastcli.errors import RunError, UsageError
+from contrastcli.errors import ContrastError, RunError, UsageError
 from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.runs import directory as runs
 from contrastcli.settings import config as configs
@@ -56,20 +57,22 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def cells(self) -> list[Cell]:
         """All cells, seed by seed within each point of the grid. Raises UsageError for settings that cannot be used."""
-        if len(self.seeds) * math.prod(map(len, self.grid.values())) > _MOST_CELLS:
-            raise UsageError(f"the sweep has more than {_MOST_CELLS:,} cells", "give fewer seeds or values")
         source = f"sweep {self.name}"
         shared = Layer.of(self.settings, source)
-        cells = []
+        layers = [(name, point, Layer.of(own, source, strict=True)) for name, point, own in self.points()]
+        return [Cell(name, point, configs.resolve([shared, own])) for name, point, own in layers]
+
+    def points(self) -> Iterator[tuple[str, dict[str, Value], dict[str, Value]]]:
+        """The name of each cell, its values of the settings that vary, and all of its own. Raises UsageError."""
+        if len(self.seeds) * math.prod(map(len, self.grid.values())) > _MOST_CELLS:
+            raise UsageError(f"the sweep has more than {_MOST_CELLS:,} cells", "give fewer seeds or values")
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
             point = {key: chosen[key] for key in self.grid if len(self.grid[key]) > 1}
+            words = [self.name, *(f"{short(key)}={slug(value)}" for key, value in point.items())]
             for seed in self.seeds:
-                config = configs.resolve([shared, Layer.of(chosen | {SEED: seed}, source, strict=True)])
-                words = [f"{short(key)}={slug(value)}" for key, value in point.items()]
-                words += [f"seed={seed}"] if len(self.seeds) > 1 else []
-                cells.append(Cell("-".join([self.name, *words]), point, config))
-        return cells
+                seeded = [f"seed={seed}"] if len(self.seeds) > 1 else []
+                yield "-".join([*words, *seeded]), point, chosen | {SEED: seed}
 
 
 def short(key: str) -> str:
@@ -153,3 +156,13 @@ def find(word: str, directory: Path) -> Sweep:
     path = directory / f"{name}{SUFFIX}"
     with decoding(path):
         return msgspec.convert(msgspec.toml.decode(read_bytes(path, configs.LARGEST)) | {"name": name}, Sweep)
+
+
+def run_names(directory: Path) -> dict[str, set[str]]:
+    """The names of the runs of each sweep that can be read, those too that are not there yet."""
+    names = {}
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
+        with suppress(ContrastError):
+            sweep = find(path.name.removesuffix(SUFFIX), directory)
+            names[sweep.name] = {name for name, *_ in sweep.points()}
+    return names

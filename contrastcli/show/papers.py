@@ -20,16 +20,18 @@ _TEX = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
 _TEX |= str.maketrans({"±": r"$\pm$", "–": "--", "λ": r"$\lambda$", "β": r"$\beta$", "τ": r"$\tau$"})
 
 
-def listing(listed: Iterable[tuple[Item, Request | None, Sequence[bool]]], to_json: bool) -> str:
+def listing(listed: Iterable[tuple[Item, Request | None, Sequence[Cell]]], to_json: bool) -> str:
     """Every paper with its tables and figures, what each needs, and how much of it is made."""
     blocks: dict[str, list[tuple[str, str]]] = {}
     facts = []
-    for item, request, done in listed:
-        made = f"; {sum(done)} of {len(done)} made" if request else ""
+    for item, request, cells in listed:
+        done = sum(cell.done(item) for cell in cells)
+        made = f"; {done} of {len(cells)} made" if request else ""
         made += ", not as printed" if request and not request.as_printed else ""
         blocks.setdefault(item.paper, []).append((item.key, f"{item.title}; {needs(item)}{made}"))
         names = {"paper": item.paper, "item": item.key, "title": item.title, "needs": needs(item)}
-        facts.append(names | {"request": request, "done": sum(done), "total": len(done)})
+        runs = [cell.run_name for cell in cells if cell.config]
+        facts.append(names | {"request": request, "done": done, "total": len(cells), "runs": runs})
     if to_json:
         return as_json(facts)
     titles = {key: f"{key}: {paper.title}" for key, paper in papers.book().papers.items()}

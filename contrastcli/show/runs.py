@@ -181,10 +181,7 @@ def _cells(method: Method, keys: Iterable[str], names: Sequence[str]) -> list[st
     cells = [*(value_text(method.settings[key]) for key in keys), f"{method.n} of {total}"]
     if method.n == total:
         cells[-1] = str(total)
-    for spread in map(method.scores.get, names):
-        deviation = f" ± {spread.sd:.2f}" if spread and spread.sd is not None else ""
-        cells.append(f"{spread.mean:.2f}{deviation}" if spread else MISSING)
-    return cells
+    return [*cells, *(str(method.scores.get(name, MISSING)) for name in names)]
 
 
 def _p(value: float | None) -> str:

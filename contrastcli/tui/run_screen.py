@@ -107,8 +107,10 @@ class RunScreen(ModeScreen):
                 return any(one.is_saved for one in self.chosen)
             case "use_in" if parameters != ("setup",):
                 return here is not None and here.is_saved
-            case "use_in" | "delete" | "note":
+            case "use_in" | "note":
                 return here is not None
+            case "delete":
+                return bool(self.chosen)
         return super().check_action(action, parameters)
 
     @work
@@ -179,8 +181,9 @@ class RunScreen(ModeScreen):
 
 
 def in_words(some: Sequence[Run]) -> str:
-    """The name of a run, or how many there are and their names."""
-    return some[0].name if len(some) == 1 else f"{len(some)} runs ({', '.join(run.name for run in some)})"
+    """The name of a run, or how many there are and the names of the first."""
+    names = ", ".join(run.name for run in some[:6]) + ", …" * (len(some) > 6)
+    return names if len(some) == 1 else f"{len(some)} runs ({names})"
 
 
 def note_of(run: Run) -> str:

@@ -27,6 +27,8 @@ class State(msgspec.Struct):
     baseline: str = ""  # Live: the path of the run to compare with
     columns: tuple[str, ...] = ()  # Runs: those of the table, the usual ones where empty
     sort: str = "newest"  # Runs: order of the table
+    grouping: str = ""  # Runs: what has headings, nothing where empty
+    unfolded: frozenset[tuple[str, ...]] = frozenset()  # Runs: the headings whose runs are shown
     metric: str = "score"  # Runs: the curve that is drawn
     data_dir: str = ""
     suites: tuple[str, ...] = ("sts",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -14,6 +14,7 @@ from contrastcli.runs.text import MISSING, duration, fixed
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
 from contrastcli.tui.runs.listing import Entry
+from contrastcli.tui.runs.tree import Row
 from contrastcli.tui.widgets import has_words
 
 NEWEST = "newest"  # the order of time, which no column has to show
@@ -101,6 +102,22 @@ _MORE = (
 )
 
 
+def row_text(row: Row, column: Column) -> str:
+    """The cell of a run; of a heading, the mean of its best method, its size, or what all of its runs have."""
+    if not row.entry and column.title == "best dev":
+        return str(row.best[0]) if row.best else ""
+    if not row.entry and column.title == "size":
+        return size(sum(entry.size for entry in row.entries))
+    texts = {column.text(entry) for entry in row.entries}
+    return texts.pop() if len(texts) == 1 else ""
+
+
+def with_headings(columns: Sequence[Column]) -> list[Column]:
+    """The name, and the other columns with room for mean ± standard deviation."""
+    wide = [replace(column, width=13) if column.title == "best dev" else column for column in columns]
+    return list(dict.fromkeys([USUAL[0], *wide]))
+
+
 def _created(entry: Entry) -> float:
     return entry.status.created if entry.status else 0.0
 
@@ -109,9 +126,8 @@ def all_columns(entries: Iterable[Entry]) -> dict[str, Column]:
     """The columns by title: the usual ones, those of status and note, and a column for each setting of these runs."""
     columns = {column.title: column for column in (*USUAL, *_MORE)}
     longest: dict[str, int] = {}
-    for entry in entries:
-        for key, value in entry.settings.items():
-            longest[key] = max(longest.get(key, 0), len(spell(value)))
+    for key, value in dict.fromkeys(pair for entry in entries for pair in entry.settings.items()):
+        longest[key] = max(longest.get(key, 0), len(spell(value)))
     for key, width in longest.items():
         title = key if short(key) in columns else short(key)
         if key not in ("objective.name", "model.backbone"):

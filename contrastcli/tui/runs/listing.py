@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
+from contrastcli.runs.methods import Member
 from contrastcli.settings.setting import Value
 from contrastcli.tui.run_screen import SHAPES, Seen, note_of
 
@@ -22,14 +24,18 @@ _REST = 0.002  # seconds for other threads between two runs
 class Entry(Seen):
     """A run as it was when it was read; `problem` says why it could not be read in full."""
 
-    settings: Mapping[str, Value] = field(default_factory=dict)
+    member: Member | None = None
     size: int = 0
     note: str = ""
     problem: str = ""
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.run.name
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        return self.member.settings if self.member else {}
 
     @property
     def state(self) -> str:
@@ -60,7 +66,8 @@ class Listing:
                 stamp = _stamp(run)
                 before, entry = known.get(run, (None, Entry(run)))
                 if before == stamp and entry.status and entry.status.ended:
-                    entry = replace(entry, size=run.size_bytes())
+                    size = run.size_bytes()
+                    entry = entry if size == entry.size else replace(entry, size=size)
                 else:
                     entry = _read(run)
                 self._known[run] = stamp, entry
@@ -81,9 +88,13 @@ def _stamp(run: Run) -> object:
 
 
 def _read(run: Run) -> Entry:
-    seen = Entry(run, run.status(), run.checkpoints_path.exists(), size=run.size_bytes(), note=note_of(run))
+    status = run.status()
+    seen = Entry(run, status, run.checkpoints_path.exists(), size=run.size_bytes(), note=note_of(run))
     try:
         config = run.config()
     except ContrastError as error:
         return replace(seen, problem=f"{error.what} · {error.hint}")
-    return replace(seen, settings=config.flat())
+    numbers = {} if status.best is None else {"dev": 100 * status.best}
+    member = Member(run.name, config.flat(), status.state, numbers)
+    assert member.identity  # worked out here: it looks for files
+    return replace(seen, member=member)

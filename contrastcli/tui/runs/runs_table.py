@@ -11,8 +11,8 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
-from contrastcli.tui.runs.columns import Column, shortened
-from contrastcli.tui.runs.listing import Entry
+from contrastcli.tui.runs.columns import Column, row_text, shortened
+from contrastcli.tui.runs.tree import Row
 from contrastcli.tui.widgets import hidden_key
 
 _PADDING = 2  # of a cell
@@ -20,49 +20,52 @@ _NARROWEST, _USUAL = 16, 32  # characters of a name: at least, and before other 
 
 
 class RunsTable(DataTable[Text]):
-    """A row a run. The first column has the letters of the runs that are selected."""
+    """A row a run or heading. The first column has the letters of the runs that are selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select_cursor", "open", tooltip="show the run in Live"),
+        Binding("enter", "select_cursor", "open", tooltip="show the run in Live; unfold or fold a heading"),
+        hidden_key("left", "screen.fold", "fold", "fold the heading that the row is under"),
         hidden_key("home", "scroll_top", ""),
         hidden_key("end", "scroll_bottom", ""),
     ]
 
     def __init__(self) -> None:
         super().__init__(id="table", cursor_type="row")
-        self.entries: Sequence[Entry] = ()
+        self.shown: Sequence[Row] = ()
         self._marks: Mapping[str, str] = {}
         self._columns: Sequence[Column] = ()
         self._laid_out: Sequence[Column] = ()
         self._name_width = 0
 
     @property
-    def entry(self) -> Entry | None:
-        return self.entries[self.cursor_row] if 0 <= self.cursor_row < len(self.entries) else None
+    def row(self) -> Row | None:
+        return self.shown[self.cursor_row] if 0 <= self.cursor_row < len(self.shown) else None
 
-    def show(self, entries: Sequence[Entry], columns: Sequence[Column], marks: Mapping[str, str]) -> None:
-        """Show these rows, with a mark before some names; the cursor follows its run, or stays at its row."""
-        before, at_cursor, place = [entry.run for entry in self.entries], self.entry, self.cursor_row
-        runs = [entry.run for entry in entries]
-        self.entries, self._columns, self._marks = entries, columns, marks
-        if not self._lay_out() and runs == before:
+    def show(self, rows: Sequence[Row], columns: Sequence[Column], marks: Mapping[str, str]) -> None:
+        """Show these rows, with a mark before some names; the cursor follows its row, goes to its heading, or stays."""
+        before, at_cursor, place = [row.key for row in self.shown], self.row, self.cursor_row
+        keys = [row.key for row in rows]
+        self.shown, self._columns, self._marks = rows, columns, marks
+        if not self._lay_out() and keys == before:
             self._write_changes()
             return
         self.clear()
-        self.show_cursor = bool(entries)  # else it is on the titles
-        for entry in entries:
-            self.add_row(*self._cells(entry))
-        here = at_cursor.run if at_cursor else None
-        self.move_cursor(row=runs.index(here) if here in runs else min(place, len(runs) - 1))
+        self.show_cursor = bool(rows)  # else it is on the titles
+        for row in rows:
+            self.add_row(*self._cells(row))
+        if at_cursor:
+            above = [(at_cursor.path[:depth], None) for depth in range(len(at_cursor.path), 0, -1)]
+            place = next((keys.index(key) for key in (at_cursor.key, *above) if key in keys), place)
+        self.move_cursor(row=min(place, len(rows) - 1))
 
     def on_resize(self, event: Resize) -> None:
-        self.show(self.entries, self._columns, self._marks)
+        self.show(self.shown, self._columns, self._marks)
 
     def _lay_out(self) -> bool:
         """Choose the columns that there is room for; returns whether they have changed."""
         bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical  # which may appear
         room = self.scrollable_content_region.width - bar - 1 - _PADDING
-        longest = max((len(entry.name) for entry in self.entries), default=_NARROWEST)
+        longest = max((len("".join(row.label)) for row in self.shown), default=_NARROWEST)
         columns = list(self._columns)
         while len(columns) > 1 and _left(room, columns) < max(_NARROWEST, min(longest, _USUAL)):
             columns.pop()
@@ -77,18 +80,19 @@ class RunsTable(DataTable[Text]):
         return True
 
     def _write_changes(self) -> None:
-        for row, entry in enumerate(self.entries):
-            for column, cell in enumerate(self._cells(entry)):
-                place = Coordinate(row, column)
+        for number, row in enumerate(self.shown):
+            for column, cell in enumerate(self._cells(row)):
+                place = Coordinate(number, column)
                 if self.get_cell_at(place) != cell:
                     self.update_cell_at(place, cell)
 
-    def _cells(self, entry: Entry) -> list[Text]:
-        texts = [
-            _aligned(column.text(entry) if column.width else shortened(entry.name, self._name_width), column)
-            for column in self._laid_out
-        ]
-        return [Text(self._marks.get(entry.name, " "), style="bold"), *texts]
+    def _cells(self, row: Row) -> list[Text]:
+        marks = [self._marks.get(entry.name, " ") for entry in row.entries]
+        mark = marks[0] if row.entry else "●" if marks and " " not in marks else " "
+        before, name = row.label
+        name = before + shortened(name, self._name_width - len(before))
+        texts = [_aligned(row_text(row, column) if column.width else name, column) for column in self._laid_out]
+        return [Text(mark, style="bold"), *texts]
 
 
 def _left(room: int, columns: Sequence[Column]) -> int:

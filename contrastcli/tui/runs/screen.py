@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -16,20 +16,23 @@ from textual.widgets import DataTable, Input
 
 from contrastcli.runs.host import place
 from contrastcli.runs.results import Bootstrap
+from contrastcli.runs.sweeps import run_names
 from contrastcli.show.runs import bootstrap
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history import metrics
 from contrastcli.tui.run_screen import RunScreen
-from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
+from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered, with_headings
 from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
+from contrastcli.tui.runs.tree import by_method, by_names, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
 READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
 
 PAUSE = 0.15  # seconds that the cursor stays at a row before its run is shown
+_GROUPINGS = ("", "methods", "sweeps", "tables")  # headings; none where empty
 _NO_RUNS = """There is no run in {directory} yet.
 
 Press 1, choose the preset starter and start it with s: it needs no network and takes a few minutes.
@@ -46,7 +49,10 @@ class RunsScreen(RunScreen):
         "selects several: they get letters, are drawn on shared axes, and only the settings in which they differ are "
         "listed, with mean ± standard deviation for those that differ only in their seed. Of two, b tests the "
         "difference by a paired bootstrap, over what the first held out and the second did not train on. Runs in "
-        "progress are followed: the curves of several grow side by side."
+        "progress are followed: the curves of several grow side by side. g shows the runs as a tree: below methods, "
+        "whose runs differ only in their seed, below sweeps, or below the papers' tables. A heading says how many of "
+        "its runs have finished, and the best dev score, mean ± standard deviation, of its best method; there, space, "
+        "stop, export and delete take all of its runs."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
@@ -55,6 +61,7 @@ class RunsScreen(RunScreen):
         hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
         hidden_key("b", "bootstrap", "bootstrap", "test the two runs that are selected on what the first held out"),
         hidden_key("o", "order", "order", "sort by the next column; or click on its title"),
+        hidden_key("g", "group", "group", "show the runs by method, by sweep, by table of a paper, or in one list"),
         hidden_key("c", "columns", "columns", "choose the columns and their order; every setting is one"),
     ]
 
@@ -62,6 +69,7 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
+        self._names: dict[str, Mapping[str, Collection[str]]] = {"sweeps": {}, "tables": {}}  # of the runs of each
         self._tests: dict[tuple[str, ...], str] = {}  # what the test of two runs says, by their names
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
@@ -73,19 +81,19 @@ class RunsScreen(RunScreen):
             yield self._filter
             yield self._table
             yield PlainText(id="remark")
-            yield PlainText(id="papers")
             yield self._overlay
 
     def on_mount(self) -> None:
         remembered = self.contrast.remembered
         remembered.metric = remembered.metric if remembered.metric in metrics() else next(iter(metrics()))
+        remembered.grouping = remembered.grouping if remembered.grouping in _GROUPINGS else ""
         self._overlay.show_metric(remembered.metric)
         self._table.focus()
         self.set_interval(READ_EVERY, self.read)
 
     def on_screen_resume(self) -> None:
         self.read()
-        self._count_tables()
+        self._find_tables()
         self._overlay.follow()
 
     def on_screen_suspend(self) -> None:
@@ -97,6 +105,7 @@ class RunsScreen(RunScreen):
             return
         try:
             self._entries = await asyncio.to_thread(self._listing.read)
+            self._names["sweeps"] = await asyncio.to_thread(run_names, self.contrast.directory)
         except OSError as error:
             self._show_message(f"{place(self.contrast.directory)} cannot be read: {error.strerror or error}")
             return
@@ -104,15 +113,13 @@ class RunsScreen(RunScreen):
         self._fill()
 
     @work(group="papers", exclusive=True)
-    async def _count_tables(self) -> None:
-        """Say how much is made of the papers' tables and figures that were started here."""
-        if not any(self.contrast.directory.glob("*.paper.toml")):
-            return
-        done = await processes.run_command(self.contrast.directory, "papers", "list", "--json")
-        started = [one for one in json.loads(done.stdout or "[]") if one["request"]]
-        words = [f"{one['paper']} {one['item']} {one['done']} of {one['total']}" for one in started]
-        self.query_one("#papers", PlainText).update(f"papers: {', '.join(words)}")
-        self.query_one("#papers").display = bool(words)
+    async def _find_tables(self) -> None:
+        """Find the runs of the papers' tables and figures that were started here, if those are shown."""
+        if self.contrast.remembered.grouping == "tables":
+            done = await processes.run_command(self.contrast.directory, "papers", "list", "--json")
+            started = [one for one in json.loads(done.stdout or "[]") if one["runs"]]
+            self._names["tables"] = {f"{one['paper']} {one['item']}": set(one["runs"]) for one in started}
+            self._fill()
 
     def _show_message(self, text: str) -> None:
         """Show this in place of the table; nothing where it is empty."""
@@ -122,40 +129,41 @@ class RunsScreen(RunScreen):
 
     @on(Input.Changed, "#filter")
     def _fill(self) -> None:
-        words, sort = self._filter.value.strip(), self.contrast.remembered.sort
+        words, remembered = self._filter.value.strip(), self.contrast.remembered
         known = {entry.name for entry in self._entries}
         self._selected = [name for name in self._selected if name in known]
         columns = all_columns(self._entries)
-        titles = [title for title in self.contrast.remembered.columns if title in columns]
-        self._columns = [columns[title] for title in titles] or list(USUAL)
-        shown = ordered(matching(self._entries, columns, words), columns, sort)
+        self._columns = [columns[title] for title in remembered.columns if title in columns] or list(USUAL)
+        self._shown = ordered(matching(self._entries, columns, words), columns, remembered.sort)
+        names = self._names.get(remembered.grouping)
+        by_name = [] if names is None else [by_names(names, bool(words))]
+        rows = tree(self._shown, [*by_name, by_method] if remembered.grouping else [], remembered.unfolded)
         marks = {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)}
-        self._table.show(shown, self._columns, marks)
-        count = f"{len(shown)} of {len(self._entries)}" if words else f"{len(shown)}"
-        order = f"by {sort}" if sort in columns else "newest first"
+        self._table.show(rows, with_headings(self._columns) if remembered.grouping else self._columns, marks)
+        count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
+        order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
-        self._table.border_title = f"{count} {noun}, {order}"
+        below = f" in {remembered.grouping}" if remembered.grouping else ""
+        self._table.border_title = f"{count} {noun}{below}, {order}"
         test = "b test · " if len(self._selected) == 2 else ""
-        self._table.border_subtitle = f"{test}/ filter · a select all · o order · c columns · n note · D delete"
+        self._table.border_subtitle = f"{test}/ filter · a all · o order · g group · c columns · n note · D delete"
         self._show_chosen()
 
     def _show_chosen(self) -> None:
-        here = self._table.entry
-        remark = (
-            f"{here.name}: {here.remark}" if here else f"no run satisfies all of this: {self._filter.value.strip()}"
-        )
+        row = self._table.row
+        remark = row.remark if row else f"no run satisfies all of this: {self._filter.value.strip()}"
         self.query_one("#remark", PlainText).update(self._tests.get(tuple(self._selected), remark))
         self._overlay.show(self.chosen)
         self.refresh_bindings()
 
     @property
     def here(self) -> Entry | None:
-        return self._table.entry
+        return self._table.row.entry if self._table.row else None
 
     @property
     def chosen(self) -> Sequence[Entry]:
         entries = {entry.name: entry for entry in self._entries}
-        return [entries[name] for name in self._selected] or ([self.here] if self.here else [])
+        return [entries[name] for name in self._selected] or (self._table.row.entries if self._table.row else [])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
@@ -166,7 +174,7 @@ class RunsScreen(RunScreen):
             case "bootstrap":
                 return len(self._selected) == 2
             case "select" | "select_all" | "metric" | "order" | "columns":
-                return self.here is not None
+                return self._table.row is not None
         return super().check_action(action, parameters)
 
     @on(DataTable.RowHighlighted)
@@ -179,6 +187,14 @@ class RunsScreen(RunScreen):
     async def _open(self) -> None:
         if self.here:
             await self.contrast.open_run(self.here.run)
+        elif row := self._table.row:
+            self.contrast.remembered.unfolded ^= {row.path}
+            self._fill()
+
+    def action_fold(self) -> None:
+        if row := self._table.row:
+            self.contrast.remembered.unfolded -= {row.path if row.is_open or row.entry else row.path[:-1]}
+            self._fill()
 
     @on(DataTable.HeaderSelected)
     def _sort_by_header(self, event: DataTable.HeaderSelected) -> None:
@@ -192,6 +208,11 @@ class RunsScreen(RunScreen):
         titles = [NEWEST, *(column.title for column in self._columns)]
         order = self.contrast.remembered.sort
         self._sort(after(order if order in titles else titles[-1], titles))
+
+    def action_group(self) -> None:
+        self.contrast.remembered.grouping = after(self.contrast.remembered.grouping, _GROUPINGS)
+        self._fill()
+        self._find_tables()
 
     @work
     async def action_columns(self) -> None:
@@ -222,16 +243,17 @@ class RunsScreen(RunScreen):
         say(done.error or bootstrap(msgspec.convert(json.loads(done.stdout)["bootstrap"], Bootstrap)))
 
     def action_select(self) -> None:
-        if here := self._table.entry:
-            if here.name in self._selected:
-                self._selected.remove(here.name)
-            else:
-                self._selected.append(here.name)
-            self._fill()
+        if row := self._table.row:
+            self._select(row.entries)
 
     def action_select_all(self) -> None:
-        shown = [entry.name for entry in self._table.entries]
-        self._selected = [] if set(shown) <= set(self._selected) else shown
+        self._select(self._shown)
+
+    def _select(self, entries: Sequence[Entry]) -> None:
+        """Select these too, or if all of them are selected, none of them."""
+        selected, more = dict.fromkeys(self._selected), dict.fromkeys(entry.name for entry in entries)
+        all_are = more.keys() <= selected.keys()
+        self._selected = [name for name in selected if name not in more] if all_are else [*selected | more]
         self._fill()
 
     def action_filter(self) -> None:

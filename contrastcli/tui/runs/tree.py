@@ -1,0 +1,116 @@
+"""Runs below headings: their method, or the sweep or table of a paper that they belong to, and in it their method."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from contrastcli.runs.methods import group
+from contrastcli.runs.results import Method, Spread
+from contrastcli.runs.sweeps import short, slug
+from contrastcli.tui.runs.listing import Entry
+
+Path = tuple[str, ...]  # titles of headings, each below the one before
+Grouping = Callable[[Sequence[Entry]], list[tuple[str, Sequence[Entry], int]]]
+"""The titles, runs and sizes of groups, which count runs too that are not there yet."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run below the headings `path`; or, if it has a size, the last of these headings, with its runs."""
+
+    path: Path
+    entries: Sequence[Entry]
+    size: int | None = None
+    is_open: bool = False
+
+    @property
+    def entry(self) -> Entry | None:
+        return self.entries[0] if self.size is None else None
+
+    @property
+    def key(self) -> tuple[Path, object]:
+        """Equal for the same row of another time."""
+        return self.path, self.entry and self.entry.run
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """What is before a name, and the name; of a heading it says how many of its runs have finished."""
+        if self.entry:
+            return "  " * len(self.path), self.entry.name
+        mark = "▾ " if self.is_open else "▸ "
+        return "  " * (len(self.path) - 1) + mark, f"{self.path[-1]}  {self._states['finished']} of {self.size}"
+
+    @cached_property
+    def _states(self) -> Counter[str]:
+        waiting = Counter(waiting=(self.size or 0) - len(self.entries))
+        return Counter(entry.state.split()[-1] for entry in self.entries) + waiting
+
+    @cached_property
+    def best(self) -> tuple[Spread, str] | None:
+        """The highest mean of the best dev scores of a method, and its title."""
+        scores = [(one.scores["dev"], title) for title, one in _methods(self.entries) if one.scores]
+        return max(scores, key=lambda score: score[0].mean, default=None)
+
+    @property
+    def remark(self) -> str:
+        """What the line below the table says of it."""
+        if self.entry:
+            return f"{self.entry.name}: {self.entry.remark}"
+        counts = ", ".join(f"{number} {state}" for state, number in self._states.items())
+        best = [f"best dev {self.best[0]}", self.best[1]] if self.best else []
+        return f"{self.path[-1]}: {'; '.join(filter(None, [counts, *best]))}"
+
+
+def tree(
+    entries: Sequence[Entry], groupings: Sequence[Grouping], unfolded: Collection[Path], path: Path = ()
+) -> list[Row]:
+    """The rows of a table of runs: a heading stands where its first run would, and above all while it has none."""
+    groups = groupings[0](entries) if groupings else []
+    if path and len(groups) == 1 and len(groups[0][1]) == len(entries):  # the heading above says it all
+        groups = []
+    rows = defaultdict[str, list[Row]](list)
+    for title, own, size in groups:
+        here = (*path, title)
+        below = tree(own, groupings[1:], unfolded, here) if here in unfolded else []
+        rows[own[0].name if own else ""] += [Row(here, own, size, here in unfolded), *below]
+    grouped = {entry.name for _, own, _ in groups for entry in own}
+    rows |= {entry.name: [Row(path, [entry])] for entry in entries if entry.name not in grouped}
+    return [row for name in ("", *(entry.name for entry in entries)) for row in rows[name]]
+
+
+def by_method(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Entry], int]]:
+    """Those that differ only in their seed, unless one is alone."""
+    named = {entry.name: entry for entry in entries}
+    several = [(title, one.runs) for title, one in _methods(entries) if len(one.runs) > 1]
+    return [(title or "one method", [named[run.name] for run in runs], len(runs)) for title, runs in several]
+
+
+def by_names(names: Mapping[str, Collection[str]], filtered: bool) -> Grouping:
+    """Those with one of these names, by title. Of filtered runs, those that are missing do not count."""
+
+    def grouping(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Entry], int]]:
+        groups = [(title, [entry for entry in entries if entry.name in names[title]]) for title in names]
+        return [
+            (title, own, len(own) if filtered else len(names[title])) for title, own in groups if own or not filtered
+        ]
+
+    return grouping
+
+
+def _methods(entries: Sequence[Entry]) -> list[tuple[str, Method]]:
+    """Their methods, each named by the settings that are needed to tell it from the others."""
+    methods = group([entry.member for entry in entries if entry.member])
+    keys: list[str] = []
+
+    def told_apart(*keys: str) -> int:
+        return len({tuple(map(one.settings.get, keys)) for one in methods})
+
+    for key in methods[0].settings if methods else ():
+        if told_apart(*keys, key) > told_apart(*keys):
+            keys.append(key)
+    named = [{short(key): one.settings[key] for key in keys} for one in methods]
+    titles = [" ".join(f"{name}={slug(v)}" for name, v in one.items() if v is not None) for one in named]
+    return list(zip(titles, methods, strict=True))
