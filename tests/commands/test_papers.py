@@ -83,6 +83,7 @@ def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Cont
     made = {(one["paper"], one["item"]): (one["done"], one["total"]) for one in listed}
     assert made["simace", "table-8"] == made["simace", "figure-4"] == (2, 2)
     assert made["simace", "table-1"] == (0, 0) and len(listed) == 43
+    assert next(one["runs"] for one in listed if one["item"] == "figure-4") == launched
 
 
 @pytest.mark.slow

@@ -606,7 +606,7 @@ def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_rememb
 def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         await pilot.press("o", "g")
-        assert names(table) == ["other", "▸ tau=0.05  2 of 2", "s-tau=0.1-seed=42"]
+        assert names(table) == ["other", "▸ tau=0.05 lr=5e-05  2 of 2", "s-tau=0.1-seed=42"]
         await pilot.press("down")
         await until(pilot, lambda: "B s-tau=0.05-seed=43" in screen_text(pilot.app))
         footer = screen_text(pilot.app).splitlines()[-1]
