@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.errors import UsageError
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Style = Mapping[str, Any]
+"""Settings of matplotlib."""
+
 WIDTH = 3.3
 """Inches: a column of a two-column paper."""
 
@@ -26,12 +32,14 @@ _LETTERS = 60  # of 7 points that fit into the width
 _MARKED = 8  # markers along a curve
 # Okabe and Ito's colours: they differ for every eye, and also in grey, by the dashes and markers
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_CYCLE = "cycler(color={})"
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = "os^Dv*PX"
 _STYLE: Any = {
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.linewidth": 0.6,
+    "axes.prop_cycle": _CYCLE.format(_COLOURS),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.fontsize": 7,
@@ -43,6 +51,7 @@ _STYLE: Any = {
     "svg.fonttype": "path",  # the same letters on every machine, and sharp at any size
     "svg.hashsalt": "contrast",  # so that equal pictures are equal files
 }
+_ONE_AT_A_TIME = threading.Lock()  # matplotlib's settings are those of the process
 
 
 def check(folder: Path) -> None:
@@ -52,6 +61,32 @@ def check(folder: Path) -> None:
     except ImportError:
         raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"') from None
     make_folder(folder)
+
+
+def theme(background: str, text: str, inks: Sequence[str]) -> Style:
+    """The style of pictures on a background: colours as `#rrggbb`, those of series by the numbers of their inks."""
+    parts = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+    return {
+        "axes.facecolor": background,
+        "figure.facecolor": background,
+        "axes.prop_cycle": _CYCLE.format([*inks]),
+        **dict.fromkeys(parts, text),
+    }
+
+
+def png(
+    picture: Picture, dots_per_inch: float, size: tuple[int, int] | None = None, style: Style = MappingProxyType({})
+) -> bytes:
+    """A picture as PNG, of a width and height in pixels, else as large as in print. Any thread may call it."""
+    import matplotlib
+
+    stream = io.BytesIO()
+    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE | dict(style)):
+        figure = _figure(picture)
+        if size:
+            figure.set_size_inches(size[0] / dots_per_inch, size[1] / dots_per_inch)
+        figure.savefig(stream, format="png", dpi=dots_per_inch)
+    return stream.getvalue()
 
 
 def save(picture: Picture, folder: Path) -> list[Path]:
@@ -83,8 +118,9 @@ def _figure(picture: Picture) -> Figure:
     from matplotlib.figure import Figure
 
     columns = max(1, _LETTERS // (max(len(series.name) for series in picture.series) + 8))
-    rows = 0 if picture.form == "bars" else math.ceil(len(picture.series) / columns)
-    height = _HEIGHT + _LINE * rows if rows else 0.5 + _BAR * len(picture.series)
+    named = any(series.name for series in picture.series) and picture.form != "bars"
+    rows = math.ceil(len(picture.series) / columns) if named else 0
+    height = 0.5 + _BAR * len(picture.series) if picture.form == "bars" else _HEIGHT + _LINE * rows
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot(xlabel=picture.x_label, ylabel=picture.y_label)
     if picture.form == "bars":
@@ -109,7 +145,7 @@ def _figure(picture: Picture) -> Figure:
 def _draw_bars(axes: Axes, picture: Picture) -> None:
     """A bar for each series, with its name and its value."""
     names, values = [series.name for series in picture.series], [series.y[0] for series in picture.series]
-    colours = [_COLOURS[max(series.ink - 1, 0) % len(_COLOURS)] for series in picture.series]
+    colours = [f"C{max(series.ink - 1, 0)}" for series in picture.series]
     axes.bar_label(axes.barh(names, values, color=colours, height=0.6), fmt="%.3g", padding=2)
     axes.invert_yaxis()
     axes.margins(x=0.12)
@@ -119,11 +155,11 @@ def _draw_bars(axes: Axes, picture: Picture) -> None:
 def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> None:
     """One series in the ink of its number: no two of 35 lines are alike, and none of 56 clouds."""
     marker, name = _MARKERS[number % len(_MARKERS)], series.name
-    colour = _COLOURS[number % len(_COLOURS)]
+    colour = f"C{series.ink - 1 if series.ink > 0 else number}"
     dashes = _DASHES[number % len(_DASHES)]
     if picture.form == "histogram":
         axes.stairs(series.y, series.x, color=colour, linestyle=dashes, linewidth=1.1, label=name)
-        axes.set_xlim(*picture.occupied())
+        axes.set_xlim(*picture.x_range or picture.occupied())
     elif picture.form == "points":
         size = 1.6 if _is_cloud(picture) else 5.0
         axes.plot(series.x, series.y, marker, color=colour, markersize=size, markeredgewidth=0, label=name)

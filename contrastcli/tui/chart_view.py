@@ -81,9 +81,13 @@ class ChartView(Widget):
 
     def _inks(self) -> list[Style]:
         """The style of the axes, then that of each colour."""
+        colours = (self.rich_style + Style(color=colour) for colour in self.palette().split())
+        return [self.get_component_rich_style("chart--axis"), *colours]
+
+    def palette(self) -> str:
+        """The colours of the inks from 1, with spaces between them."""
         theme = self.app.current_theme
-        colours = (_ANSI if theme.ansi else _DARK if theme.dark else _LIGHT).split()
-        return [self.get_component_rich_style("chart--axis"), *(self.rich_style + Style(color=c) for c in colours)]
+        return _ANSI if theme.ansi else _DARK if theme.dark else _LIGHT
 
     def _strip(self, cells: Cells, inks: list[Style]) -> Strip:
         styles = (inks[(ink - 1) % INKS + 1 if ink > 0 else 0] for _, ink in cells)

@@ -29,9 +29,9 @@ from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
 from contrastcli.show.results import suite_tables
 from contrastcli.tui import processes
-from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.choice_field import ChoiceField
 from contrastcli.tui.completion import complete_path
+from contrastcli.tui.evaluate.picture_view import PictureView
 from contrastcli.tui.model_field import NO_MODEL, ModelField
 from contrastcli.tui.progress import Bars
 from contrastcli.tui.screen import ModeScreen
@@ -144,14 +144,18 @@ class EvaluateScreen(ModeScreen):
                 yield self._nothing
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
-                    yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
-                    yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
+                    yield PictureView("measured by the suite geometry", "Angles, % of pairs", id="angles")
+                    yield PictureView("measured by the suite geometry", "Sentences in a plane", id="plane")
 
     def on_mount(self) -> None:
         self._follow_scores()
 
     def on_screen_resume(self) -> None:
         self._model.poll()
+
+    def on_screen_suspend(self) -> None:
+        for view in self.query(PictureView):
+            view.paint()
 
     def choose(self, run: Run) -> None:
         self._model.choose(self.contrast.name_of(run))
@@ -195,7 +199,7 @@ class EvaluateScreen(ModeScreen):
         )
         drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
         self.query_one("#pictures").display = bool(drawn) or "geometry" in self.contrast.remembered.suites
-        for view, picture in zip(self.query(ChartView), drawn, strict=False):
+        for view, picture in zip(self.query(PictureView), drawn, strict=False):
             view.show(picture)
 
     @on(Checkbox.Changed)
