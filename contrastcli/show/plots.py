@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import math
 import threading
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.errors import UsageError
@@ -19,16 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Style = Mapping[str, Any]
-"""Settings of matplotlib."""
-
 WIDTH = 3.3
 """Inches: a column of a two-column paper."""
 
 _HEIGHT = 2.3  # inches, without the legend
 _LINE = 0.14  # inches, of a row of the legend
 _BAR = 0.28  # inches, of a bar and the space next to it
-_LETTERS = 60  # of 7 points that fit into the width
+_NAMES = 60  # letters of 7 points that fit into the width
 _MARKED = 8  # markers along a curve
 # Okabe and Ito's colours: they differ for every eye, and also in grey, by the dashes and markers
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -51,6 +46,8 @@ _STYLE: Any = {
     "svg.fonttype": "path",  # the same letters on every machine, and sharp at any size
     "svg.hashsalt": "contrast",  # so that equal pictures are equal files
 }
+_FACES = ("axes.facecolor", "figure.facecolor")
+_LETTERS = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 _ONE_AT_A_TIME = threading.Lock()  # matplotlib's settings are those of the process
 
 
@@ -63,29 +60,22 @@ def check(folder: Path) -> None:
     make_folder(folder)
 
 
-def theme(background: str, text: str, inks: Sequence[str]) -> Style:
-    """The style of pictures on a background: colours as `#rrggbb`, those of series by the numbers of their inks."""
-    parts = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
-    return {
-        "axes.facecolor": background,
-        "figure.facecolor": background,
-        "axes.prop_cycle": _CYCLE.format([*inks]),
-        **dict.fromkeys(parts, text),
-    }
+def png(picture: Picture, size: tuple[int, int], cell: tuple[int, int], colours: tuple[str, str, str]) -> bytes:
+    """A picture for the screen, its letters as large as those around; any thread may call this.
 
-
-def png(
-    picture: Picture, dots_per_inch: float, size: tuple[int, int] | None = None, style: Style = MappingProxyType({})
-) -> bytes:
-    """A picture as PNG, of a width and height in pixels, else as large as in print. Any thread may call it."""
+    `size` is in characters, `cell` one's width and height in pixels; `colours` are `#rrggbb` of the background, the
+    text and, with spaces between them, the inks.
+    """
     import matplotlib
 
+    background, text, inks = colours
+    style = dict.fromkeys(_FACES, background) | dict.fromkeys(_LETTERS, text)
+    dots = 6.5 * cell[1]  # an inch
     stream = io.BytesIO()
-    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE | dict(style)):
+    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE | style | {"axes.prop_cycle": _CYCLE.format(inks.split())}):
         figure = _figure(picture)
-        if size:
-            figure.set_size_inches(size[0] / dots_per_inch, size[1] / dots_per_inch)
-        figure.savefig(stream, format="png", dpi=dots_per_inch)
+        figure.set_size_inches(size[0] * cell[0] / dots, size[1] * cell[1] / dots)
+        figure.savefig(stream, format="png", dpi=dots)
     return stream.getvalue()
 
 
@@ -117,7 +107,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
 def _figure(picture: Picture) -> Figure:
     from matplotlib.figure import Figure
 
-    columns = max(1, _LETTERS // (max(len(series.name) for series in picture.series) + 8))
+    columns = max(1, _NAMES // (max(len(series.name) for series in picture.series) + 8))
     named = any(series.name for series in picture.series) and picture.form != "bars"
     rows = math.ceil(len(picture.series) / columns) if named else 0
     height = 0.5 + _BAR * len(picture.series) if picture.form == "bars" else _HEIGHT + _LINE * rows

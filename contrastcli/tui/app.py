@@ -25,7 +25,6 @@ from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
 from contrastcli.runs.text import escaped
-from contrastcli.show import graphics
 from contrastcli.show.console import notification
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import commands, customise, named
@@ -50,7 +49,6 @@ _TOOLTIPS = {  # for Textual's own actions
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
     """Run the app until its user leaves it or its terminal has gone. Raises what ends it otherwise."""
     app = ContrastApp(directory, run)
-    app.graphics = graphics.protocol()
     end_with_terminal(app)
     app.run(mouse=mouse)
     if app._exception is not None:
@@ -99,7 +97,6 @@ class ContrastApp(App[None]):
         self.directory = directory
         self.host = Host.of(directory)
         self.run_shown = run  # the run that Live shows
-        self.graphics: graphics.Protocol | None = None  # how the terminal shows pictures in pixels
         self.keys = KeyQueue(self, gap=0.03)
 
     def get_line_filters(self) -> Sequence[LineFilter]:

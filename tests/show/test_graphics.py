@@ -9,9 +9,7 @@ import pty
 import re
 import struct
 import termios
-import threading
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from contrastcli.show import graphics
-from contrastcli.show.graphics import encoded, protocol, removal
+from contrastcli.show.graphics import cell_size, encoded, protocol, removal
 
 pytest.importorskip("matplotlib")
 PIXELS = np.zeros((11, 40, 3), np.uint8)
@@ -59,7 +57,7 @@ def shown(sixels: str) -> NDArray[np.uint8]:
 
 
 def test_sixels_are_the_picture() -> None:
-    np.testing.assert_array_equal(shown(encoded(as_png(PIXELS), "sixel")), PIXELS)
+    np.testing.assert_array_equal(shown(encoded(as_png(PIXELS), "sixel", 1)), PIXELS)
 
 
 def test_kitty_gets_the_file_in_messages_of_the_size_that_it_takes() -> None:
@@ -72,77 +70,39 @@ def test_kitty_gets_the_file_in_messages_of_the_size_that_it_takes() -> None:
     assert removal("sixel", 7) == ""
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The other end of stdin and stdout, which are a terminal of 80×24 characters of 9×18 pixels."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 720, 432))
-    monkeypatch.setattr(graphics, "_IN", theirs)
-    monkeypatch.setattr(graphics, "_OUT", theirs)
-    monkeypatch.setattr(graphics, "_PATIENCE", 0.05)
-    monkeypatch.setattr(os, "tcgetpgrp", lambda stream: os.getpgrp())  # a terminal of another session has none
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    yield ours
-    os.close(theirs)
-    os.close(ours)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (b"\x1b[?62;4;22c", "sixel"),
-        (b"\x1b[?63;1;2;4c", "sixel"),
-        (b"\x1b[?4;6c", None),  # a VT132
-        (b"\x1b[?64;1;2;22;44c", None),
-        (b"", None),
-    ],
-)
-def test_a_terminal_says_whether_it_shows_sixels(terminal: int, reply: bytes, expected: str | None) -> None:
-    questions: list[bytes] = []
-
-    def answer() -> None:
-        questions.append(os.read(terminal, 64))
-        os.write(terminal, reply)
-
-    answering = threading.Thread(target=answer)
-    answering.start()
-    before = termios.tcgetattr(graphics._IN)
-    assert protocol() == expected
-    answering.join()
-    assert questions == [b"\x1b[c"]
-    assert termios.tcgetattr(graphics._IN) == before
-
-
-def test_what_is_typed_ahead_is_left_to_the_app(terminal: int) -> None:
-    os.write(terminal, b"3\n")
-    assert protocol() is None
-    assert os.read(graphics._IN, 8) == b"3\n"
-
-
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({"TERM": "xterm-kitty"}, "kitty"),
-        ({"TERM": "xterm-kitty", "NO_COLOR": "1"}, None),
-        ({"TERM": "xterm-kitty", "CONTRAST_PICTURES": "braille"}, None),
-        ({"CONTRAST_PICTURES": "sixel"}, "sixel"),
+        ("TERM=xterm-kitty", "kitty"),
+        ("TERM=xterm-ghostty TERM_PROGRAM=ghostty", "kitty"),
+        ("TERM=xterm-kitty XTERM_VERSION=XTerm(379)", "kitty"),  # opened from an xterm
+        ("TERM=foot", "sixel"),
+        ("TERM=xterm-256color TERM_PROGRAM=WezTerm", "sixel"),
+        ("TERM=xterm-256color LC_TERMINAL=iTerm2", "sixel"),
+        ("TERM=xterm XTERM_VERSION=XTerm(379)", "sixel"),
+        ("TERM=xterm-256color", None),
+        ("TERM=screen LC_TERMINAL=iTerm2 TMUX=/tmp/tmux-0/default,1,0", None),
+        ("TERM=tmux-256color TMUX=/tmp/tmux-0/default,1,0 CONTRAST_PICTURES=sixel", "sixel"),
+        ("TERM=xterm-kitty CONTRAST_PICTURES=braille", None),
     ],
 )
-def test_variables_decide_without_asking(
-    terminal: int, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str | None
+def test_terminals_are_known_by_their_variables(
+    monkeypatch: pytest.MonkeyPatch, variables: str, expected: str | None
 ) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "environ", dict(variable.split("=") for variable in variables.split()))
     assert protocol() == expected
+    monkeypatch.setattr(graphics, "find_spec", lambda name: None)
+    assert protocol() is None, "matplotlib is not installed"
 
 
-def test_a_pipe_and_a_terminal_without_pixels_get_no_pictures(
-    terminal: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TERM", "xterm-kitty")
-    fcntl.ioctl(graphics._OUT, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    assert protocol() is None
+def test_a_terminal_tells_the_size_of_its_characters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    monkeypatch.setattr(graphics, "_OUT", theirs)
+    assert cell_size() is None
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 725, 432))
+    assert cell_size() == (9, 18)
+    os.close(ours)
+    os.close(theirs)
     with (tmp_path / "piped").open("wb") as file:
         monkeypatch.setattr(graphics, "_OUT", file.fileno())
-        assert protocol() is None
+        assert cell_size() is None

@@ -25,11 +25,11 @@ TASK = {
 
 
 class Kitty:
-    """What the terminal shows: the place of each picture by its number, and the numbers of those ever sent."""
+    """What the terminal shows: the place of each picture by its number; and the size of each that was drawn."""
 
     def __init__(self) -> None:
         self.places: dict[str, tuple[int, int]] = {}
-        self.sizes: list[tuple[int, int] | None] = []
+        self.sizes: list[tuple[int, int]] = []
 
     def write(self, data: str) -> None:
         for row, column, keys in re.findall(r"\x1b\[(\d+);(\d+)H\x1b_G([^;]*)", data):
@@ -37,7 +37,7 @@ class Kitty:
         for number in re.findall(r"\x1b_Ga=d,d=I,i=(\d+)", data):
             self.places.pop(number, None)
 
-    def draw(self, picture: object, dots: float, size: tuple[int, int] | None, style: plots.Style) -> bytes:
+    def draw(self, picture: object, size: tuple[int, int], *look: object) -> bytes:
         self.sizes.append(size)
         return b"a picture"
 
@@ -46,6 +46,7 @@ class Kitty:
 def kitty(monkeypatch: pytest.MonkeyPatch) -> Kitty:
     kitty = Kitty()
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+    monkeypatch.setenv("CONTRAST_PICTURES", "kitty")
     monkeypatch.setattr(graphics, "cell_size", lambda: (8, 16))
     monkeypatch.setattr(plots, "png", kitty.draw)
     return kitty
@@ -55,9 +56,7 @@ def kitty(monkeypatch: pytest.MonkeyPatch) -> Kitty:
 def app(tmp_path: Path) -> ContrastApp:
     run = recorded(tmp_path, "finished", "one-run")
     run.scores_path.write_text(json.dumps({"suites": {"geometry": {"STS-B": TASK}}}))
-    app = ContrastApp(tmp_path)
-    app.graphics = "kitty"
-    return app
+    return ContrastApp(tmp_path)
 
 
 async def open_evaluate(app: ContrastApp, kitty: Kitty, pilot: Pilot[None]) -> list[PictureView]:
@@ -73,7 +72,7 @@ def test_pictures_lie_in_their_frames_and_give_way(app: ContrastApp, kitty: Kitt
         views = await open_evaluate(app, kitty, pilot)
         await until(pilot, lambda: len(kitty.places) == 2)
         assert {*kitty.places.values()} == {view.content_region.offset for view in views}
-        assert {*kitty.sizes} == {(8 * view.size.width, 16 * view.size.height) for view in views}
+        assert {*kitty.sizes} == {view.size for view in views}
         drawn = len(kitty.sizes)
         for key, back in (("3", "4"), ("m", "escape")):
             await pilot.press(key)

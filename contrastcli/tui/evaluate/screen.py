@@ -153,10 +153,6 @@ class EvaluateScreen(ModeScreen):
     def on_screen_resume(self) -> None:
         self._model.poll()
 
-    def on_screen_suspend(self) -> None:
-        for view in self.query(PictureView):
-            view.paint()
-
     def choose(self, run: Run) -> None:
         self._model.choose(self.contrast.name_of(run))
 
