@@ -48,6 +48,7 @@ _TOOLTIPS = {  # for Textual's own actions
 
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
     """Run the app until its user leaves it or its terminal has gone. Raises what ends it otherwise."""
+    gc.disable()  # until the first frame is there
     app = ContrastApp(directory, run)
     end_with_terminal(app)
     app.run(mouse=mouse)
@@ -118,8 +119,8 @@ class ContrastApp(App[None]):
         self.run_worker(self.keys.run(super().on_event), group="keys")
         if self.host:
             self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
-        self.call_after_refresh(gc.collect)
-        self.call_after_refresh(gc.freeze)  # scanning what exists by now again would delay a frame or two
+        self.call_after_refresh(gc.freeze)  # scanning what exists by now would delay a frame or two
+        self.call_after_refresh(gc.enable)
 
     def on_unmount(self) -> None:
         self.remembered.theme = self.theme
