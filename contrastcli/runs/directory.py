@@ -26,6 +26,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -74,7 +75,7 @@ class Run:
     note_path = _File("note.txt")
     state_path = _File("state.json")
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.path.resolve().name
 
