@@ -49,6 +49,7 @@ _TOOLTIPS = {  # for Textual's own actions
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
     """Run the app until its user leaves it or its terminal has gone. Raises what ends it otherwise."""
     gc.disable()  # until the first frame is there
+    gc.set_threshold(700, 10, 100)  # ten times rarer: a scan of all objects delays several frames
     app = ContrastApp(directory, run)
     end_with_terminal(app)
     app.run(mouse=mouse)
