@@ -76,6 +76,17 @@ def data_folder() -> Path:
 
 
 @pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the hub with nothing in it, and no network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    return tmp_path / "hub"
+
+
+@pytest.fixture
 def place(tmp_path: Path) -> Path:
     """The folder of a run that does not exist yet."""
     return tmp_path / "runs" / "one"

@@ -39,14 +39,9 @@ def folder(tiny: Tiny, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the hub with nothing in it, and no network."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    return tmp_path / "hub" / "models--owner--name"
+def hub(hub_cache: Path) -> Path:
+    """Where the cache has the model owner/name."""
+    return hub_cache / "models--owner--name"
 
 
 def add(hub: Path, ref: str, commit: str, folder: Path, *files: str) -> Path:
