@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import asdict
@@ -112,7 +112,7 @@ def bootstrap(b: Bootstrap) -> str:
     )
 
 
-def by_method(compared: Comparison) -> str:
+def by_method(compared: Comparison, name: Callable[[str], str] = str) -> str:
     """Mean ± standard deviation over seeds, a column for each method; empty where each has one run only."""
     methods = compared.groups
     if all(len(method.runs) == 1 for method in methods):
@@ -120,10 +120,10 @@ def by_method(compared: Comparison) -> str:
     keys, names = methods[0].settings, _score_names(methods)
     titles = [*keys, "seeds finished", *map(_title, names)]
     rows = zip(titles, *(_cells(method, keys, names) for method in methods), strict=True)
-    return table(("", *(method.runs[0].name for method in methods)), rows)
+    return table(("", *(name(method.runs[0].name) for method in methods)), rows)
 
 
-def side_by_side(compared: Comparison) -> str:
+def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> str:
     """The settings that differ, and the results, a column for each run."""
     results = compared.results
     angles, scores = [r.angles or {} for r in results], [headlines(r.scores) for r in results]
@@ -142,7 +142,7 @@ def side_by_side(compared: Comparison) -> str:
     ]
     if any(r.published_minutes for r in results):
         rows.append(("published minutes", *(fixed(r.published_minutes, 0) for r in results)))
-    return table(("", *(r.name for r in results)), rows)
+    return table(("", *(name(r.name) for r in results)), rows)
 
 
 def sweep_scores(scores: SweepScores, to_json: bool) -> str:

@@ -594,8 +594,8 @@ def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_rememb
     async def fold(pilot: Pilot[None], table: RunsTable) -> None:
         assert headed(table) == unfolded
         at(table, "    s-tau=0.05-seed=43")
-        await pilot.press("left")
-        assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor is at what was folded"
+        await pilot.press("left", "enter")
+        assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor stays at what was folded"
         await pilot.press("slash", *"tau=0.1")
         await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -83,7 +83,7 @@ USUAL: tuple[Column, ...] = (
     Column("name", 0, lambda e: e.name, lambda e: e.name),
     Column("state", 10, lambda e: e.state.split()[-1], lambda e: e.state),
     Column("step", 11, _of("step"), _step, highest_first=True, right=True),
-    Column("best dev", 8, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
+    Column("best dev", 12, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
     Column("updated", 8, _of("updated"), lambda e: _ago(e), highest_first=True, right=True),
     _setting("objective.name", "objective", 11),
     _setting("model.backbone", "backbone", _WIDEST),
@@ -110,12 +110,6 @@ def row_text(row: Row, column: Column) -> str:
         return size(sum(entry.size for entry in row.entries))
     texts = {column.text(entry) for entry in row.entries}
     return texts.pop() if len(texts) == 1 else ""
-
-
-def with_headings(columns: Sequence[Column]) -> list[Column]:
-    """The name, and the other columns with room for mean ± standard deviation."""
-    wide = [replace(column, width=13) if column.title == "best dev" else column for column in columns]
-    return list(dict.fromkeys([USUAL[0], *wide]))
 
 
 def _created(entry: Entry) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +24,7 @@ _REST = 0.002  # seconds for other threads between two runs
 class Entry(Seen):
     """A run as it was when it was read; `problem` says why it could not be read in full."""
 
+    settings: Mapping[str, Value] = field(default_factory=dict)
     member: Member | None = None
     size: int = 0
     note: str = ""
@@ -32,10 +33,6 @@ class Entry(Seen):
     @cached_property
     def name(self) -> str:
         return self.run.name
-
-    @property
-    def settings(self) -> Mapping[str, Value]:
-        return self.member.settings if self.member else {}
 
     @property
     def state(self) -> str:
@@ -97,4 +94,4 @@ def _read(run: Run) -> Entry:
     numbers = {} if status.best is None else {"dev": 100 * status.best}
     member = Member(run.name, config.flat(), status.state, numbers)
     assert member.identity  # worked out here: it looks for files
-    return replace(seen, member=member)
+    return replace(seen, settings=member.settings, member=member)

@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import cycle
 
 from msgspec import structs
 from textual import work
@@ -51,13 +50,13 @@ class OverlayPanel(Container):
         self.set_interval(DRAW_EVERY, self._draw)
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Show these runs, the first twelve of them as curves; described again as soon as one has changed."""
+        """Show these runs, the first of them as curves and in words, again as soon as one of those has changed."""
         chosen = tuple(entry.run for entry in entries)
         if chosen != self._chosen:
             self._chosen = chosen
             self.follow()
-        if tuple(entries) != self._described:
-            self._described = tuple(entries)
+        if (described := tuple(entries[: len(LETTERS)])) != self._described:
+            self._described = described
             self._describe()
 
     def show_metric(self, metric: str) -> None:
@@ -81,9 +80,10 @@ class OverlayPanel(Container):
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:
-        self._text.update(await asyncio.to_thread(details, self._chosen))
-        several = len(self._chosen) > 1
-        self._details.border_title = "Differences" if several else "Details"
+        self._text.update(await asyncio.to_thread(details, self._chosen[: len(LETTERS)]))
+        several, more = len(self._chosen) > 1, len(self._chosen) > len(LETTERS)
+        of_all = f", {len(LETTERS)} of {len(self._chosen)} runs" if more else ""
+        self._details.border_title = f"Differences{of_all}" if several else "Details"
         self._text.set_class(several, "-columns")
 
     def clipboard_text(self) -> str:
@@ -124,17 +124,12 @@ def details(chosen: Sequence[Run]) -> str:
         return f"{error.what}\n{error.hint}"
     except OSError as error:
         return f"A run cannot be read: {error.strerror or error}"
-    lettered = list(zip(cycle(LETTERS), compared.results))
-    names = "\n".join(f"{letter}  {result.name}" for letter, result in lettered)
-    results = tuple(structs.replace(result, name=letter) for letter, result in lettered)
+    letters = {run.name: letter for letter, run in zip(LETTERS, chosen, strict=False)}
+    names = "\n".join(f"{letter}  {name}" for name, letter in letters.items())
     settings = {  # paths differ at their ends
         key: tuple(shortened(value, _TEXT) if isinstance(value, str) else value for value in values)
         for key, values in compared.settings.items()
     }
-    letters = {result.name: letter for letter, result in lettered}
-    groups = tuple(
-        structs.replace(one, runs=tuple(structs.replace(run, name=letters[run.name]) for run in one.runs))
-        for one in compared.groups
-    )
-    compared = structs.replace(compared, settings=settings, results=results, groups=groups)
-    return "\n\n".join(filter(None, [names, by_method(compared), side_by_side(compared)]))
+    compared = structs.replace(compared, settings=settings)
+    tables = (show(compared, letters.__getitem__) for show in (by_method, side_by_side))
+    return "\n\n".join(filter(None, [names, *tables]))

@@ -24,7 +24,7 @@ class RunsTable(DataTable[Text]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "open", tooltip="show the run in Live; unfold or fold a heading"),
-        hidden_key("left", "screen.fold", "fold", "fold the heading that the row is under"),
+        hidden_key("left", "go_to_heading", "heading", "go to the heading above"),
         hidden_key("home", "scroll_top", ""),
         hidden_key("end", "scroll_bottom", ""),
     ]
@@ -42,7 +42,7 @@ class RunsTable(DataTable[Text]):
         return self.shown[self.cursor_row] if 0 <= self.cursor_row < len(self.shown) else None
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column], marks: Mapping[str, str]) -> None:
-        """Show these rows, with a mark before some names; the cursor follows its row, goes to its heading, or stays."""
+        """Show these rows, with a mark before some names; the cursor follows its row, or stays where it is."""
         before, at_cursor, place = [row.key for row in self.shown], self.row, self.cursor_row
         keys = [row.key for row in rows]
         self.shown, self._columns, self._marks = rows, columns, marks
@@ -53,10 +53,12 @@ class RunsTable(DataTable[Text]):
         self.show_cursor = bool(rows)  # else it is on the titles
         for row in rows:
             self.add_row(*self._cells(row))
-        if at_cursor:
-            above = [(at_cursor.path[:depth], None) for depth in range(len(at_cursor.path), 0, -1)]
-            place = next((keys.index(key) for key in (at_cursor.key, *above) if key in keys), place)
-        self.move_cursor(row=min(place, len(rows) - 1))
+        here = at_cursor.key if at_cursor else None
+        self.move_cursor(row=keys.index(here) if here in keys else min(place, len(rows) - 1))
+
+    def action_go_to_heading(self) -> None:
+        above = [place for place, row in enumerate(self.shown[: self.cursor_row]) if not row.entry]
+        self.move_cursor(row=above[-1] if above else 0)
 
     def on_resize(self, event: Resize) -> None:
         self.show(self.shown, self._columns, self._marks)

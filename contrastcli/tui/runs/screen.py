@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar
 
 import msgspec
@@ -22,11 +22,11 @@ from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history import metrics
 from contrastcli.tui.run_screen import RunScreen
-from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered, with_headings
+from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
-from contrastcli.tui.runs.tree import by_method, by_names, tree
+from contrastcli.tui.runs.tree import Grouping, by_method, by_names, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
 READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
@@ -69,7 +69,7 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
-        self._names: dict[str, Mapping[str, Collection[str]]] = {"sweeps": {}, "tables": {}}  # of the runs of each
+        self._names: dict[str, Mapping[str, Set[str]]] = {"sweeps": {}, "tables": {}}  # of the runs of each
         self._tests: dict[tuple[str, ...], str] = {}  # what the test of two runs says, by their names
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
@@ -135,11 +135,9 @@ class RunsScreen(RunScreen):
         columns = all_columns(self._entries)
         self._columns = [columns[title] for title in remembered.columns if title in columns] or list(USUAL)
         self._shown = ordered(matching(self._entries, columns, words), columns, remembered.sort)
-        names = self._names.get(remembered.grouping)
-        by_name = [] if names is None else [by_names(names, bool(words))]
-        rows = tree(self._shown, [*by_name, by_method] if remembered.grouping else [], remembered.unfolded)
+        rows = tree(self._shown, self._groupings(), remembered.unfolded)
         marks = {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)}
-        self._table.show(rows, with_headings(self._columns) if remembered.grouping else self._columns, marks)
+        self._table.show(rows, self._columns, marks)
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
@@ -148,6 +146,13 @@ class RunsScreen(RunScreen):
         test = "b test · " if len(self._selected) == 2 else ""
         self._table.border_subtitle = f"{test}/ filter · a all · o order · g group · c columns · n note · D delete"
         self._show_chosen()
+
+    def _groupings(self) -> list[Grouping]:
+        names = self._names.get(grouping := self.contrast.remembered.grouping)
+        if names and self._filter.value.strip():  # what it hides does not count
+            shown = {entry.name for entry in self._shown}
+            names = {title: left for title, some in names.items() if (left := some & shown)}
+        return [*([] if names is None else [by_names(names)]), *([by_method] if grouping else [])]
 
     def _show_chosen(self) -> None:
         row = self._table.row
@@ -189,11 +194,6 @@ class RunsScreen(RunScreen):
             await self.contrast.open_run(self.here.run)
         elif row := self._table.row:
             self.contrast.remembered.unfolded ^= {row.path}
-            self._fill()
-
-    def action_fold(self) -> None:
-        if row := self._table.row:
-            self.contrast.remembered.unfolded -= {row.path if row.is_open or row.entry else row.path[:-1]}
             self._fill()
 
     @on(DataTable.HeaderSelected)

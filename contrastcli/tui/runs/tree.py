@@ -88,29 +88,17 @@ def by_method(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Entry], int]
     return [(title or "one method", [named[run.name] for run in runs], len(runs)) for title, runs in several]
 
 
-def by_names(names: Mapping[str, Collection[str]], filtered: bool) -> Grouping:
-    """Those with one of these names, by title. Of filtered runs, those that are missing do not count."""
-
-    def grouping(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Entry], int]]:
-        groups = [(title, [entry for entry in entries if entry.name in names[title]]) for title in names]
-        return [
-            (title, own, len(own) if filtered else len(names[title])) for title, own in groups if own or not filtered
-        ]
-
-    return grouping
+def by_names(names: Mapping[str, Collection[str]]) -> Grouping:
+    """Those with one of these names, by title; some of them may not be there yet."""
+    return lambda entries: [(title, [e for e in entries if e.name in some], len(some)) for title, some in names.items()]
 
 
 def _methods(entries: Sequence[Entry]) -> list[tuple[str, Method]]:
-    """Their methods, each named by the settings that are needed to tell it from the others."""
+    """Their methods, each with the settings that are needed to tell it from the others."""
     methods = group([entry.member for entry in entries if entry.member])
-    keys: list[str] = []
-
-    def told_apart(*keys: str) -> int:
-        return len({tuple(map(one.settings.get, keys)) for one in methods})
-
+    titles = [""] * len(methods)
     for key in methods[0].settings if methods else ():
-        if told_apart(*keys, key) > told_apart(*keys):
-            keys.append(key)
-    named = [{short(key): one.settings[key] for key in keys} for one in methods]
-    titles = [" ".join(f"{name}={slug(v)}" for name, v in one.items() if v is not None) for one in named]
-    return list(zip(titles, methods, strict=True))
+        values = [one.settings[key] for one in methods]
+        longer = [t if v is None else f"{t} {short(key)}={slug(v)}" for t, v in zip(titles, values, strict=True)]
+        titles = longer if len(set(longer)) > len(set(titles)) else titles
+    return [(title.strip(), one) for title, one in zip(titles, methods, strict=True)]
