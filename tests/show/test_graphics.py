@@ -20,7 +20,6 @@ from PIL import Image
 from contrastcli.show import graphics
 from contrastcli.show.graphics import cell_size, encoded, protocol, removal
 
-pytest.importorskip("matplotlib")
 PIXELS = np.zeros((11, 40, 3), np.uint8)
 """As high as one band of sixels and most of another."""
 PIXELS[:, :, 2] = 255

@@ -10,8 +10,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from contrastcli.runs.directory import Run
 from contrastcli.show import graphics, plots
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.evaluate import picture_view
 from contrastcli.tui.evaluate.picture_view import PictureView
 from support.recorded import recorded
 from support.screens import NARROW, WIDE, show, until
@@ -49,6 +51,7 @@ def kitty(monkeypatch: pytest.MonkeyPatch) -> Kitty:
     monkeypatch.setenv("CONTRAST_PICTURES", "kitty")
     monkeypatch.setattr(graphics, "cell_size", lambda: (8, 16))
     monkeypatch.setattr(plots, "png", kitty.draw)
+    monkeypatch.setattr(picture_view, "_SETTLE", 0.0)
     return kitty
 
 
@@ -56,7 +59,9 @@ def kitty(monkeypatch: pytest.MonkeyPatch) -> Kitty:
 def app(tmp_path: Path) -> ContrastApp:
     run = recorded(tmp_path, "finished", "one-run")
     run.scores_path.write_text(json.dumps({"suites": {"geometry": {"STS-B": TASK}}}))
-    return ContrastApp(tmp_path)
+    app = ContrastApp(tmp_path)
+    app.remembered.suites = ("geometry",)
+    return app
 
 
 async def open_evaluate(app: ContrastApp, kitty: Kitty, pilot: Pilot[None]) -> list[PictureView]:
@@ -74,7 +79,7 @@ def test_pictures_lie_in_their_frames_and_give_way(app: ContrastApp, kitty: Kitt
         assert {*kitty.places.values()} == {view.content_region.offset for view in views}
         assert {*kitty.sizes} == {view.size for view in views}
         drawn = len(kitty.sizes)
-        for key, back in (("3", "4"), ("m", "escape")):
+        for key, back in (("1", "4"), ("m", "escape")):
             await pilot.press(key)
             await until(pilot, lambda: not kitty.places)
             await pilot.press(back)
@@ -86,6 +91,11 @@ def test_pictures_lie_in_their_frames_and_give_way(app: ContrastApp, kitty: Kitt
         assert len(kitty.sizes) == drawn, "each is drawn once"
         app.theme = "textual-light"
         await until(pilot, lambda: len(kitty.sizes) == drawn + 2 and len(kitty.places) == 2)
+        await app.open_run(recorded(app.directory, "finished", "not-measured"), "evaluate")
+        await until(pilot, lambda: not kitty.places)
+        assert all(view.chart.empty for view in views), "the pictures of another model are gone"
+        await app.open_run(Run(app.directory / "one-run"), "evaluate")
+        await until(pilot, lambda: len(kitty.places) == 2)
         app.theme = "ansi-dark"
         await until(pilot, lambda: not kitty.places)
 

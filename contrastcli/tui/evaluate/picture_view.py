@@ -26,12 +26,11 @@ class PictureView(ChartView):
     _picture: Picture | None = None
     _drawing: _Drawing | None = None
     _data = ""  # of the drawing; empty until it is made
-    _place: Offset | None = None
-    """Where the terminal shows it."""
+    _place: Offset | None = None  # where the terminal shows it
     _overwritten = False
 
     def on_mount(self) -> None:
-        self._protocol = None if self.app.no_color else graphics.protocol()
+        self._protocol, self._number = None if self.app.no_color else graphics.protocol(), id(self) % 2**31
         if self._protocol:
             self.screen.screen_layout_refresh_signal.subscribe(self, self._paint)
             self.app.screen_change_signal.subscribe(self, self._paint)
@@ -74,10 +73,6 @@ class PictureView(ChartView):
             return self.screen.is_active and all(widget is self for widget in points)
         except NoWidget:  # it is out of sight
             return False
-
-    @property
-    def _number(self) -> int:
-        return id(self) % 2**31 + 1
 
     @work(group="picture", exclusive=True, exit_on_error=False)  # braille will do
     async def _draw_pixels(self, protocol: graphics.Protocol, drawing: _Drawing | None) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -39,6 +40,7 @@ from contrastcli.tui.widgets import FormRow, PlainText, hidden_key
 
 _POLL = 1.0  # seconds between two looks for new scores
 _NOTHING = "This model has not been evaluated here. Choose suites and press s."
+_NO_PICTURE = pictures.Picture("", "Not measured", "points", "", "", ())
 _MEASURING = "A row appears here as soon as a task is measured."
 
 
@@ -195,8 +197,8 @@ class EvaluateScreen(ModeScreen):
         )
         drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
         self.query_one("#pictures").display = bool(drawn) or "geometry" in self.contrast.remembered.suites
-        for view, picture in zip(self.query(PictureView), drawn, strict=False):
-            view.show(picture)
+        for view, picture in zip_longest(self.query(PictureView), drawn):
+            view.show(picture or _NO_PICTURE)
 
     @on(Checkbox.Changed)
     def _remember_suites(self) -> None:
