@@ -189,11 +189,12 @@ class Works:
 
     def _training(self) -> Work:
         fastest = self._precisions[-1]
+        programs = [Program(f"contrast {fastest}", partial(_train, self._folder), fastest)]
+        if self._encoder.device.type == "cuda" and self._shape:
+            compiled = partial(_train, self._folder, compile=True)
+            programs.append(Program(f"contrast {fastest}, compiled", compiled, fastest))
         train = partial(self._peers.train, BATCH, STEPS)
-        programs = [
-            Program(f"contrast {fastest}", partial(_train, self._folder), fastest),
-            Program("sentence-transformers, defaults", train, "fp32"),
-        ]
+        programs.append(Program("sentence-transformers, defaults", train, "fp32"))
         if fastest == "bf16":
             best = partial(train, bf16=True, train_sampling_strategy="group_by_length")
             programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
@@ -266,7 +267,7 @@ def _cold(arguments: Sequence[str | Path]) -> float:
     return 1 / (time.perf_counter() - start)
 
 
-def _train(folder: Path) -> float:
+def _train(folder: Path, compile: bool = False) -> float:
     """Train supervised SimCSE as `contrast train` does, without a dev set."""
     settings = {
         "objective.name": "simcse",
@@ -277,6 +278,7 @@ def _train(folder: Path) -> float:
         "train.max_steps": STEPS,
         "train.epochs": 99,
         "train.log_every": STEPS // 3,
+        "train.compile": compile,
     }
     config = configs.resolve([Layer.of(settings, "bench")])
     rates: list[float] = []

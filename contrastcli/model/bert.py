@@ -128,23 +128,28 @@ def _masked(x: Tensor, bits: Tensor) -> Tensor:
     return (x.contiguous().view(bits.dtype) & bits).view(x.dtype)
 
 
+def _is_plain(x: Tensor, p: float) -> bool:
+    """Whether torch's own operations serve better than those here: without dropout, on a GPU, and in torch.compile."""
+    return p == 0 or x.device.type != "cpu" or torch.compiler.is_compiling()
+
+
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability `p` and scale the others by 1 / (1 − p)."""
-    if p == 0 or x.device.type != "cpu":
+    if _is_plain(x, p):
         return F.dropout(x, p)
     return _Dropout.apply(x, p) / (1 - p)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def add_dropped(x: Tensor, y: Tensor, p: float) -> Tensor:
     """The sum x + dropout(y)."""
-    if p == 0 or x.device.type != "cpu":
+    if _is_plain(x, p):
         return x + F.dropout(y, p)
     return torch.add(x, _Dropout.apply(y, p), alpha=1 / (1 - p))  # type: ignore[no-untyped-call]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Tensor:
     """Attention of (B, H, T, d/H) heads over the keys where `mask` (B, 1, 1, T) is true; dropout `p` on its weights."""
-    if p == 0 or q.device.type != "cpu":
+    if _is_plain(q, p):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
     batch, heads, length, _ = q.shape
     q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B·H, T, d/H)

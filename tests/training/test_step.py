@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import RunError
+from contrastcli.model.bert import Bert, Layer
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
 from contrastcli.settings.sections import Precision
@@ -87,6 +89,25 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: 
         outcome = trainer.stepper.backward(batch, keep_graphs=keep_graph)
         torch.testing.assert_close(outcome.loss, loss, rtol=1e-5, atol=1e-6)
         assert_equal(gradients(trainer), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch about torch
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_layers_give_the_gradients_of_those_as_written(tiny: Tiny, tmp_path: Path) -> None:
+    """Without dropout; with it, its draws are others, but those of a cached gradient are those of a kept graph."""
+    plain, compiled = (
+        trainer_of(tiny, tmp_path, "simcse", "triplets", train__compile=compile) for compile in (False, True)
+    )
+    batch = first_batch(compiled)
+    both = [compiled.stepper.backward(batch, keep_graphs=keep) and gradients(compiled) for keep in (True, False)]
+    assert_equal(*both)
+    for trainer in (plain, compiled):
+        for module in trainer.encoder.modules():
+            if isinstance(module, Bert | Layer):
+                module.shape = dataclasses.replace(module.shape, dropout=0.0, attention_dropout=0.0, mix_dropout=0.0)
+    both = [trainer.stepper.backward(batch) and gradients(trainer) for trainer in (compiled, plain)]
+    assert_equal(*both)
 
 
 def test_every_objective_and_form_has_a_case() -> None:
