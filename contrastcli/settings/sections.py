@@ -128,7 +128,7 @@ class Train(Section, frozen=True, kw_only=True):
     weight_decay: Annotated[float, about("weight decay", ge=0, le=10)] = 0.0
     clip: Annotated[float, about("largest gradient norm; 0: no clipping", ge=0)] = 1.0
     precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16: encoder under autocast")] = "auto"
-    compile: Annotated[bool, about_execution("compile the layers (torch.compile), for a GPU; slower on a CPU")] = False
+    compile: Annotated[bool, about_execution("torch.compile, for a GPU: the first steps take a minute")] = False
     token_budget: Annotated[int, about_execution("most tokens in the encoder at once; 0: by device", ge=0)] = 0
     log_every: Annotated[int, about_execution("steps between logged steps", ge=1, unit="steps")] = 10
     save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0

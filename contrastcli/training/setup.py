@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
@@ -60,9 +60,8 @@ def make_trainer(
         parameter.data = parameter.data.clone()  # aligned, unlike a mapped file's: rounding errors depend on that
     if plan.miner:  # its negatives are in the checkpoints, and a resume restores them in place
         stepper.extras.register_buffer("mined", torch.from_numpy(plan.miner.negatives))
-    if config.train.compile:
-        _compile([*stepper.encoders.values()])
-        emit(Note(step=0, text="the layers are compiled in the first steps, which takes a minute or more"))
+    for one in stepper.encoders.values() if config.train.compile else ():
+        _compile(one)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in [] if folder else [resolve(model).origin() for model in plan.models]:
         if text:
@@ -88,14 +87,13 @@ def make_trainer(
     )
 
 
-def _compile(encoders: Iterable[SentenceEncoder]) -> None:
+def _compile(encoder: SentenceEncoder) -> None:
     """Compile the layers, which are alike, so that one serves all. Raises UsageError for other architectures."""
-    for encoder in encoders:
-        if not isinstance(encoder.backbone, BertBackbone):
-            what = f"train.compile is for the BERT family, not '{encoder.backbone.config['model_type']}'"
-            raise UsageError(what, "train without it")
-        for layer in encoder.backbone.bert.layers:
-            layer.compile(dynamic=True)
+    if not isinstance(encoder.backbone, BertBackbone):
+        what = f"train.compile is for the BERT family, not '{encoder.backbone.config['model_type']}'"
+        raise UsageError(what, "train without it")
+    for layer in encoder.backbone.bert.layers:
+        layer.compile(dynamic=True)
 
 
 def _truncated(texts: Texts, table: TokenTable, tokenizer: Tokenizer, limit: int) -> str:

@@ -21,7 +21,9 @@ from support.command import Contrast
 SETTINGS = sections.settings_of(*catalogue.BUILT_IN)
 SIMCSE = sections.settings_of(catalogue.find("simcse"))
 ALERTS = {f"alerts.{name}" for name in ("webhook", "evaluations", "collapse", "disk", "gpu", "ring")}
-EXECUTION = {f"train.{name}" for name in ("seed", "device", "token_budget", "log_every", "save_every", "keep")} | ALERTS
+EXECUTION = {
+    f"train.{name}" for name in ("seed", "device", "compile", "token_budget", "log_every", "save_every", "keep")
+} | ALERTS
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
 
 
