@@ -70,7 +70,7 @@ def _sixels(png: bytes) -> str:
 
     image = Image.open(io.BytesIO(png)).convert("RGB").quantize(_COLOURS)
     pixels = np.asarray(image)  # (height, width), numbers of colours
-    palette = np.asarray(image.getpalette()).reshape(-1, 3) * 100 // 255
+    palette = (np.asarray(image.getpalette()).reshape(-1, 3) * 100 + 127) // 255
     colours = "".join(f"#{n};2;{r};{g};{b}" for n, (r, g, b) in enumerate(palette))
     bands = []
     for band in np.split(pixels, range(_BAND, len(pixels), _BAND)):

@@ -23,7 +23,7 @@ from contrastcli.show.graphics import cell_size, encoded, protocol, removal
 PIXELS = np.zeros((11, 40, 3), np.uint8)
 """As high as one band of sixels and most of another."""
 PIXELS[:, :, 2] = 255
-PIXELS[2:9, 5:30] = (255, 0, 0)
+PIXELS[2:9, 5:30] = (224, 31, 0)
 PIXELS[4, 8:20:3] = (255, 255, 255)
 
 
