@@ -17,7 +17,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
     """Versions, device, precision, folders and extras by name. Uses no network."""
     import torch  # loaded only when a device is needed
 
-    from contrastcli.model.devices import choose_device, choose_precision, default_budget
+    from contrastcli.model.devices import choose_device, choose_precision, default_budget, device_name
 
     device = choose_device("auto")
     return {
@@ -25,9 +25,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: _version(name) for name in ("torch", "tokenizers", "transformers", "datasets")},
         "device": str(device),
-        "device name": torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else platform.processor() or "unknown",
+        "device name": device_name(device) or "unknown",
         "precision": f"{choose_precision('auto', device)} (train.precision auto)",
         "token budget": f"{default_budget(device):,} tokens at once",
         "threads": torch.get_num_threads(),

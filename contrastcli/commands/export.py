@@ -20,6 +20,7 @@ from contrastcli.files import flush_tree, json_bytes, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import ModelRef
+from contrastcli.model.metrics import cosine
 from contrastcli.model.pooling import pool
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
@@ -110,10 +111,9 @@ def _appearing(dest: Path) -> Iterator[Path]:
 
 def _write(encoder: SentenceEncoder, folder: Path) -> None:
     save_encoder(encoder, folder)
-    before, after = encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES)
-    cosine = (before * after).sum(axis=1) / np.linalg.norm(before, axis=1) / np.linalg.norm(after, axis=1)
-    if not cosine.min() > _MIN_COSINE:
-        raise _differs(folder, f"a cosine is {cosine.min():.6f}")
+    lowest = cosine(encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES)).min()
+    if not lowest > _MIN_COSINE:
+        raise _differs(folder, f"a cosine is {lowest:.6f}")
 
 
 def _differs(folder: Path, how: str) -> RunError:

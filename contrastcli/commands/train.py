@@ -210,12 +210,12 @@ def _train(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 
 def _print_result(run: Run) -> None:
     """Print the dev score before and after training, and the next step."""
-    scores = [e for e in run.events() if isinstance(e, Evaluated) and e.score is not None]
-    best = max((e for e in scores if e.best), key=lambda e: e.step, default=None)
-    if best and scores[0].step == 0:
-        before, after = score(scores[0].score), score(best.score)
-        console.narrate(f"dev {best.title} {before} before training, {after} at its best (step {best.step:,})")
-    if run.status().state == "stopped":
+    status = run.status()
+    before = next((e.score for e in run.events() if isinstance(e, Evaluated) and e.step == 0), None)
+    if before is not None and status.best is not None:
+        after = f"{score(status.best)} at its best (step {status.best_step:,})"
+        console.narrate(f"dev {status.title} {score(before)} before training, {after}")
+    if status.state == "stopped":
         console.narrate(f"to continue: contrast train --resume {run.name}")
     console.narrate('next: contrast query "a dog runs" "a puppy sprints"')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import torch
@@ -44,6 +45,11 @@ def _cpu_has_bf16(device: torch.device) -> bool:
 def default_budget(device: torch.device, layers: int = 12, width: int = 768) -> int:
     """Tokens whose graph is kept at once, by an encoder of such a size: on a CPU they take 2 GB in bf16, 4 in fp32."""
     return CUDA_BUDGET if device.type == "cuda" else max(1024, 4_096 * 12 * 768 // (layers * width))
+
+
+def device_name(device: torch.device) -> str:
+    """What a GPU or else the processor is called; empty if it does not say."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
 
 
 def memory_mb(device: torch.device) -> float:

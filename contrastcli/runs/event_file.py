@@ -51,16 +51,6 @@ class EventWriter:
         self._file.close()
 
 
-def current(events: Iterable[Event]) -> list[Event]:
-    """Events, first to last, without those that a resume voids."""
-    kept: list[Event] = []
-    for event in events:
-        if isinstance(event, Started):
-            kept = [earlier for earlier in kept if not event.voids(earlier)]
-        kept.append(event)
-    return kept
-
-
 def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
     """Events, last to first, without those that a resume voids."""
     resume: Started | None = None  # of those read so far, the one that continues from the lowest step
@@ -78,7 +68,8 @@ def read(path: Path) -> list[Event]:
     check_regular(path)
     with open(path, "rb") as file:
         lines = iter(partial(file.readline, _LONGEST), b"")
-        return current(event for line in lines if line.endswith(b"\n") and (event := decode(line)) is not None)
+        events = [event for line in lines if line.endswith(b"\n") and (event := decode(line)) is not None]
+    return [*current_from_end(reversed(events))][::-1]
 
 
 def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[Event]:

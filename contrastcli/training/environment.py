@@ -17,6 +17,7 @@ import torch
 import contrastcli
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, json_bytes, read_json, writing_to
+from contrastcli.model.devices import device_name
 from contrastcli.model.locate import resolve, revision
 from contrastcli.settings.sections import Precision
 from contrastcli.training.plan import Plan
@@ -49,7 +50,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "device": str(device),
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
+        "device_name": device_name(device),
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": processes,
