@@ -23,7 +23,7 @@ from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
 from contrastcli.tui.runs.columns import all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Listing
-from contrastcli.tui.runs.overlay_panel import details, labels
+from contrastcli.tui.runs.overlay_panel import LETTERS, details, labels
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
 from contrastcli.tui.widgets import PlainText
@@ -535,6 +535,17 @@ def test_g_shows_below_each_table_of_the_papers_its_runs(place: Path, monkeypatc
     assert commands.calls == [("papers", "list", "--json")]
 
 
+def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
+    for number in range(len(LETTERS) + 1):
+        recorded(tmp_path, "empty", f"run-{number}")
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("a")
+        await until(pilot, lambda: "Differences, 26 of 27 runs" in screen_text(pilot.app))
+
+    opened(ContrastApp(tmp_path), body)
+
+
 def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
     tested |= {"difference": -0.25, "low": -0.78, "high": 0.3, "p": 0.352, "resamples": 10_000}
@@ -572,16 +583,7 @@ def swept(tmp_path: Path) -> Path:
 
 
 def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_remembered(swept: Path) -> None:
-    unfolded = [
-        "other | 80.00",
-        "▾ s  3 of 4 | 72.00 ± 2.83",
-        "  ▾ tau=0.05  2 of 2 | 72.00 ± 2.83",
-        "    s-tau=0.05-seed=42 | 70.00",
-        "    s-tau=0.05-seed=43 | 74.00",
-        "  s-tau=0.1-seed=42 | 60.00",
-    ]
-
-    async def unfold(pilot: Pilot[None], table: RunsTable) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
         await pilot.press("o", "g", "g")
         assert headed(table) == ["other | 80.00", "▸ s  3 of 4 | 72.00 ± 2.83"]
         assert "4 runs in sweeps, by name" in screen_text(pilot.app)
@@ -589,18 +591,21 @@ def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_rememb
         told = "s: 3 finished, 1 waiting; best dev 72.00 ± 2.83; tau=0.05"
         await until(pilot, lambda: told in screen_text(pilot.app))
         await pilot.press("enter", "down", "enter")
-        assert headed(table) == unfolded
-
-    async def fold(pilot: Pilot[None], table: RunsTable) -> None:
-        assert headed(table) == unfolded
-        at(table, "    s-tau=0.05-seed=43")
-        await pilot.press("left", "enter")
+        assert headed(table) == [
+            "other | 80.00",
+            "▾ s  3 of 4 | 72.00 ± 2.83",
+            "  ▾ tau=0.05  2 of 2 | 72.00 ± 2.83",
+            "    s-tau=0.05-seed=42 | 70.00",
+            "    s-tau=0.05-seed=43 | 74.00",
+            "  s-tau=0.1-seed=42 | 60.00",
+        ]
+        await pilot.press("down", "down", "left", "enter")
         assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor stays at what was folded"
         await pilot.press("slash", *"tau=0.1")
         await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
 
-    opened(ContrastApp(swept), unfold)
-    opened(ContrastApp(swept), fold)
+    opened(ContrastApp(swept), body)
+    assert (state.load().grouping, state.load().unfolded) == ("sweeps", {("s",)})
 
 
 def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:

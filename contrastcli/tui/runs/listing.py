@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 from contrastcli.errors import ContrastError
@@ -30,7 +29,7 @@ class Entry(Seen):
     note: str = ""
     problem: str = ""
 
-    @cached_property
+    @property
     def name(self) -> str:
         return self.run.name
 

@@ -58,7 +58,7 @@ class RunsTable(DataTable[Text]):
 
     def action_go_to_heading(self) -> None:
         above = [place for place, row in enumerate(self.shown[: self.cursor_row]) if not row.entry]
-        self.move_cursor(row=above[-1] if above else 0)
+        self.move_cursor(row=above[-1] if above else None)
 
     def on_resize(self, event: Resize) -> None:
         self.show(self.shown, self._columns, self._marks)
