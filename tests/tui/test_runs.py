@@ -605,7 +605,7 @@ def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_rememb
         await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
 
     opened(ContrastApp(swept), body)
-    assert (state.load().grouping, state.load().unfolded) == ("sweeps", {("s",)})
+    assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
 
 
 def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
