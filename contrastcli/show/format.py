@@ -18,6 +18,7 @@ Rows = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
 
 _NUMBER = re.compile(rf"|{MISSING}|[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?[*=]?")
+_BEGINS = re.compile(r"([-+]?[\d,]+)(?:[. ].*)?")  # with a number, its whole part first
 _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")  # with two spaces or more between them
 
 
@@ -53,6 +54,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         for row in cells
     ]
     return "\n".join(lines)
+
+
+def points_aligned(column: Sequence[object]) -> list[str]:
+    """The cells of a column, those that begin with a number with their decimal points below each other."""
+    cells = [cell(value) for value in column]
+    whole = [len(match[1]) if (match := _BEGINS.fullmatch(text)) else 0 for text in cells]
+    return [text.rjust(len(text) + max(whole) - n) if n else text for text, n in zip(cells, whole, strict=True)]
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

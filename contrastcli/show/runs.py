@@ -18,7 +18,7 @@ from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, Sweep
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
 from contrastcli.settings.sections import METRICS
-from contrastcli.show.format import as_json, names_and_values, size, table
+from contrastcli.show.format import as_json, names_and_values, points_aligned, size, table
 from contrastcli.show.settings import value_text
 
 _COUNTED = {"spearman": "pairs", "accuracy": "triplets"}  # what is resampled; queries by default
@@ -119,7 +119,7 @@ def by_method(compared: Comparison, name: Callable[[str], str] = str) -> str:
         return ""
     keys, names = methods[0].settings, _score_names(methods)
     titles = [*keys, "seeds finished", *map(_title, names)]
-    rows = zip(titles, *(_cells(method, keys, names) for method in methods), strict=True)
+    rows = zip(titles, *(points_aligned(_cells(method, keys, names)) for method in methods), strict=True)
     return table(("", *(name(method.runs[0].name) for method in methods)), rows)
 
 
@@ -142,7 +142,8 @@ def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> str:
     ]
     if any(r.published_minutes for r in results):
         rows.append(("published minutes", *(fixed(r.published_minutes, 0) for r in results)))
-    return table(("", *(name(r.name) for r in results)), rows)
+    names, *columns = zip(*rows, strict=True)
+    return table(("", *(name(r.name) for r in results)), zip(names, *map(points_aligned, columns), strict=True))
 
 
 def sweep_scores(scores: SweepScores, to_json: bool) -> str:

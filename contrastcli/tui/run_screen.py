@@ -51,20 +51,19 @@ class Seen:
 
     @property
     def can_resume(self) -> bool:
-        """Whether it has a checkpoint to continue from, and a reason to end otherwise than it did."""
-        ended = self.status is not None and self.status.ended and self.status.state not in ("finished", "diverged")
-        return self.is_saved and ended
+        """Whether it has a reason to end otherwise than it did; without a checkpoint it begins again."""
+        return self.status is not None and self.status.ended and self.status.state not in ("finished", "diverged")
 
     @property
     def remedy(self) -> str:
         """What to do about a run that has ended badly."""
         if self.status is None or not self.status.ended or self.status.state == "finished":
             return ""
-        if self.can_resume:
-            return "r resumes from the last checkpoint"
         if self.status.state == "diverged":
             return "a lower learning rate or a higher τ helps; t takes its settings to Setup, with half the rate"
-        return "nothing was saved; t takes its settings to Setup"
+        if self.is_saved:
+            return "r resumes from the last checkpoint"
+        return "nothing was saved; r starts it again, t takes its settings to Setup"
 
 
 class RunScreen(ModeScreen):
@@ -72,7 +71,7 @@ class RunScreen(ModeScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop", "stop", tooltip="finish the step, save and stop; asks first"),
-        Binding("r", "resume", "resume", tooltip="continue from the last checkpoint"),
+        Binding("r", "resume", "resume", tooltip="continue from the last checkpoint, if there is one"),
         Binding("e", "use_in('evaluate')", "evaluate", tooltip="evaluate the run's model"),
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
         hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; half the rate if it diverged"),
