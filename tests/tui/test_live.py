@@ -45,7 +45,7 @@ TEXTS: dict[Kind, tuple[str, ...]] = {
     "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r resumes"),
     "resumed": ("✔ finished", "step 600 of 600"),
     "diverged": ("▲ diverged", "not a finite number at step 350", "t takes its settings to Setup, with half the rate"),
-    "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "nothing was saved; r starts it again, t takes"),
+    "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "nothing was saved; r starts it again"),
     "killed": ("✖ killed", "was killed; r resumes", "train.log ends with:", "Traceback (most recent call last):"),
     "silent": ("◍ silent", "shows no sign of life: ", "or its disk or host is unreachable"),
 }
