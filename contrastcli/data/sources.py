@@ -24,6 +24,9 @@ STARTER = Path(__file__).parent.parent / "starter"
 
 Split = Literal["train", "validation"]
 
+SENTEVAL_FOLDERS = ("", "downstream", "data/downstream")
+"""Where SentEval's own checkout keeps its sets."""
+
 _SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
@@ -113,7 +116,7 @@ def open_table(name: str, split: Split, limit: int = 0) -> Table:
 def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Table:
     """STS-B under SentEval's root, or under a folder above it."""
     file = "sts-train.csv" if split == "train" else "sts-dev.csv"
-    paths = [folder / above / "STS" / "STSBenchmark" / file for above in ("", "downstream", "data/downstream")]
+    paths = [folder / above / "STS" / "STSBenchmark" / file for above in SENTEVAL_FOLDERS]
     for path in paths:
         if os.path.isfile(path):
             return read_file(path, str(path), limit)

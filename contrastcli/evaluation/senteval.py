@@ -22,6 +22,7 @@ from pathlib import Path
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.formats import decode, read_file
+from contrastcli.data.sources import SENTEVAL_FOLDERS
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir, read_bytes
 
@@ -37,7 +38,6 @@ SUBSETS: Mapping[str, tuple[str, ...]] = {
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
 _HINT = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR"
-_SUBFOLDERS = ("", "downstream", "data/downstream")  # where SentEval's own checkout keeps the sets
 _MOST_PAIRS = 1_000_000
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
@@ -49,7 +49,7 @@ def root(data_dir: Path | None) -> Path:
     """
     if data_dir is None:
         return _from_hub(cache_dir() / "senteval")
-    places = [data_dir.expanduser() / subfolder for subfolder in _SUBFOLDERS]
+    places = [data_dir.expanduser() / subfolder for subfolder in SENTEVAL_FOLDERS]
     for place in places:
         if any((place / name).is_dir() for name in _SETS):
             return place

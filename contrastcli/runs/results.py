@@ -145,8 +145,11 @@ class Spread(msgspec.Struct, frozen=True):
         """The spread of these values."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values), tuple(values))
 
+    def __format__(self, form: str) -> str:
+        return " ± ".join(f"{number:{form or '.2f'}}" for number in (self.mean, self.sd) if number is not None)
+
     def __str__(self) -> str:
-        return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
+        return f"{self}"
 
 
 class SeedRun(msgspec.Struct, frozen=True):

@@ -35,6 +35,9 @@ IN_PROGRESS: tuple[State, ...] = ("queued", "starting", "running")
 """A process works on the run, and shows that it does."""
 
 _ENDS: tuple[State, ...] = ("stopped", "finished", "failed", "diverged")
+ENDED: tuple[State, ...] = (*_ENDS, "killed")
+"""The run has ended; it may still be resumed."""
+
 _WORDS: dict[State, tuple[str, str, int]] = {
     "killed": ("the training process was killed", "`contrast train --resume` continues; see also its train.log", 1),
     "failed": (
@@ -72,10 +75,6 @@ class Copied(msgspec.Struct, frozen=True):
 
     state: State
     size: int
-
-    @property
-    def ended(self) -> bool:
-        return self.state == "killed" or self.state in _ENDS
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +134,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended(self) -> bool:
         """Whether the run has ended; it may still be resumed."""
-        return self.state == "killed" or self.state in _ENDS
+        return self.state in ENDED
 
 
 def this_process() -> Writer:

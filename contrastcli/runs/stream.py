@@ -22,7 +22,7 @@ import msgspec
 from contrastcli import __version__
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run, list_runs
-from contrastcli.runs.status import Copied
+from contrastcli.runs.status import ENDED, Copied
 
 CONFIG, STATE = "config.toml", "state.json"
 GROWING = ("events.jsonl", "train.log")
@@ -99,7 +99,7 @@ class Source:
         before, last = self._runs.get(name, ({}, None))
         stats = {entry.name: entry.stat() for entry in os.scandir(run.path) if entry.is_file()}
         stamps = {file: (stat.st_mtime_ns, stat.st_size, stat.st_ino) for file, stat in stats.items()}
-        if stamps == before and last and last.ended:
+        if stamps == before and last and last.state in ENDED:
             return
         state = Copied(run.status().state, run.size_bytes())  # before the events, which say no less then
         for file in GROWING:

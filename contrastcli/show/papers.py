@@ -133,10 +133,7 @@ def _lines(printed: Table, lines: Mapping[Row, Mapping[str, Number]]) -> Iterato
 
 
 def _ours(cell: Number, form: str) -> str:
-    if cell.ours is None:
-        return MISSING
-    sd = "" if cell.ours.sd is None else f" ± {cell.ours.sd:{form}}"
-    return f"{cell.ours.mean:{form}}{sd}{'*' if cell.partial else ''}"
+    return f"{cell.ours:{form}}{'*' if cell.partial else ''}" if cell.ours else MISSING
 
 
 def _difference(cell: Number, form: str) -> str:
