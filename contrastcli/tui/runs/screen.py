@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -26,7 +26,7 @@ from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, o
 from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
-from contrastcli.tui.runs.tree import Grouping, by_method, by_names, tree
+from contrastcli.tui.runs.tree import Names, methods, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
 READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
@@ -69,7 +69,7 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
-        self._names: dict[str, Mapping[str, Set[str]]] = {"sweeps": {}, "tables": {}}  # of the runs of each
+        self._names: dict[str, Names] = {"": {}, "sweeps": {}, "tables": {}}  # by grouping; of methods they follow
         self._tests: dict[tuple[str, ...], str] = {}  # what the test of two runs says, by their names
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
@@ -135,7 +135,7 @@ class RunsScreen(RunScreen):
         columns = all_columns(self._entries)
         self._columns = [columns[title] for title in remembered.columns if title in columns] or list(USUAL)
         self._shown = ordered(matching(self._entries, columns, words), columns, remembered.sort)
-        rows = tree(self._shown, self._groupings(), remembered.unfolded)
+        rows = tree(self._shown, self._below_headings(), remembered.unfolded)
         marks = {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)}
         self._table.show(rows, self._columns, marks)
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
@@ -147,12 +147,12 @@ class RunsScreen(RunScreen):
         self._table.border_subtitle = f"{test}/ filter · a all · o order · g group · c columns · n note · D delete"
         self._show_chosen()
 
-    def _groupings(self) -> list[Grouping]:
-        names = self._names.get(grouping := self.contrast.remembered.grouping)
+    def _below_headings(self) -> Names:
+        names = self._names.get(self.contrast.remembered.grouping)
         if names and self._filter.value.strip():  # what it hides does not count
             shown = {entry.name for entry in self._shown}
             names = {title: left for title, some in names.items() if (left := some & shown)}
-        return [*([] if names is None else [by_names(names)]), *([by_method] if grouping else [])]
+        return methods(self._shown) if names is None else names
 
     def _show_chosen(self) -> None:
         row = self._table.row

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
 from contrastcli.runs.methods import group
 from contrastcli.runs.results import Method, Spread
-from contrastcli.runs.sweeps import short, slug
+from contrastcli.runs.sweeps import short
+from contrastcli.settings.setting import spell
 from contrastcli.tui.runs.listing import Entry
 
 Path = tuple[str, ...]  # titles of headings, each below the one before
-Grouping = Callable[[Sequence[Entry]], list[tuple[str, Sequence[Entry], int]]]
-"""The titles, runs and sizes of groups, which count runs too that are not there yet."""
+Names = Mapping[str, Set[str]]  # of the runs below each heading, those too that are not there yet
 
 
 @dataclass(frozen=True)
@@ -64,41 +64,32 @@ class Row:
         return f"{self.path[-1]}: {'; '.join(filter(None, [counts, *best]))}"
 
 
-def tree(
-    entries: Sequence[Entry], groupings: Sequence[Grouping], unfolded: Collection[Path], path: Path = ()
-) -> list[Row]:
+def tree(entries: Sequence[Entry], names: Names, unfolded: Collection[Path], path: Path = ()) -> list[Row]:
     """The rows of a table of runs: a heading stands where its first run would, and above all while it has none."""
-    groups = groupings[0](entries) if groupings else []
-    if path and len(groups) == 1 and len(groups[0][1]) == len(entries):  # the heading above says it all
-        groups = []
+    if path and any(len(some) == len(entries) for some in names.values()):  # the heading above says it all
+        names = {}
     rows = defaultdict[str, list[Row]](list)
-    for title, own, size in groups:
-        here = (*path, title)
-        below = tree(own, groupings[1:], unfolded, here) if here in unfolded else []
-        rows[own[0].name if own else ""] += [Row(here, own, size, here in unfolded), *below]
-    grouped = {entry.name for _, own, _ in groups for entry in own}
+    for title, some in names.items():
+        here, own = (*path, title), [entry for entry in entries if entry.name in some]
+        below = tree(own, methods(own), unfolded, here) if here in unfolded else []
+        rows[own[0].name if own else ""] += [Row(here, own, len(some), here in unfolded), *below]
+    grouped = set[str]().union(*names.values())
     rows |= {entry.name: [Row(path, [entry])] for entry in entries if entry.name not in grouped}
     return [row for name in ("", *(entry.name for entry in entries)) for row in rows[name]]
 
 
-def by_method(entries: Sequence[Entry]) -> list[tuple[str, Sequence[Entry], int]]:
+def methods(entries: Sequence[Entry]) -> Names:
     """Those that differ only in their seed, unless one is alone."""
-    named = {entry.name: entry for entry in entries}
     several = [(title, one.runs) for title, one in _methods(entries) if len(one.runs) > 1]
-    return [(title or "one method", [named[run.name] for run in runs], len(runs)) for title, runs in several]
-
-
-def by_names(names: Mapping[str, Collection[str]]) -> Grouping:
-    """Those with one of these names, by title; some of them may not be there yet."""
-    return lambda entries: [(title, [e for e in entries if e.name in some], len(some)) for title, some in names.items()]
+    return {title or "one method": {run.name for run in runs} for title, runs in several}
 
 
 def _methods(entries: Sequence[Entry]) -> list[tuple[str, Method]]:
     """Their methods, each with the settings that are needed to tell it from the others."""
-    methods = group([entry.member for entry in entries if entry.member])
-    titles = [""] * len(methods)
-    for key in methods[0].settings if methods else ():
-        values = [one.settings[key] for one in methods]
-        longer = [t if v is None else f"{t} {short(key)}={slug(v)}" for t, v in zip(titles, values, strict=True)]
+    every = group([entry.member for entry in entries if entry.member])
+    titles = [""] * len(every)
+    for key in every[0].settings if every else ():
+        values = [one.settings[key] for one in every]
+        longer = [t if v is None else f"{t} {short(key)}={spell(v)}" for t, v in zip(titles, values, strict=True)]
         titles = longer if len(set(longer)) > len(set(titles)) else titles
-    return [(title.strip(), one) for title, one in zip(titles, methods, strict=True)]
+    return [(title.strip(), one) for title, one in zip(titles, every, strict=True)]
