@@ -6,9 +6,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from contrastcli.data.forms import FORMATS
 from contrastcli.errors import ContrastError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import list_runs
+from contrastcli.runs.host import Host
 from contrastcli.show.format import size
 from contrastcli.tui.choice_field import Choices
 
@@ -30,6 +32,12 @@ def complete_path(typed: str) -> Choices:
             about = "folder" if entry.is_dir() else size(entry.stat().st_size)
             choices.append((f"{head}{slash}{entry.name}", about))
     return [*([(typed, "folder")] if not start and choices else []), *choices]
+
+
+def data_files(directory: Path) -> Choices:
+    """The files of data in the working folder, unless the runs of this directory are on another machine."""
+    here = [] if Host.of(directory) else complete_path("")
+    return [(name, about) for name, about in here if name.removesuffix(".gz").endswith(tuple(FORMATS))]
 
 
 def complete_sets(typed: str) -> Choices:

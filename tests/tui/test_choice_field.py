@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.tui.choice_field import narrowed
-from contrastcli.tui.completion import complete_sets
+from contrastcli.tui.completion import complete_sets, data_files
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
 PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]
@@ -41,3 +41,10 @@ def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pyt
     assert [name for name, _ in complete_sets("qui")] == ["quiz.csv"]
     assert [name for name, _ in complete_sets("a.csv=2, qu")] == ["a.csv=2,questions.csv", "a.csv=2,quiz.csv"]
     assert [name for name, _ in complete_sets("a,b")] == ["a,b.csv"]
+
+
+def test_the_files_of_data_in_the_folder_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("texts.txt", "pairs.csv.gz", "notes.md"):
+        (tmp_path / name).write_text("a")
+    monkeypatch.chdir(tmp_path)
+    assert [name for name, _ in data_files(tmp_path / "runs")] == ["pairs.csv.gz", "texts.txt"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
 from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.completion import complete_path
+from contrastcli.tui.completion import complete_path, data_files
 from contrastcli.tui.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import State
@@ -35,7 +36,9 @@ class CorpusPanel(QueryPanel):
         self._table: DataTable[Text] = DataTable(cursor_type="row", id="neighbours")
         blank = "sentences.txt, .csv, .jsonl …"
         title = "A file with one sentence a line, or a table with a column of sentences"
-        self._file = ChoiceField(title, list, remembered.corpus, blank=blank, complete=complete_path, id="file")
+        self._file = ChoiceField(
+            title, partial(data_files, directory), remembered.corpus, blank=blank, complete=complete_path, id="file"
+        )
         count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
         question = Input(remembered.question, placeholder="any sentence", id="question", compact=True)
         rows = FormRow("File", self._file, Label("k", id="k-name"), count), FormRow("Question", question)

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
 from contrastcli.tui.choice_field import ChoiceField, Choices
-from contrastcli.tui.completion import ABSENT, complete_model, complete_path, complete_sets, used_before
+from contrastcli.tui.completion import ABSENT, complete_model, complete_path, complete_sets, data_files, used_before
 from contrastcli.tui.model_field import list_models
 from contrastcli.tui.setup.draft import Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
@@ -63,7 +63,8 @@ class SettingRow(Horizontal):
             self.value = ChoiceField("Objective", self._options, id="objective")
         elif complete:
             other = ABSENT if complete is complete_model else "as typed"
-            self.value = ChoiceField(title, self._offered, complete=complete, other=other)
+            id = field.setting.key.replace(".", "-")
+            self.value = ChoiceField(title, self._offered, complete=complete, other=other, id=id)
         elif self._options():
             self.value = ChoiceField(title, self._options, steps=True)
         else:
@@ -99,7 +100,7 @@ class SettingRow(Horizontal):
     def _offered(self) -> Choices:
         """Names that are known, those that earlier runs used first."""
         directory, key = cast("ContrastApp", self.app).directory, self.field.setting.key
-        known = list_models(directory) if key == "model.backbone" else _KNOWN[key]
+        known = list_models(directory) if key == "model.backbone" else [*data_files(directory), *_KNOWN[key]]
         return list(dict([*used_before(directory, key), *(choice for choice in known if choice[0])]).items())
 
     @on(Input.Blurred)

@@ -45,9 +45,11 @@ class SetupScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="train this"),
-        Binding("a", "start(True)", "queue", tooltip="train this when the newest run has ended"),
+        hidden_key("a", "start(True)", "queue", "train this when the newest run has ended"),
         Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
         Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
+        Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
+        hidden_key("b", "open_list('model-backbone')", "backbone", "choose the encoder to start from"),
         Binding("m", "more", "more", tooltip="show every setting, or the essential ones"),
         hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
         hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
