@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec.structs import asdict
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import headlines, summary
+from contrastcli.files import read_json
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles
@@ -22,6 +25,19 @@ from contrastcli.show.format import as_json, names_and_values, points_aligned, s
 from contrastcli.show.settings import value_text
 
 _COUNTED = {"spearman": "pairs", "accuracy": "triplets"}  # what is resampled; queries by default
+
+
+class _Environment(msgspec.Struct):
+    """What is shown of environment.json."""
+
+    host: str = ""
+    device: str = ""
+    device_name: str = ""
+    precision: str = ""
+    contrast: str = ""
+    commit: str | None = None
+    python: str = ""
+    packages: dict[str, str] = {}
 
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
@@ -58,7 +74,8 @@ def run_details(run: Run, to_json: bool) -> str:
     paths = {which: place(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
         details = {"name": run.name, "path": place(run.path), **asdict(status), "checkpoints": paths}
-        return as_json(details | {"settings": config.flat(), "scores": run.scores()})
+        environment = read_json(run.environment_path, dict[str, Any])
+        return as_json(details | {"settings": config.flat(), "scores": run.scores(), "environment": environment})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [
@@ -70,9 +87,18 @@ def run_details(run: Run, to_json: bool) -> str:
         *((name, fixed(measured[name], 2)) for name in summary(measured)),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),
+        *_made_with(run),
     ]
     flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.flat().items()])
     return f"{names_and_values(facts)}\n\n{flat}"
+
+
+def _made_with(run: Run) -> Iterator[tuple[str, str]]:
+    """The machine that trained a run, and the versions there, where they were recorded."""
+    if one := read_json(run.environment_path, _Environment):
+        commit = f" at {one.commit[:7]}" if one.commit else ""
+        yield "machine", f"{one.host}, {one.device_name or one.device} in {one.precision}"
+        yield "versions", f"contrast {one.contrast}{commit}, Python {one.python}, torch {one.packages.get('torch', '')}"
 
 
 def checks(made: Sequence[Check], to_json: bool) -> str:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import platform
 import shutil
 import subprocess
 import sys
@@ -209,6 +210,7 @@ def test_a_resume_with_other_rows_is_refused(contrast: Contrast, run: Run, tiny:
         ("config.toml", ("compare", "simple", "other")),
         ("config.toml", ("train", "--resume", "simple")),
         ("scores.json", ("runs", "show", "simple")),
+        ("environment.json", ("runs", "show", "simple")),
         ("environment.json", ("train", "--resume", "simple", "--max-steps", "6")),
     ],
 )
@@ -255,3 +257,10 @@ def test_watching_a_failed_run_ends_with_its_code(contrast: Contrast, run: Run) 
     watched = contrast("watch", "simple")
     assert watched.code == 3
     assert json.loads(contrast("runs", "show", "simple", "--json").out)["state"] == "failed"
+
+
+def test_a_run_is_shown_with_its_machine_and_versions(contrast: Contrast, run: Run) -> None:
+    recorded = json.loads(contrast("runs", "show", "simple", "--json").out)["environment"]
+    shown = contrast("runs", "show", "simple").out
+    assert f"{recorded['host']}, cpu in {recorded['precision']}" in shown
+    assert f"Python {platform.python_version()}, torch {recorded['packages']['torch']}" in shown
