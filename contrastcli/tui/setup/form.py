@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
@@ -133,8 +133,6 @@ class Form(VerticalScroll, can_focus=False):
     def fill(self, draft: Draft, more: bool) -> None:
         """Show a draft in place of the one before."""
         self._draft, self._more = draft, more
-        if not self._rows:
-            self._add_rows(essential=True)
         self.show()
 
     def show(self, typing: str = "") -> None:
@@ -167,8 +165,7 @@ class Form(VerticalScroll, can_focus=False):
         if self._draft is None:
             return
         typed, whole = self._find.value.strip(), self._whole_groups(self._draft)
-        if (typed or whole) and len(self._rows) < len(self._draft.known):
-            self._add_rows(essential=False)
+        self._add_rows(self._draft, set(_SECTIONS) if typed else whole)
         for key, row in self._rows.items():
             setting = row.field.setting
             is_shown = setting.essential or setting.section in whole
@@ -205,12 +202,13 @@ class Form(VerticalScroll, can_focus=False):
         if rows:
             min(rows, key=lambda row: typed not in row.field.label).value.focus()
 
-    def _add_rows(self, *, essential: bool) -> None:
-        """Add the essential rows, or the others, which cost time, when they are first shown."""
-        assert self._draft
+    def _add_rows(self, draft: Draft, whole: Collection[str]) -> None:
+        """Add the rows that are to be shown for the first time: a row costs time."""
+        missing = [field for key, field in draft.fields.items() if key not in self._rows]
+        missing.sort(key=lambda field: not field.setting.essential)
         for name, section in self._sections.items():
-            settings = [s for s in self._draft.known.values() if s.section == name and s.essential == essential]
-            section.mount(*(self._row(self._draft.fields.get(s.key, Field(s)), self._draft) for s in settings))
+            here = [field for field in missing if field.setting.section == name]
+            section.mount(*(self._row(field, draft) for field in here if field.setting.essential or name in whole))
 
     def _row(self, field: Field, draft: Draft) -> SettingRow:
         specs = draft.objectives if field.setting == sections.OBJECTIVE else ()
