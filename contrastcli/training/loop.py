@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ from contrastcli.training.step import Outcome, Stepper
 
 SMALLEST_BUDGET = 64  # tokens; a step that needs more memory than these take fails
 
+_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # of torch's binding of oneDNN, and oneDNN's
+_SHAPES = "128"  # of matrices, for which they keep half a megabyte each: by default of 1,024, which a long run meets
+
 
 class _Stop(Exception):
     """A stop was asked for; a step or an evaluation that is under way is dropped."""
@@ -64,6 +68,7 @@ class Trainer:
 
     def train(self) -> str:
         """Train to the end, or until asked to stop; returns "finished" or "stopped". Raises DivergedError."""
+        os.environ.update({name: _SHAPES for name in _CACHES if name not in os.environ})  # read at the first product
         try:
             self._train()
             return "finished"

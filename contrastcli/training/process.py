@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -28,9 +27,6 @@ from contrastcli.training.system import Sampler
 
 Watch = Callable[[Event, bytes], None]  # gets each event and its line as written
 
-_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # of torch's binding of oneDNN, and oneDNN's
-_SHAPES = "128"  # of matrices, for which they keep half a megabyte each: of 1,024 by default, which a long run meets
-
 
 def train(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
     """Train a run to its end, from its last checkpoint where there is one, and return the last event.
@@ -53,7 +49,6 @@ def train(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = 
     held: AbstractContextManager[Writer | None] = hold(run) if main else nullcontext()
     recorded: AbstractContextManager[Emit] = _recorded(run, config, watch) if main else nullcontext(lambda event: None)
     with handle_signals(interrupt), held as writer, recorded as emit:
-        os.environ.update({name: _SHAPES for name in _CACHES if name not in os.environ})  # read at the first product
         device = choose_device(config.train.device)
         resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
         if after is not None:
