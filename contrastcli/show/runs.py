@@ -36,7 +36,6 @@ class _Environment(msgspec.Struct):
     precision: str = ""
     contrast: str = ""
     commit: str | None = None
-    python: str = ""
     packages: dict[str, str] = {}
 
 
@@ -98,7 +97,7 @@ def _made_with(run: Run) -> Iterator[tuple[str, str]]:
     if one := read_json(run.environment_path, _Environment):
         commit = f" at {one.commit[:7]}" if one.commit else ""
         yield "machine", f"{one.host}, {one.device_name or one.device} in {one.precision}"
-        yield "versions", f"contrast {one.contrast}{commit}, Python {one.python}, torch {one.packages.get('torch', '')}"
+        yield "versions", f"contrast {one.contrast}{commit}, torch {one.packages.get('torch', '')}"
 
 
 def checks(made: Sequence[Check], to_json: bool) -> str:
