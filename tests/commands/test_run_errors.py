@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import pickle
-import platform
 import shutil
 import subprocess
 import sys
@@ -263,4 +262,4 @@ def test_a_run_is_shown_with_its_machine_and_versions(contrast: Contrast, run: R
     recorded = json.loads(contrast("runs", "show", "simple", "--json").out)["environment"]
     shown = contrast("runs", "show", "simple").out
     assert f"{recorded['host']}, cpu in {recorded['precision']}" in shown
-    assert f"Python {platform.python_version()}, torch {recorded['packages']['torch']}" in shown
+    assert f"contrast {recorded['contrast']}" in shown and f", torch {recorded['packages']['torch']}" in shown
