@@ -22,7 +22,7 @@ from textual.widget import Widget
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Note, Progress, System
-from contrastcli.runs.status import Writer, this_process
+from contrastcli.runs.status import Digest, Writer, this_process
 from contrastcli.tui import feed, state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.live import header
@@ -89,6 +89,11 @@ def seen(widget: Widget | None) -> bool:
 def charts(page: Page) -> set[str]:
     """The panels that have something to show."""
     return {panel.id or "" for panel in page.app.screen.query(Panel) if not panel.chart.empty}
+
+
+def test_a_run_is_not_said_to_start_while_its_events_are_being_read(tmp_path: Path) -> None:
+    snapshot = header.poll(recorded(tmp_path, "running"), Digest(), None)
+    assert snapshot and snapshot.status.state == "running" and snapshot.status.step > 0
 
 
 @SIZES

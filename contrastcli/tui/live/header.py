@@ -36,7 +36,7 @@ class Snapshot(Seen):
 def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
     """Look at a run of which these events are known; None where its directory no longer exists."""
     try:
-        status = run.status(known)
+        status = run.status(known if known.started else None)  # its events are still being read
         if status.state == "killed" and not (before and before.status.state == "killed"):
             status = run.status()  # its last events may be newer
         resume_failed = (
