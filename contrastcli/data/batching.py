@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -171,3 +172,14 @@ def chunks(lengths: Indices, token_budget: int) -> list[Indices]:
         cut.append(order[start : start + size])
         start += size
     return cut
+
+
+def even_chunks(lengths: Indices, token_budget: int, parts: int, least: int) -> list[Indices]:
+    """Cut as `chunks` does, but into alike sizes and a multiple of `parts`, so that as many threads do the same work.
+
+    Fewer are made where they would have fewer than `least` tokens.
+    """
+    needed = len(chunks(lengths, token_budget))
+    count = max(needed, min(-(-needed // parts) * parts, int(lengths.sum()) // least))
+    budgets = range(1, token_budget + 1)
+    return chunks(lengths, budgets[bisect_left(budgets, True, key=lambda budget: len(chunks(lengths, budget)) <= count)])

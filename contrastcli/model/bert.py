@@ -15,6 +15,7 @@ from torch.autograd import Function
 
 from contrastcli.errors import DataError
 from contrastcli.model.families import ACTIVATIONS, Family, Shape, canonical
+from contrastcli.model.workers import generator
 
 _WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
 
@@ -113,8 +114,8 @@ class _Dropout(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         count = x.numel()
-        draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-        bits = draws[:count].view(x.shape)
+        draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator())
+        bits = draws.view(torch.int16)[:count].view(x.shape)
         torch.ge(bits, round(p * 2**16) - 2**15, out=bits).neg_()  # all ones where an element is kept
         ctx.bits = bits if x.element_size() == 2 else bits.to(torch.int32)
         return _masked(x, ctx.bits)
@@ -246,6 +247,7 @@ class Bert(PublishedModule):
         self.types = _Embedding(shape.types, shape.width) if shape.types else None
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.is_compiled = False
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding)."""
@@ -255,6 +257,12 @@ class Bert(PublishedModule):
         for layer in self.layers:
             penultimate, x = x, layer(x, packing)
         return Hidden(*(packing.unpack(states) for states in (first, penultimate, x)))
+
+    def compile_layers(self) -> None:
+        """Compile the layers, which are alike, so that one serves all."""
+        self.is_compiled = True
+        for layer in self.layers:
+            layer.compile(dynamic=True)
 
     def embed(self, input_ids: Tensor, packing: Packing | None = None) -> Tensor:
         """The embedding layer's output (B, T, d) of token ids (B, T), or (M, d) where they are packed."""

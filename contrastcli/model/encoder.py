@@ -10,18 +10,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastcli.data.batching import Indices, chunks
+from contrastcli.data.batching import Indices, chunks, even_chunks
 from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import UsageError
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.packed import PackedBert, supported
 from contrastcli.model.pooling import pool
+from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import fresh_linear
 from contrastcli.settings.sections import Data, Pooling, Precision
 
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and need little memory next to the weights
-CPU_ENCODE_BUDGET = 512  # tokens at once for each thread, whose activations then stay in its core's cache
+CPU_CHUNK = 1_024  # tokens at once for each thread of a CPU: more are not faster
+LEAST_CHUNK = 128  # tokens for which a thread of their own is worth it
+MOST_WORKERS = 16  # beyond that the interpreter's lock is in their way
 TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
 
 
@@ -100,11 +103,21 @@ class SentenceEncoder(nn.Module):
         self.eval()
         packed = self._pack() if table.lengths.all() else None
         vectors = torch.empty(len(table), self.width)
-        for chunk in chunks(table.lengths, encode_budget(self.device)):
+
+        @torch.inference_mode()  # which each thread has for itself
+        def embed(chunk: Indices) -> int:
             pooled = self._pooled_packed(packed, table, chunk) if packed else self.pooled(table, chunk, self.precision)
             vectors[torch.from_numpy(chunk)] = self.finish(pooled).cpu()
+            return len(chunk)
+
+        if self.device.type == "cpu":
+            workers = count_workers(MOST_WORKERS)
+            done = side_by_side(embed, even_chunks(table.lengths, CPU_CHUNK, workers, LEAST_CHUNK), workers)
+        else:
+            done = map(embed, chunks(table.lengths, ENCODE_BUDGET))
+        for count in done:
             if on_chunk:
-                on_chunk(len(chunk))
+                on_chunk(count)
         self.train(was_training)
         return vectors
 
@@ -164,11 +177,6 @@ class SentenceEncoder(nn.Module):
             table = TokenTable.of(self.tokenizer.encode(prompted, self.max_length))
             self.full += int((table.lengths >= self.max_length).sum())
             yield self.encode_table(table, on_chunk=advance).numpy()
-
-
-def encode_budget(device: torch.device) -> int:
-    """Tokens to encode at once. On a CPU they decide the speed, up to 2.7 times for texts of mixed lengths."""
-    return max(1024, CPU_ENCODE_BUDGET * torch.get_num_threads()) if device.type == "cpu" else ENCODE_BUDGET
 
 
 def _usual_texts() -> list[str]:

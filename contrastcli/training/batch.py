@@ -11,6 +11,7 @@ import torch
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.workers import generator
 from contrastcli.objectives.rows import Rows
 
 CHUNK, LOSS, FRESH, MASKS, MLM, PERTURB = range(6)
@@ -63,9 +64,9 @@ def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:
 
 
 def set_seed(run_seed: int, step: int, stream: int, chunk: int = 0) -> None:
-    """Seed the generators of the CPU and of the accelerator in use for one stream of one step."""
+    """Seed the generators of this thread and of the accelerator in use for one stream of one step."""
     seed = seed_of(run_seed, step, stream, chunk)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a stack trace per idle backend
+    generator().manual_seed(seed)  # torch.manual_seed formats a stack trace per idle backend
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)
     if torch.backends.mps.is_available():

@@ -88,12 +88,11 @@ def make_trainer(
 
 
 def _compile(encoder: SentenceEncoder) -> None:
-    """Compile the layers, which are alike, so that one serves all. Raises UsageError for other architectures."""
+    """Compile the layers. Raises UsageError for architectures other than the BERT family's."""
     if not isinstance(encoder.backbone, BertBackbone):
         what = f"train.compile is for the BERT family, not '{encoder.backbone.config['model_type']}'"
         raise UsageError(what, "train without it")
-    for layer in encoder.backbone.bert.layers:
-        layer.compile(dynamic=True)
+    encoder.backbone.bert.compile_layers()
 
 
 def _truncated(texts: Texts, table: TokenTable, tokenizer: Tokenizer, limit: int) -> str:

@@ -8,7 +8,6 @@ embeddings, and their gradient is handed to the chunks, so that both ways differ
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,15 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.data.batching import chunks as cut_lengths
-from contrastcli.model.encoder import SentenceEncoder, autocast
+from contrastcli.data.batching import even_chunks
+from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliary import Auxiliary
-from contrastcli.training.batch import CHUNK, LOSS, Batch, Chunk, set_seed
+from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
+from contrastcli.training.passes import PARTS, Passes
 
-CPU_CHUNK = 1_024  # tokens
+LEAST_CHUNK = 256  # tokens on a CPU that are worth adding up the gradient of all weights
 
 Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 
@@ -68,13 +69,16 @@ class Stepper:
         """The chunks of a batch, and whether all of their graphs fit into the budget.
 
         Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs besides its
-        graph stays small too. On a CPU larger ones than CPU_CHUNK are not faster.
+        graph stays small too. On a CPU they are alike in size, and larger ones than CPU_CHUNK are not faster.
         """
         places = batch.places
         texts = batch.texts[places]
         lengths = batch.table.lengths[texts]
-        most = CPU_CHUNK if self.encoder.device.type == "cpu" else self.token_budget
-        parts = cut_lengths(lengths, min(most, self.token_budget // 4))
+        most = self.token_budget // 4
+        if self.encoder.device.type == "cpu":
+            parts = even_chunks(lengths, min(CPU_CHUNK, most), PARTS, LEAST_CHUNK)
+        else:
+            parts = cut_lengths(lengths, most)
         padded = len(self.encoders) * sum(len(part) * int(lengths[part[0]]) for part in parts)
         chunks: list[Chunk] = []
         for number, encoder in enumerate(self.encoders.values()):
@@ -93,40 +97,28 @@ class Stepper:
         chunks, all_fit = self.cut(batch)
         keep_graphs = all_fit if keep_graphs is None else keep_graphs
         local = [chunk for chunk in chunks if chunk.number % self.world.size == self.world.rank]
-        graphs: dict[int, Tensor] = {}
-        size = len(self.encoders) * len(batch.texts)
-        leaf = torch.zeros(size, self.encoder.backbone.width, device=self.encoder.device)  # (E·V·N, d)
-        with torch.set_grad_enabled(keep_graphs), self._autocast():
-            for chunk in local:
-                before_chunk()
-                pooled = self._embed(batch, chunk)
-                leaf[torch.from_numpy(chunk.places)] = pooled.detach()
-                if keep_graphs:
-                    graphs[chunk.number] = pooled
+        device = self.encoder.device
+        passes = Passes(batch, local, device, self.precision, self.run_seed, keep_graphs, before_chunk)
+        pooled = passes.forward()
+        leaf = torch.zeros(len(self.encoders) * len(batch.texts), self.encoder.backbone.width, device=device)
+        for chunk in local:
+            leaf[torch.from_numpy(chunk.places)] = pooled[chunk.number]  # (E·V·N, d)
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
+        for parameter, total in passes.backward(gradient).items():
+            parameter.grad = total
         terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
-        values = {one: torch.zeros((), device=leaf.device) for one in terms}
-        with self._autocast():
+        values = {one: torch.zeros((), device=device) for one in terms}
+        with passes.autocast():
             for chunk in local:
-                before_chunk()
-                pooled = graphs.pop(chunk.number) if keep_graphs else self._embed(batch, chunk)
-                torch.autograd.backward(pooled, gradient[torch.from_numpy(chunk.places)])
                 for one, term in terms.items():
+                    before_chunk()
                     values[one] += term(chunk)
         self._sum_gradients()
         for one, value in values.items():
             outcome.parts[one.name] = self.world.sum(value)
             outcome.loss = outcome.loss + one.weight * value
         return outcome
-
-    def _autocast(self) -> contextlib.AbstractContextManager[object]:
-        """For all chunks of a pass: their weights are cast to bf16 once."""
-        return autocast(self.encoder.device, self.precision)
-
-    def _embed(self, batch: Batch, chunk: Chunk) -> Tensor:
-        set_seed(self.run_seed, batch.step, CHUNK, chunk.number)  # the same dropout in both passes over a chunk
-        return chunk.encoder.pooled(batch.table, chunk.texts, self.precision)  # (B, d)
 
     def _sum_gradients(self) -> None:
         """Sum what the chunks left, over processes too. Sparse gradients, the word embedding's, become dense."""

@@ -1,0 +1,69 @@
+"""Chunks of texts side by side on the cores of a CPU.
+
+Torch's own threads share every operation and wait for one another at its end, for which most operations of a small
+encoder are too short. Here a thread has chunks of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from threading import Barrier, local
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Thread(local):
+    generator = torch.default_generator
+
+
+_THREAD = _Thread()
+
+
+def generator() -> torch.Generator:
+    """What this thread draws its random numbers from: a worker has its own, and all other threads share torch's."""
+    return _THREAD.generator
+
+
+def count_workers(most: int) -> int:
+    """How many threads `side_by_side` uses: all that torch may use, but at most `most`, which then share the rest."""
+    return min(most, torch.get_num_threads())
+
+
+def side_by_side(work: Callable[[T], R], items: Sequence[T], most: int) -> Iterator[R]:
+    """The results of `work` for each item, in their order, with as many items at once as there are workers.
+
+    An error ends it once the items at work are done.
+    """
+    workers = count_workers(most)
+    if workers == 1 or len(items) == 1:
+        yield from map(work, items)
+        return
+    futures = [_pool(workers, torch.get_num_threads()).submit(work, item) for item in items]
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
+
+
+@cache
+def _pool(workers: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that are kept, as are the products that torch's library has prepared for each."""
+
+    def begin() -> None:
+        torch.set_num_threads(threads // workers)
+        _THREAD.generator = torch.Generator()
+
+    pool = ThreadPoolExecutor(workers, initializer=begin)
+    started = Barrier(workers)
+    list(pool.map(lambda _: started.wait(), range(workers)))
+    torch.set_num_threads(threads)  # of threads that start later; each of those above has its own number
+    return pool

@@ -1,0 +1,96 @@
+"""The two passes of a batch's chunks through their encoders, on a CPU several chunks side by side."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from contrastcli.model.backbone import BertBackbone
+from contrastcli.model.encoder import autocast
+from contrastcli.model.workers import count_workers, side_by_side
+from contrastcli.settings.sections import Precision
+from contrastcli.training.batch import CHUNK, Batch, Chunk, set_seed
+
+PARTS = 4  # threads or processes that share the chunks; a constant, since the chunks decide the dropout
+
+Sums = dict[nn.Parameter, Tensor]
+
+
+@dataclass
+class Passes:
+    """The passes of the chunks that this process runs. `before_chunk` is called before each, and may raise."""
+
+    batch: Batch
+    chunks: Sequence[Chunk]
+    device: torch.device
+    precision: Precision
+    run_seed: int
+    keep_graphs: bool
+    before_chunk: Callable[[], None]
+    _graphs: dict[int, Tensor] = field(default_factory=dict)
+
+    def forward(self) -> dict[int, Tensor]:
+        """The pooled embeddings (B, d) of each chunk, by its number, detached."""
+        self._graphs = dict(ChainMap(*side_by_side(self._embed_all, self._shares(), PARTS)))
+        return {number: pooled.detach() for number, pooled in self._graphs.items()}
+
+    def backward(self, gradient: Tensor) -> Sums:
+        """The gradients of the parameters, given that of the whole batch's embeddings (E·V·N, d)."""
+
+        def carry(share: Sequence[Chunk]) -> Sums:
+            sums: Sums = {}
+            with self.autocast():
+                for chunk in share:
+                    self.before_chunk()
+                    pooled = self._graphs.pop(chunk.number)
+                    pooled = pooled if self.keep_graphs else self._embed(chunk)
+                    weights = [*chunk.encoder.backbone.parameters()]
+                    some = torch.autograd.grad(pooled, weights, gradient[_places(chunk)], allow_unused=True)
+                    _add(sums, zip(weights, some, strict=True))
+            return sums
+
+        total: Sums = {}
+        for sums in side_by_side(carry, self._shares(), PARTS):
+            _add(total, sums.items())
+        return total
+
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
+        """For all chunks of a pass: their weights are cast to bf16 once."""
+        return autocast(self.device, self.precision)
+
+    def _shares(self) -> list[Sequence[Chunk]]:
+        """The chunks of each thread: always the same, since the order in which gradients are added decides the bits."""
+        backbones = {chunk.encoder.backbone for chunk in self.chunks}
+        is_parallel = self.device.type == "cpu" and all(
+            isinstance(backbone, BertBackbone) and not backbone.bert.is_compiled for backbone in backbones
+        )
+        workers = count_workers(PARTS) if is_parallel else 1
+        return [self.chunks[first::workers] for first in range(workers)]
+
+    def _embed_all(self, share: Sequence[Chunk]) -> dict[int, Tensor]:
+        with torch.set_grad_enabled(self.keep_graphs), self.autocast():
+            pooled = {}
+            for chunk in share:
+                self.before_chunk()
+                pooled[chunk.number] = self._embed(chunk)
+            return pooled
+
+    def _embed(self, chunk: Chunk) -> Tensor:
+        set_seed(self.run_seed, self.batch.step, CHUNK, chunk.number)  # the same dropout in both passes over a chunk
+        return chunk.encoder.pooled(self.batch.table, chunk.texts, self.precision)  # (B, d)
+
+
+def _places(chunk: Chunk) -> Tensor:
+    return torch.from_numpy(chunk.places)
+
+
+def _add(sums: Sums, gradients: Iterable[tuple[nn.Parameter, Tensor | None]]) -> None:
+    """Add gradients to sums. Not in place, since torch may share a gradient's memory with another one."""
+    for parameter, gradient in gradients:
+        if gradient is not None:
+            sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient
