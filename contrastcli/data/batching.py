@@ -182,4 +182,6 @@ def even_chunks(lengths: Indices, token_budget: int, parts: int, least: int) -> 
     needed = len(chunks(lengths, token_budget))
     count = max(needed, min(-(-needed // parts) * parts, int(lengths.sum()) // least))
     budgets = range(1, token_budget + 1)
-    return chunks(lengths, budgets[bisect_left(budgets, True, key=lambda budget: len(chunks(lengths, budget)) <= count)])
+    return chunks(
+        lengths, budgets[bisect_left(budgets, True, key=lambda budget: len(chunks(lengths, budget)) <= count)]
+    )

@@ -9,7 +9,7 @@ embeddings, and their gradient is handed to the chunks, so that both ways differ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.batching import chunks as cut_lengths
 from contrastcli.data.batching import even_chunks
-from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
@@ -26,7 +26,8 @@ from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.passes import PARTS, Passes
 
-LEAST_CHUNK = 256  # tokens on a CPU that are worth adding up the gradient of all weights
+CPU_CHUNK = 1_536  # tokens: fewer mean more often adding up the gradient of all weights
+LEAST_CHUNK = 256
 
 Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 
@@ -56,6 +57,8 @@ class Stepper:
     run_seed: int
     token_budget: int
     world: World
+    _dense: dict[nn.Parameter, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """Gradients and the rows of them that are not 0."""
 
     @cached_property
     def encoders(self) -> dict[str, SentenceEncoder]:
@@ -121,12 +124,17 @@ class Stepper:
         return outcome
 
     def _sum_gradients(self) -> None:
-        """Sum what the chunks left, over processes too. Sparse gradients, the word embedding's, become dense."""
+        """Sum what the chunks left, over processes too. Sparse gradients, the word embedding's, become dense.
+
+        Their memory is kept: to fill that of a new one with zeros takes longer than everything else here.
+        """
         for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
             self.world.sum_gradients(module.parameters())
             for parameter in module.parameters():
-                if parameter.grad is not None and parameter.grad.is_sparse:
-                    parameter.grad = parameter.grad.to_dense()
+                if parameter.grad is not None and (sparse := parameter.grad).is_sparse:
+                    dense, used = self._dense.get(parameter) or (torch.zeros_like(parameter), sparse._indices()[0])
+                    self._dense[parameter] = dense, sparse._indices()[0]
+                    parameter.grad = dense.index_fill_(0, used, 0).add_(sparse)
 
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
         """Loss over the whole batch, and its gradient by the pooled embeddings (E·V·N, d); heads get theirs."""
