@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from contrastcli.errors import RunError, UsageError
 from contrastcli.files import error_text
 
-_BUCKET = 2**22  # numbers that travel at once, 16 MB
+_BUCKET = 2**20  # numbers that travel at once, 4 MB
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,33 @@ class World:
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
 
-        Dense ones travel many at once. A sparse one, the word embedding's on a CPU, travels as the rows that it has.
+        Many travel at once, while the next are put together. A sparse one, the word embedding's on a CPU, travels as
+        its rows.
         """
         if self.size == 1:
             return
         every = list(parameters)
-        kinds = torch.tensor([0 if p.grad is None else 1 + p.grad.is_sparse for p in every])
+        kinds = torch.tensor([0 if p.grad is None else 1 if p.grad.is_sparse else 2 for p in every])
         with self._together():
             dist.all_reduce(kinds, dist.ReduceOp.MAX)
-            bucket: list[Tensor] = []
             for parameter, kind in zip(every, kinds.tolist(), strict=True):
-                if kind == 2:
-                    parameter.grad = _sum_rows(parameter)
-                elif kind:
-                    parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-                    bucket.append(parameter.grad)
-                if sum(gradient.numel() for gradient in bucket) >= _BUCKET:
-                    _sum_all(bucket)
+                if kind and parameter.grad is None:
+                    none = torch.zeros(1, 0, dtype=torch.int64), parameter.new_zeros(0, *parameter.shape[1:])
+                    parameter.grad = torch.sparse_coo_tensor(*none, parameter.shape)
+                if kind == 2 and parameter.grad is not None:
+                    parameter.grad = parameter.grad.to_dense()
+            gradients = [p.grad for p in every if p.grad is not None]
+            travelling, bucket = [], list[Tensor]()
+            for gradient in gradients:
+                if gradient.is_sparse:
+                    dist.all_reduce(gradient)
+                    continue
+                bucket.append(gradient)
+                if sum(some.numel() for some in bucket) >= _BUCKET:
+                    travelling.append(_Bucket(bucket))
                     bucket = []
-            _sum_all(bucket)
+            for some in [*travelling, _Bucket(bucket)]:
+                some.wait()
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
@@ -94,21 +102,18 @@ class World:
             raise RunError(what, "the first error on stderr is the cause; mend it, then resume the run") from None
 
 
-def _sum_rows(parameter: nn.Parameter) -> Tensor:
-    """The sum of a parameter's sparse gradients over processes: only rows that one of them has travel."""
-    own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
-    used = own.ne(0).any(1).byte()
-    dist.all_reduce(used, dist.ReduceOp.MAX)
-    rows = used.nonzero().squeeze(1)
-    dist.all_reduce(values := own[rows])
-    return own.index_copy_(0, rows, values)
+class _Bucket:
+    """Tensors on their way over processes as one; `wait` puts their sums in their places."""
 
+    def __init__(self, gradients: Sequence[Tensor]) -> None:
+        self._gradients = gradients
+        self._together = torch.cat([gradient.flatten() for gradient in gradients] or [torch.zeros(0)])
+        self._work = dist.all_reduce(self._together, async_op=True)
 
-def _sum_all(gradients: Sequence[Tensor]) -> None:
-    """Add up several tensors over processes, in place, as one."""
-    if gradients:
-        dist.all_reduce(together := torch.cat([gradient.flatten() for gradient in gradients]))
-        for gradient, total in zip(gradients, torch.split(together, [g.numel() for g in gradients]), strict=True):
+    def wait(self) -> None:
+        self._work.wait()
+        sizes = [gradient.numel() for gradient in self._gradients]
+        for gradient, total in zip(self._gradients, torch.split(self._together, sizes), strict=True):
             gradient.copy_(total.view_as(gradient))
 
 

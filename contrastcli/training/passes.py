@@ -6,6 +6,7 @@ import contextlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from contrastcli.training.batch import CHUNK, Batch, Chunk, set_seed
 
 PARTS = 4  # threads or processes that share the chunks; a constant, since the chunks decide the dropout
 
-Sums = dict[nn.Parameter, Tensor]
+_Sums = dict[nn.Parameter, Tensor]
 
 
 @dataclass
@@ -39,25 +40,30 @@ class Passes:
         self._graphs = dict(ChainMap(*side_by_side(self._embed_all, self._shares(), PARTS)))
         return {number: pooled.detach() for number, pooled in self._graphs.items()}
 
-    def backward(self, gradient: Tensor) -> Sums:
-        """The gradients of the parameters, given that of the whole batch's embeddings (E·V·N, d)."""
+    def backward(self, gradient: Tensor) -> None:
+        """Leave the gradients of the parameters, given that of the whole batch's embeddings (E·V·N, d)."""
+        shares, sums = self._shares(), _Sums()
+        for some in side_by_side(partial(self._carry, gradient, alone=len(shares) == 1), shares, PARTS):
+            _add(sums, some.items())
+        for parameter, total in sums.items():
+            parameter.grad = total
 
-        def carry(share: Sequence[Chunk]) -> Sums:
-            sums: Sums = {}
-            with self.autocast():
-                for chunk in share:
-                    self.before_chunk()
-                    pooled = self._graphs.pop(chunk.number)
-                    pooled = pooled if self.keep_graphs else self._embed(chunk)
+    def _carry(self, gradient: Tensor, share: Sequence[Chunk], alone: bool) -> _Sums:
+        """The gradients of a share's chunks, added up in order as torch's own would not be; torch has them if alone."""
+        sums = _Sums()
+        with self.autocast():
+            for chunk in share:
+                self.before_chunk()
+                pooled = self._graphs.pop(chunk.number)
+                pooled = pooled if self.keep_graphs else self._embed(chunk)
+                at = gradient[torch.from_numpy(chunk.places)]
+                if alone:
+                    torch.autograd.backward(pooled, at)
+                else:
                     weights = [*chunk.encoder.backbone.parameters()]
-                    some = torch.autograd.grad(pooled, weights, gradient[_places(chunk)], allow_unused=True)
+                    some = torch.autograd.grad(pooled, weights, at, allow_unused=True)
                     _add(sums, zip(weights, some, strict=True))
-            return sums
-
-        total: Sums = {}
-        for sums in side_by_side(carry, self._shares(), PARTS):
-            _add(total, sums.items())
-        return total
+        return sums
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         """For all chunks of a pass: their weights are cast to bf16 once."""
@@ -85,12 +91,8 @@ class Passes:
         return chunk.encoder.pooled(self.batch.table, chunk.texts, self.precision)  # (B, d)
 
 
-def _places(chunk: Chunk) -> Tensor:
-    return torch.from_numpy(chunk.places)
-
-
-def _add(sums: Sums, gradients: Iterable[tuple[nn.Parameter, Tensor | None]]) -> None:
-    """Add gradients to sums. Not in place, since torch may share a gradient's memory with another one."""
+def _add(sums: _Sums, gradients: Iterable[tuple[nn.Parameter, Tensor | None]]) -> None:
+    """Add gradients to sums. Not in place: torch may have one tensor for the gradients of two parameters."""
     for parameter, gradient in gradients:
         if gradient is not None:
             sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient

@@ -108,8 +108,7 @@ class Stepper:
             leaf[torch.from_numpy(chunk.places)] = pooled[chunk.number]  # (E·V·N, d)
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
-        for parameter, total in passes.backward(gradient).items():
-            parameter.grad = total
+        passes.backward(gradient)
         terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
         values = {one: torch.zeros((), device=device) for one in terms}
         with passes.autocast():
