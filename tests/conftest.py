@@ -159,3 +159,13 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(SentenceEncoder, "blocks", counted)
     return embedded
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    """Torch may use four threads, in this process."""
+    import torch
+
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(1)

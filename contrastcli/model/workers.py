@@ -59,6 +59,7 @@ def _pool(workers: int, threads: int) -> ThreadPoolExecutor:
     """Threads that are kept, as are the products that torch's library has prepared for each."""
 
     def begin() -> None:
+        torch.get_num_threads()  # a thread's first question sets its number to that of all
         torch.set_num_threads(threads // workers)
         _THREAD.generator = torch.Generator()
 

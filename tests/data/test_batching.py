@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from contrastcli.data.batching import BatchOrder, Corpus, chunks
+from contrastcli.data.batching import BatchOrder, Corpus, chunks, even_chunks
 from contrastcli.data.examples import Examples
 from contrastcli.errors import UsageError
 from support.tables import texts
@@ -85,6 +85,20 @@ def test_chunks_hold_each_text_once_within_the_budget_longest_first(budget: int)
     assert all(len(chunk) * LENGTHS[chunk].max() <= budget for chunk in batches)
     assert LENGTHS[np.concatenate(batches)].tolist() == sorted(LENGTHS, reverse=True)
     assert len(batches) <= 1 + 2 * LENGTHS.sum() // budget or budget == 32
+
+
+@pytest.mark.parametrize(("parts", "least", "counts"), [(4, 1, {8, 12}), (1, 1, {7, 8, 9}), (64, 200, {18})])
+def test_even_chunks_give_as_many_threads_the_same_work(parts: int, least: int, counts: set[int]) -> None:
+    budget = int(LENGTHS.sum()) // 7
+    batches = even_chunks(LENGTHS, budget, parts, least)
+    assert sorted(rows_of(batches)) == list(range(200)) and len(batches) in counts
+    sizes = [len(chunk) * int(LENGTHS[chunk].max()) for chunk in batches]
+    assert max(sizes) <= budget and min(sizes) > 0.6 * max(sizes)
+
+
+def test_few_texts_are_one_even_chunk() -> None:
+    assert len(even_chunks(np.array([5, 9]), 1000, 4, 100)) == 1
+    assert even_chunks(np.array([], dtype=np.int64), 1000, 4, 100) == []
 
 
 def test_a_text_longer_than_the_budget_is_a_chunk_of_its_own() -> None:

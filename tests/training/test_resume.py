@@ -83,6 +83,15 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
     assert story(killed) == story(undisturbed)
 
 
+@pytest.mark.usefixtures("four_threads")
+def test_a_killed_run_on_several_threads_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
+    settings = {"train__epochs": 2, "train__save_every": 5, "dev__every": 10, "train__token_budget": 200}
+    undisturbed, killed = (tiny.run(tmp_path / name, "simcse", "triplets", **settings) for name in ("whole", "killed"))
+    train(undisturbed)
+    train_with_a_kill(killed, 13)
+    assert_same(killed, undisturbed)
+
+
 def test_a_run_killed_by_a_signal_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
     settings = {"train__epochs": 3, "train__save_every": 3, "dev__every": 5}
     undisturbed, killed = (tiny.run(tmp_path / name, **settings) for name in ("whole", "killed"))

@@ -91,6 +91,26 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: 
         assert_equal(gradients(trainer), expected)
 
 
+@pytest.mark.usefixtures("four_threads")
+@pytest.mark.parametrize("objective", ["simcse", "pcl", "pairsupcon"])
+@pytest.mark.parametrize("keep_graph", [True, False])
+def test_threads_give_the_gradients_of_one_and_always_the_same_bits(
+    tiny: Tiny, tmp_path: Path, objective: str, keep_graph: bool
+) -> None:
+    form = "labelled" if objective == "pairsupcon" else "sentences"
+    changes = {"objective__mlm_weight": 0.1} if objective == "simcse" else {}
+    trainer = trainer_of(tiny, tmp_path, objective, form, **changes)
+    batch = first_batch(trainer)
+    trainer.stepper.backward(batch, keep_graphs=keep_graph)
+    several = gradients(trainer)
+    trainer.stepper.backward(batch, keep_graphs=keep_graph)
+    again = gradients(trainer)
+    assert all(torch.equal(several[name], again[name]) for name in several)
+    torch.set_num_threads(1)
+    trainer.stepper.backward(batch, keep_graphs=keep_graph)
+    assert_equal(several, gradients(trainer))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch about torch
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
