@@ -31,17 +31,17 @@ def generator() -> torch.Generator:
 
 
 def count_workers(most: int) -> int:
-    """How many threads `side_by_side` uses: all that torch may use, but at most `most`, which then share the rest."""
+    """How many workers `side_by_side` has for many items: as many as torch may use threads, but at most `most`."""
     return min(most, torch.get_num_threads())
 
 
 def side_by_side(work: Callable[[T], R], items: Sequence[T], most: int) -> Iterator[R]:
     """The results of `work` for each item, in their order, with as many items at once as there are workers.
 
-    An error ends it once the items at work are done.
+    Torch's threads are shared out among them. An error ends it once the items at work are done.
     """
-    workers = count_workers(most)
-    if workers == 1 or len(items) == 1:
+    workers = min(count_workers(most), len(items))
+    if workers <= 1:
         yield from map(work, items)
         return
     futures = [_pool(workers, torch.get_num_threads()).submit(work, item) for item in items]

@@ -75,7 +75,7 @@ class Passes:
         is_parallel = self.device.type == "cpu" and all(
             isinstance(backbone, BertBackbone) and not backbone.bert.is_compiled for backbone in backbones
         )
-        workers = count_workers(PARTS) if is_parallel else 1
+        workers = min(count_workers(PARTS), max(1, len(self.chunks))) if is_parallel else 1
         return [self.chunks[first::workers] for first in range(workers)]
 
     def _embed_all(self, share: Sequence[Chunk]) -> dict[int, Tensor]:

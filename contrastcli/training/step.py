@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.batching import chunks as cut_lengths
 from contrastcli.data.batching import even_chunks
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
@@ -26,7 +26,6 @@ from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.passes import PARTS, Passes
 
-CPU_CHUNK = 1_536  # tokens: fewer mean more often adding up the gradient of all weights
 LEAST_CHUNK = 256
 
 Loss = Callable[[Views, Rows, nn.ModuleDict], Result]

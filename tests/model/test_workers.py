@@ -32,6 +32,8 @@ def test_results_come_in_the_order_of_the_items_though_all_are_at_work_at_once()
 def test_few_workers_share_the_threads() -> None:
     assert count_workers(2) == 2
     assert [*side_by_side(lambda _: torch.get_num_threads(), range(3), 2)] == [2, 2, 2]
+    assert [*side_by_side(lambda _: torch.get_num_threads(), range(2), 4)] == [2, 2]
+    assert [*side_by_side(lambda _: torch.get_num_threads(), range(1), 4)] == [4]
 
 
 def test_every_worker_has_its_own_random_numbers() -> None:
