@@ -177,11 +177,12 @@ def chunks(lengths: Indices, token_budget: int) -> list[Indices]:
 def even_chunks(lengths: Indices, token_budget: int, parts: int, least: int) -> list[Indices]:
     """Cut as `chunks` does, but into alike sizes and a multiple of `parts`, so that as many threads do the same work.
 
-    Fewer are made where they would have fewer than `least` tokens.
+    Where they would have fewer than `least` tokens, a multiple of half as many parts is enough, and so on.
     """
     needed = len(chunks(lengths, token_budget))
-    count = max(needed, min(-(-needed // parts) * parts, int(lengths.sum()) // least))
+    while parts > 1 and lengths.sum() < least * -(-needed // parts) * parts:
+        parts //= 2
+    count = -(-needed // parts) * parts
     budgets = range(1, token_budget + 1)
-    return chunks(
-        lengths, budgets[bisect_left(budgets, True, key=lambda budget: len(chunks(lengths, budget)) <= count)]
-    )
+    smallest = bisect_left(budgets, True, key=lambda budget: len(chunks(lengths, budget)) <= count)
+    return chunks(lengths, budgets[smallest])

@@ -26,7 +26,7 @@ from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.passes import PARTS, Passes
 
-LEAST_CHUNK = 256
+LEAST_CHUNK = 512
 
 Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 
