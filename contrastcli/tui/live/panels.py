@@ -254,7 +254,7 @@ def all_panels() -> list[AnyPanel]:
     return [
         Panel("loss", "step", loss, f"the loss and its parts, {logged}"),
         Panel("angles", "angles", angles, f"positive, negative and hardest negative angle, {logged}"),
-        Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on"),
+        Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on, where there is a dev set"),
         NumbersPanel("numbers", "Numbers", run_numbers, f"rates, memory and device, {logged}"),
         Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
         Panel("plane", "evaluated", plane, path),

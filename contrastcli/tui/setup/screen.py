@@ -10,8 +10,8 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
-from textual.content import Content
 from textual.events import DescendantBlur, DescendantFocus
+from textual.visual import VisualType
 from textual.widgets import Button, Input
 
 from contrastcli.errors import ContrastError
@@ -223,10 +223,10 @@ class SetupScreen(ModeScreen):
     def _show_progress(self, event: Progress) -> None:
         self._show_summary(f"{event.what} {event.done:,} of {event.total:,}")
 
-    def _show_summary(self, text: str | Content, rows: Content | None = None) -> None:
+    def _show_summary(self, text: VisualType, rows: VisualType = "") -> None:
         self.query_one("#summary", PlainText).update(text)
         self.query_one("#summary").set_class(bool(self._failed), "wrong")
-        self.query_one("#rows", PlainText).update(rows or "")
+        self.query_one("#rows", PlainText).update(rows)
         self.query_one("#rows").display = bool(rows)
 
     @work(group="start")

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from textual.content import Content
+from rich.table import Table
+from rich.text import Text
 
 from contrastcli.runs.results import Preview
-from contrastcli.runs.text import duration
+from contrastcli.runs.text import duration, printable
 from contrastcli.settings.setting import spell
 from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.format import size
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.widgets import styled
 
 View = Literal["value", "pull", "by_cosine"]
 
@@ -49,7 +49,7 @@ def similarity_picture(draft: Draft, view: View) -> Picture:
     return Picture("similarity", title, "lines", "degrees", "", tuple(series), x_range=(0, 180), y_range=y_range)
 
 
-def summary(preview: Preview, dev: str) -> Content:
+def summary(preview: Preview, dev: str) -> Table:
     """What a run would do that is scored on this dev set."""
     time = "time unknown" if preview.seconds is None else f"about {duration(preview.seconds)}"
     negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
@@ -67,11 +67,16 @@ def summary(preview: Preview, dev: str) -> Content:
     )
 
 
-def first_rows(preview: Preview) -> Content:
+def first_rows(preview: Preview) -> Table:
     """The first rows of the data, a line for each role."""
     return _table([(role, " ".join(text.split())) for row in preview.rows for role, text in row.items()])
 
 
-def _table(pairs: Sequence[tuple[str, str]]) -> Content:
-    width = max((len(name) for name, _ in pairs), default=0) + 2
-    return Content("\n").join(styled((name.ljust(width), "$foreground-muted"), text) for name, text in pairs)
+def _table(pairs: Sequence[tuple[str, str]]) -> Table:
+    """Names, and beside each its text, which wraps in its own column."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in pairs:
+        table.add_row(Text(name), Text(printable(text)))
+    return table
