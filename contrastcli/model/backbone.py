@@ -35,6 +35,11 @@ class Backbone(nn.Module):
         self.max_length = max_length  # tokens of a text, special tokens included
         self.vocab_size = vocab_size
 
+    @property
+    def takes_threads(self) -> bool:
+        """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
+        return False
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask, false on padding (None: no padding).
 
@@ -60,6 +65,10 @@ class BertBackbone(Backbone):
             vocab_size=shape.vocab_size,
         )
         self.bert = bert
+
+    @property
+    def takes_threads(self) -> bool:
+        return not self.bert.is_compiled
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
         hidden: Hidden = self.bert(input_ids, attention_mask)

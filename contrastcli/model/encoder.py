@@ -111,7 +111,7 @@ class SentenceEncoder(nn.Module):
             return len(chunk)
 
         if self.device.type == "cpu":
-            workers = count_workers(MOST_WORKERS)
+            workers = count_workers(MOST_WORKERS if self.backbone.takes_threads else 1)
             done = side_by_side(embed, even_chunks(table.lengths, CPU_CHUNK, workers, LEAST_CHUNK), workers)
         else:
             done = map(embed, chunks(table.lengths, ENCODE_BUDGET))

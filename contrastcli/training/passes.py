@@ -11,7 +11,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.encoder import autocast
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.settings.sections import Precision
@@ -72,9 +71,7 @@ class Passes:
     def _shares(self) -> list[Sequence[Chunk]]:
         """The chunks of each thread: always the same, since the order in which gradients are added decides the bits."""
         backbones = {chunk.encoder.backbone for chunk in self.chunks}
-        is_parallel = self.device.type == "cpu" and all(
-            isinstance(backbone, BertBackbone) and not backbone.bert.is_compiled for backbone in backbones
-        )
+        is_parallel = self.device.type == "cpu" and all(backbone.takes_threads for backbone in backbones)
         workers = min(count_workers(PARTS), max(1, len(self.chunks))) if is_parallel else 1
         return [self.chunks[first::workers] for first in range(workers)]
 
