@@ -24,7 +24,7 @@ from contrastcli.settings.sections import Data, Pooling, Precision
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and need little memory next to the weights
 CPU_CHUNK = 1_536  # tokens at once for each thread of a CPU: more are not faster
 LEAST_CHUNK = 128  # tokens for which a thread of their own is worth it
-MOST_WORKERS = 16  # beyond that the interpreter's lock is in their way
+MOST_WORKERS = 16  # a guess at where the interpreter's lock is in their way, made on two cores
 TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
 
 

@@ -55,11 +55,13 @@ class World:
         with self._together():
             dist.all_reduce(kinds, dist.ReduceOp.MAX)
             for parameter, kind in zip(every, kinds.tolist(), strict=True):
-                if kind and parameter.grad is None:
+                if kind == 2:
+                    parameter.grad = (
+                        torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
+                    )
+                elif kind and parameter.grad is None:
                     none = torch.zeros(1, 0, dtype=torch.int64), parameter.new_zeros(0, *parameter.shape[1:])
                     parameter.grad = torch.sparse_coo_tensor(*none, parameter.shape)
-                if kind == 2 and parameter.grad is not None:
-                    parameter.grad = parameter.grad.to_dense()
             gradients = [p.grad for p in every if p.grad is not None]
             travelling, bucket = [], list[Tensor]()
             for gradient in gradients:

@@ -48,7 +48,7 @@ class Passes:
             parameter.grad = total
 
     def _carry(self, gradient: Tensor, share: Sequence[Chunk], alone: bool) -> _Sums:
-        """The gradients of a share's chunks, added up in order as torch's own would not be; torch has them if alone."""
+        """The gradients of a share's chunks, added up in their order; a share that is alone leaves both to torch."""
         sums = _Sums()
         with self.autocast():
             for chunk in share:
