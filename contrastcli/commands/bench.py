@@ -24,12 +24,12 @@ from contrastcli.commands.bench_peer import Peers
 from contrastcli.data.sources import load_examples
 from contrastcli.files import error_text
 from contrastcli.model.backbone import BertBackbone
-from contrastcli.model.devices import choose_device, choose_precision
+from contrastcli.model.devices import choose_device, choose_precision, has_products
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.families import Shape
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
-from contrastcli.model.packed import ROWS, product, supported
+from contrastcli.model.packed import ROWS, product
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Event, Step
 from contrastcli.runs.results import Benchmark
@@ -164,7 +164,7 @@ class Works:
         fast = choose_precision("auto", choose_device("auto")) == "bf16"
         self._precisions: list[Precision] = ["fp32", "bf16"] if fast else ["fp32"]
         backbone = self._encoder.backbone
-        self._int8 = isinstance(backbone, BertBackbone) and self._encoder.device.type == "cpu" and supported("int8")
+        self._int8 = isinstance(backbone, BertBackbone) and self._encoder.device.type == "cpu" and has_products("int8")
         self._shape = backbone.bert.shape if isinstance(backbone, BertBackbone) else None
 
     def __iter__(self) -> Iterator[Work]:

@@ -40,10 +40,11 @@ class Backbone(nn.Module):
         """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
         return False
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask, false on padding (None: no padding).
 
-        All tokens have type 0. In training mode there is dropout at the config's rates.
+        With `first_token` the last hidden states may be of that token alone, (B, 1, d). All tokens have type 0. In
+        training mode there is dropout at the config's rates.
         """
         raise NotImplementedError
 
@@ -70,8 +71,8 @@ class BertBackbone(Backbone):
     def takes_threads(self) -> bool:
         return not self.bert.is_compiled
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
-        hidden: Hidden = self.bert(input_ids, attention_mask)
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
+        hidden: Hidden = self.bert(input_ids, attention_mask, first_token)
         return hidden
 
     def save(self, folder: Path) -> None:
@@ -97,7 +98,7 @@ class AutoBackbone(Backbone):
         )
         self.model = model
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         output = self.model(input_ids=input_ids, attention_mask=mask, output_hidden_states=True)
         return Hidden(output.hidden_states[0], output.hidden_states[-2], output.last_hidden_state)

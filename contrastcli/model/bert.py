@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
 from contrastcli.errors import DataError
+from contrastcli.model.devices import has_products
 from contrastcli.model.families import ACTIVATIONS, Family, Shape, canonical
 from contrastcli.model.workers import generator
 
@@ -30,11 +32,46 @@ class Hidden(NamedTuple):
     """Output of the embedding layer, before any attention."""
     penultimate: Tensor
     last: Tensor
+    """(B, 1, d) where only the first token was asked for."""
+
+
+def is_half(x: Tensor) -> bool:
+    """Whether a CPU computes in bfloat16 here. Elsewhere, and in torch.compile, that is left to autocast."""
+    is_eager = x.device.type == "cpu" and not torch.compiler.is_compiling()
+    return is_eager and torch.is_autocast_enabled("cpu") and has_products("bf16")
 
 
 class _Linear(nn.Linear):
+    _half: tuple[object, Tensor, Tensor] | None = None  # the weights as they were and in bfloat16
+
     def reset_parameters(self) -> None:
         """Skip the random weights, which take longer than reading a file."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not is_half(x):
+            return super().forward(x)
+        version = self.weight.data_ptr(), self.weight._version
+        half = self._half
+        if half is None or half[0] != version:
+            half = self._half = version, self.weight.detach().bfloat16(), self.bias.detach().bfloat16()
+        return _Product.apply(x.bfloat16(), self.weight, self.bias, *half[1:])  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Product(Function):
+    """A linear layer in bfloat16 on a CPU. Torch's own adds the bias in a pass, and casts both for each graph."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, half: Tensor, half_bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.half = half
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, half, half_bias, "none", [], "")
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        weight = gradient.T.contiguous() @ x if gradient.shape[1] < x.shape[1] else gradient.T @ x
+        return gradient @ ctx.half, weight.float(), gradient.sum(0).float(), None, None
 
 
 class _Embedding(nn.Embedding):
@@ -75,6 +112,13 @@ class Packing(NamedTuple):
             rows = _Unpack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
         return rows.view(*self.size, -1)
 
+    def first(self, rows: Tensor) -> Tensor:
+        """(M, n) → (B, n), the first token of each text."""
+        count, length = self.size
+        if self.places is None:
+            return rows.view(count, length, -1)[:, 0]
+        return rows.index_select(0, self.places[1][::length])
+
 
 def _unpack(rows: Tensor, number: Tensor, padding: Tensor) -> Tensor:
     return rows.index_select(0, number).index_fill_(0, padding, 0)  # much faster than index_copy
@@ -104,29 +148,30 @@ class _Unpack(Function):
         return gradient.index_select(0, ctx.real), None, None, None
 
 
-class _Dropout(Function):
-    """Zero elements on a CPU with probability `p` (to 2⁻¹⁶), without scaling the others.
+class _AddDropped(Function):
+    """x + dropout(y) on a CPU, with a probability that is exact to 2⁻¹⁶.
 
     Torch draws a Bernoulli number for each element, a quarter of a training step. Here four elements share the 64 bits
-    of one draw, and integers mask them: to compare into bools, and to fill by them, is ten times slower.
+    of one draw, by the fastest generator, which torch's seeds.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        count = x.numel()
-        draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator())
-        bits = draws.view(torch.int16)[:count].view(x.shape)
-        torch.ge(bits, round(p * 2**16) - 2**15, out=bits).neg_()  # all ones where an element is kept
-        ctx.bits = bits if x.element_size() == 2 else bits.to(torch.int32)
-        return _masked(x, ctx.bits)
+    def forward(ctx: Any, x: Tensor, y: Tensor, p: float) -> Tensor:
+        count = y.numel()
+        seed = torch.empty((), dtype=torch.int64).random_(generator=generator())
+        draws = np.random.SFC64(int(seed)).random_raw(-(-count // 4)).view(np.int16)
+        bits = torch.from_numpy(draws)[:count].view(y.shape)
+        torch.ge(bits, round(p * 2**16) - 2**15, out=bits)  # 1 where an element is kept
+        if y.element_size() == 2:  # to compare into bools, and to convert, is much slower
+            ctx.kept = bits.mul_(torch.ones((), dtype=y.dtype).view(torch.int16)).view(y.dtype)
+        else:
+            ctx.kept = bits.to(y.dtype)
+        ctx.scale = 1 / (1 - p)
+        return torch.addcmul(x, y, ctx.kept, value=ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return _masked(gradient, ctx.bits), None
-
-
-def _masked(x: Tensor, bits: Tensor) -> Tensor:
-    return (x.contiguous().view(bits.dtype) & bits).view(x.dtype)
+        return gradient, torch.addcmul(gradient.new_zeros(()), gradient, ctx.kept, value=ctx.scale), None
 
 
 def _is_plain(x: Tensor, p: float) -> bool:
@@ -134,34 +179,31 @@ def _is_plain(x: Tensor, p: float) -> bool:
     return p == 0 or x.device.type != "cpu" or torch.compiler.is_compiling()
 
 
-def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each element with probability `p` and scale the others by 1 / (1 − p)."""
-    if _is_plain(x, p):
-        return F.dropout(x, p)
-    return _Dropout.apply(x, p) / (1 - p)  # type: ignore[no-any-return, no-untyped-call]
-
-
 def add_dropped(x: Tensor, y: Tensor, p: float) -> Tensor:
     """The sum x + dropout(y)."""
     if _is_plain(x, p):
         return x + F.dropout(y, p)
-    return torch.add(x, _Dropout.apply(y, p), alpha=1 / (1 - p))  # type: ignore[no-untyped-call]
+    return _AddDropped.apply(x, y, p)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Zero each element with probability `p` and scale the others by 1 / (1 − p)."""
+    return F.dropout(x, p) if _is_plain(x, p) else add_dropped(x.new_zeros(()), x, p)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Tensor:
     """Attention of (B, H, T, d/H) heads over the keys where `mask` (B, 1, 1, T) is true; dropout `p` on its weights."""
     if _is_plain(q, p):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
-    batch, heads, length, _ = q.shape
+    batch, heads, queries, _ = q.shape
     q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B·H, T, d/H)
-    bias = q.new_zeros(batch, 1, length)
+    bias = q.new_zeros(batch, 1, k.shape[1])
     if mask is not None:
         bias = bias.masked_fill_(~mask.squeeze(2), -torch.inf)
     bias = bias.repeat_interleave(heads, 0)  # (B·H, 1, T)
     scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)  # (B·H, T, T)
-    weights = _Dropout.apply(scores.float().softmax(-1).to(v.dtype), p)  # type: ignore[no-untyped-call]
-    mixed = torch.baddbmm(v.new_zeros(1), weights, v, beta=0, alpha=1 / (1 - p))
-    return mixed.view(batch, heads, length, -1)
+    weights = dropout(scores.float().softmax(-1).to(v.dtype), p)
+    return (weights @ v).view(batch, heads, queries, -1)
 
 
 class Layer(nn.Module):
@@ -178,12 +220,14 @@ class Layer(nn.Module):
         self.contract = _Linear(shape.inner, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
 
-    def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """The next hidden states of tokens: (M, d) → (M, d)."""
+    def forward(self, x: Tensor, packing: Packing, first: bool = False) -> Tensor:
+        """The next hidden states of tokens: (M, d) → (M, d), or (B, d) of the first token of each text."""
         qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).contiguous()  # (B, H, T, d/H) each
-        mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout))
-        mixed = self.mix(packing.pack(mixed.transpose(1, 2).flatten(2)))  # (M, d)
+        q = q[:, :, :1] if first else q
+        mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
+        x, mixed = (packing.first(x), mixed[:, 0]) if first else (x, packing.pack(mixed))
+        mixed = self.mix(mixed)  # (M, d)
         x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
         inner = self.activation(self.expand(x))  # (M, inner)
         normed: Tensor = self.norm(add_dropped(x, self.contract(inner), self._rate(self.shape.dropout)))
@@ -249,14 +293,20 @@ class Bert(PublishedModule):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.is_compiled = False
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Hidden:
-        """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding)."""
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
+        """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding).
+
+        With `first_token` the last layer computes that token's state alone.
+        """
         packing = Packing.of(attention_mask, (input_ids.shape[0], input_ids.shape[1]))
         x = self.embed(input_ids, packing)  # (M, d)
-        first = penultimate = x
-        for layer in self.layers:
-            penultimate, x = x, layer(x, packing)
-        return Hidden(*(packing.unpack(states) for states in (first, penultimate, x)))
+        first = x
+        *layers, last = self.layers
+        for layer in layers:
+            x = layer(x, packing)
+        states = last(x, packing, first_token)
+        states = states[:, None] if first_token else packing.unpack(states)
+        return Hidden(packing.unpack(first), packing.unpack(x), states)
 
     def compile_layers(self) -> None:
         """Compile the layers, which are alike, so that one serves all."""
@@ -277,7 +327,8 @@ class Bert(PublishedModule):
         if self.types is not None:
             x = x + self.types.weight[0]
         x = self.norm(packing.pack(x) if packing else x)
-        return dropout(x, self.shape.dropout) if self.training else x
+        x = dropout(x, self.shape.dropout) if self.training else x
+        return x.bfloat16() if is_half(x) else x  # and with it all that follows
 
     def published_names(self, name: str) -> list[str]:
         module, _, kind = name.rpartition(".")

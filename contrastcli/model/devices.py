@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -40,6 +41,17 @@ def _cpu_has_bf16(device: torch.device) -> bool:
         return False
     flags = next((line for line in info.read_text().splitlines() if line.startswith("flags")), "").split()
     return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def has_products(precision: Precision) -> bool:
+    """Whether this torch and CPU multiply matrices in that precision by oneDNN; int8 needs VNNI or AMX."""
+    backend: Any = torch.backends.mkldnn
+    ops: Any = torch.ops
+    if not (backend.is_available() and hasattr(ops.mkldnn, "_linear_pointwise")):
+        return False
+    if precision == "int8":
+        return hasattr(ops.onednn, "qlinear_pointwise") and torch.cpu._is_vnni_supported()
+    return precision == "fp32" or bool(ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def default_budget(device: torch.device, layers: int = 12, width: int = 768) -> int:

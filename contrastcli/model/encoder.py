@@ -15,7 +15,8 @@ from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import UsageError
 from contrastcli.model.backbone import Backbone, BertBackbone
-from contrastcli.model.packed import PackedBert, supported
+from contrastcli.model.devices import has_products
+from contrastcli.model.packed import PackedBert
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import fresh_linear
@@ -82,7 +83,7 @@ class SentenceEncoder(nn.Module):
         """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation."""
         ids, mask = pad(table, texts, self.tokenizer.pad_id, self.device)
         with autocast(self.device, precision):
-            hidden = self.backbone(ids, mask)
+            hidden = self.backbone(ids, mask, self.pooling == "cls")
         with autocast(self.device, "fp32"):
             return pool(hidden, mask, self.pooling)
 
@@ -130,7 +131,7 @@ class SentenceEncoder(nn.Module):
     def _pack(self) -> PackedBert | None:
         """The encoder for texts without padding, where there is one for its architecture, device and precision."""
         backbone = self.backbone
-        if not isinstance(backbone, BertBackbone) or self.device.type != "cpu" or not supported(self.precision):
+        if not isinstance(backbone, BertBackbone) or self.device.type != "cpu" or not has_products(self.precision):
             if self.precision == "int8":
                 what = "int8 needs a CPU with VNNI or AMX and a BERT, RoBERTa or DistilBERT model"
                 raise UsageError(what, "use --precision bf16 or fp32")
@@ -146,7 +147,7 @@ class SentenceEncoder(nn.Module):
         lengths = table.lengths[chunk]
         alike = np.split(chunk, np.flatnonzero(np.diff(lengths)) + 1)  # each of one length
         ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
-        hidden = packed(ids)
+        hidden = packed(ids, self.pooling == "cls")
         return torch.cat(
             [pool(h, torch.ones_like(i, dtype=torch.bool), self.pooling) for h, i in zip(hidden, ids, strict=True)]
         )

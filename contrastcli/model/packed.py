@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastcli.model.bert import Bert, Hidden, Layer
+from contrastcli.model.devices import has_products
 from contrastcli.settings.sections import Precision
 
 _Range = tuple[float, float]
@@ -24,17 +25,6 @@ ROWS = 1024  # tokens of a usual chunk, for which the weights are laid out
 _SHORT = {torch.float32: 16, torch.bfloat16: 128}  # tokens of texts for which attention in parts is faster
 _POST_OPS = {"": ("none", ""), "gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
 _POST_OPS["gelu_pytorch_tanh"] = _POST_OPS["gelu_new"]
-
-
-def supported(precision: Precision) -> bool:
-    """Whether this torch and CPU multiply matrices in that precision by oneDNN; int8 needs VNNI or AMX."""
-    backend: Any = torch.backends.mkldnn
-    ops: Any = torch.ops
-    if not (backend.is_available() and hasattr(ops.mkldnn, "_linear_pointwise")):
-        return False
-    if precision == "int8":
-        return hasattr(ops.onednn, "qlinear_pointwise") and torch.cpu._is_vnni_supported()
-    return precision == "fp32" or bool(ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class PackedBert:
@@ -53,17 +43,20 @@ class PackedBert:
             products = partial(_float_products, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
         self._layers = [_Layer(layer, products(layer)) for layer in bert.layers if isinstance(layer, Layer)]
 
-    def __call__(self, texts: Sequence[Tensor]) -> list[Hidden]:
-        """The hidden states of token ids (n, T), for each of several lengths T."""
+    def __call__(self, texts: Sequence[Tensor], first_token: bool = False) -> list[Hidden]:
+        """The hidden states of token ids (n, T), for each of several lengths T; the last as `bert.Bert` has them."""
         shapes = [ids.shape for ids in texts]
         first = x = torch.cat([self._bert.embed(ids).flatten(0, 1) for ids in texts])  # (tokens, d)
-        penultimate = first
-        for layer in self._layers:
-            penultimate, x = x, layer(x, shapes)
+        *layers, last = self._layers
+        for layer in layers:
+            x = layer(x, shapes)
+        states = last(x, shapes, first_token)
         sizes = [ids.numel() for ids in texts]
-        split = (torch.split(states, sizes) for states in (first, penultimate, x))
+        split = [torch.split(states, sizes) for states in (first, x)]
+        split.append(torch.split(states, [len(ids) for ids in texts] if first_token else sizes))
         return [
-            Hidden(*(part.view(*shape, -1) for part in parts)) for shape, *parts in zip(shapes, *split, strict=True)
+            Hidden(*(part.view(len(ids), -1, x.shape[1]) for part in parts))
+            for ids, *parts in zip(texts, *split, strict=True)
         ]
 
 
@@ -87,17 +80,19 @@ class _Layer:
         self._products = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
 
-    def __call__(self, x: Tensor, shapes: Sequence[torch.Size]) -> Tensor:
-        """The next hidden states (tokens, d), float32."""
+    def __call__(self, x: Tensor, shapes: Sequence[torch.Size], first_token: bool = False) -> Tensor:
+        """The next hidden states (tokens, d), float32, or (texts, d) of first tokens."""
         product = self._products
+        sizes = [shape.numel() for shape in shapes]
         qkv = product.qkv(x)  # (tokens, 3 d)
+        if first_token:
+            x = torch.cat([of.view(*shape, -1)[:, 0] for shape, of in zip(shapes, torch.split(x, sizes), strict=True)])
         mixed = qkv.new_empty(x.shape)
-        start = 0
-        for n, length in shapes:
-            rows = slice(start, start + n * length)
-            q, k, v = qkv[rows].view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
-            mixed[rows].view(n, length, self._heads, -1).copy_(_attend(q, k, v).transpose(1, 2))
-            start = rows.stop
+        places = torch.split(mixed, [n for n, _ in shapes] if first_token else sizes)
+        for (n, length), of, into in zip(shapes, torch.split(qkv, sizes), places, strict=True):
+            q, k, v = of.view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
+            q = q[:, :, :1] if first_token else q
+            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend(q, k, v).transpose(1, 2))
         x = self._attention_norm(product.mix.add(mixed, x))
         normed: Tensor = self._norm(product.contract.add(product.expand(x), x))
         return normed
@@ -105,7 +100,7 @@ class _Layer:
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of (n, H, T, d/H) heads. On short texts torch's own is slow, as is its softmax of under 16 numbers."""
-    length = q.shape[2]
+    length = k.shape[2]
     if length > _SHORT[q.dtype]:
         return F.scaled_dot_product_attention(q, k, v)
     scores = ((q * q.shape[3] ** -0.5) @ k.transpose(2, 3)).float()  # (n, H, T, T)
@@ -149,7 +144,7 @@ def product(linear: nn.Linear, precision: Precision) -> tuple[Callable[[Tensor],
     if precision == "int8":
         return _Int8Linear(linear, (-1.0, 1.0), dtype=torch.bfloat16), (x * 64 + 128).byte()
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    if x.device.type == "cpu" and supported(precision):
+    if x.device.type == "cpu" and has_products(precision):
         return _Linear(linear, dtype), x.to(dtype)
     return linear.to(dtype), x.to(dtype)
 

@@ -23,7 +23,7 @@ _Sums = dict[nn.Parameter, Tensor]
 
 @dataclass
 class Passes:
-    """The passes of the chunks that this process runs. `before_chunk` is called before each, and may raise."""
+    """The passes of the chunks that this process runs. `before_chunk` is called before what it does at a time."""
 
     batch: Batch
     chunks: Sequence[Chunk]
@@ -48,20 +48,19 @@ class Passes:
             parameter.grad = total
 
     def _carry(self, gradient: Tensor, share: Sequence[Chunk], alone: bool) -> _Sums:
-        """The gradients of a share's chunks, added up in their order; a share that is alone leaves both to torch."""
+        """The sum of the gradients of a share's chunks; one that is alone leaves it in the parameters."""
         sums = _Sums()
+        weights = [*dict.fromkeys(weight for chunk in share for weight in chunk.encoder.backbone.parameters())]
         with self.autocast():
-            for chunk in share:
+            for some in [share] if self.keep_graphs else [[chunk] for chunk in share]:
                 self.before_chunk()
-                pooled = self._graphs.pop(chunk.number)
-                pooled = pooled if self.keep_graphs else self._embed(chunk)
-                at = gradient[torch.from_numpy(chunk.places)]
+                pooled = [self._graphs.pop(chunk.number) if self.keep_graphs else self._embed(chunk) for chunk in some]
+                at = [gradient[torch.from_numpy(chunk.places)] for chunk in some]
                 if alone:
                     torch.autograd.backward(pooled, at)
                 else:
-                    weights = [*chunk.encoder.backbone.parameters()]
-                    some = torch.autograd.grad(pooled, weights, at, allow_unused=True)
-                    _add(sums, zip(weights, some, strict=True))
+                    gradients = torch.autograd.grad(pooled, weights, at, allow_unused=True)
+                    _add(sums, zip(weights, gradients, strict=True))
         return sums
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:

@@ -13,10 +13,10 @@ from safetensors.numpy import load_file
 import contrastcli
 from contrastcli.commands.encode import encode_to, read_sentences
 from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
-from contrastcli.model.packed import supported
 from support.command import MODEL, Contrast, refused, sentences
 from support.tiny import WORDS, Tiny
 
@@ -72,7 +72,7 @@ def test_half_precision_on_request_stays_near(contrast: Contrast) -> None:
     assert np.abs(vectors - expected).max() < 0.1 * np.abs(expected).max()
 
 
-@pytest.mark.skipif(not supported("int8"), reason="this CPU multiplies no matrices in int8")
+@pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
 def test_int8_says_how_near_it_is(contrast: Contrast) -> None:
     answer = contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--precision", "int8")
     assert answer.code == 0

@@ -17,10 +17,11 @@ from torch import Tensor
 from contrastcli.errors import DataError
 from contrastcli.model import bert
 from contrastcli.model.backbone import Backbone, BertBackbone, load_backbone, load_language_model_head
-from contrastcli.model.packed import PackedBert, supported
+from contrastcli.model.devices import has_products
+from contrastcli.model.packed import PackedBert
 
 transformers = pytest.importorskip("transformers")
-needs_packing = pytest.mark.skipif(not supported("fp32"), reason="this torch has no oneDNN")
+needs_packing = pytest.mark.skipif(not has_products("fp32"), reason="this torch has no oneDNN")
 
 BERT_SIZES = {
     "vocab_size": 60,

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from contrastcli.errors import UsageError
+from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
-from contrastcli.model.packed import supported
 from contrastcli.settings.sections import Pooling
 from support.tiny import WORDS, Tiny
 
@@ -73,7 +73,7 @@ def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> Non
     assert encoder._packed is None
 
 
-needs_int8 = pytest.mark.skipif(not supported("int8"), reason="this CPU multiplies no matrices in int8")
+needs_int8 = pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
 
 
 @needs_int8
