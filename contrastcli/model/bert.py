@@ -22,7 +22,7 @@ from contrastcli.model.workers import generator
 _WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
 
 
-_ROWS = 32  # packed tokens are a multiple of this
+_ROWS = 64  # packed tokens are a multiple of this
 
 
 class Hidden(NamedTuple):
@@ -97,7 +97,7 @@ class Packing(NamedTuple):
         if len(padding) == 0:
             return cls(size, None)
         computed = mask.flatten().clone()
-        computed[padding[: -int(computed.sum()) % _ROWS]] = True  # the library keeps something for each size it meets
+        computed[padding[: -int(computed.sum()) % _ROWS]] = True  # the library prepares each size that it meets
         places = (computed.nonzero().squeeze(1), (computed.cumsum(0) - 1).clamp_(min=0), padding)
         return cls(size, mask[:, None, None, :], places)
 

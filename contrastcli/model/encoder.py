@@ -26,6 +26,7 @@ ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and n
 CPU_CHUNK = 1_536  # tokens at once for each thread of a CPU: more are not faster
 LEAST_CHUNK = 128  # tokens for which a thread of their own is worth it
 MOST_WORKERS = 16  # a guess at where the interpreter's lock is in their way, made on two cores
+_TEXTS, _TOKENS = 8, 4  # of which the sizes of padded texts are multiples in training
 TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
 
 
@@ -81,11 +82,27 @@ class SentenceEncoder(nn.Module):
 
     def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:
         """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation."""
-        ids, mask = pad(table, texts, self.tokenizer.pad_id, self.device)
+        ids, mask = (of.to(self.device, non_blocking=True) for of in self.pad(table, texts))
         with autocast(self.device, precision):
             hidden = self.backbone(ids, mask, self.pooling == "cls")
         with autocast(self.device, "fp32"):
-            return pool(hidden, mask, self.pooling)
+            return pool(hidden, mask, self.pooling)[: len(texts)]
+
+    def pad(self, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:
+        """Token ids, padded on the right, and the mask of real tokens, both (N, T), on the CPU.
+
+        N is that of the texts and T that of the longest. In training they are rounded up, N by texts of one token:
+        libraries prepare each product that they meet of another size, which takes longer than the product itself.
+        """
+        lengths = table.lengths[texts]
+        longest = int(lengths.max(initial=1))
+        if self.training:
+            lengths = np.pad(lengths, (0, -len(texts) % _TEXTS), constant_values=1)
+            longest = max(longest, min(-(-longest // _TOKENS) * _TOKENS, self.backbone.max_length))
+        real = np.arange(longest)[None, :] < lengths[:, None]
+        ids = np.full(real.shape, self.tokenizer.pad_id, dtype=np.int64)
+        ids[: len(texts)][real[: len(texts)]] = np.concatenate([table[int(i)] for i in texts])
+        return torch.from_numpy(ids), torch.from_numpy(real)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense layer and normalisation: (B, d) → (B, width)."""
@@ -184,15 +201,6 @@ def _usual_texts() -> list[str]:
     """Texts of the starter, short ones and one that is long."""
     texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
     return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
-
-
-def pad(table: TokenTable, texts: Indices, pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Token ids, padded on the right to the longest text, and the mask of real tokens: both (B, T)."""
-    lengths = table.lengths[texts]
-    real = np.arange(int(lengths.max(initial=1)))[None, :] < lengths[:, None]  # (B, T)
-    ids = np.full(real.shape, pad_id, dtype=np.int64)
-    ids[real] = np.concatenate([table[int(i)] for i in texts])
-    return torch.from_numpy(ids).to(device, non_blocking=True), torch.from_numpy(real).to(device, non_blocking=True)
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
