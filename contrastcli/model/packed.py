@@ -22,13 +22,14 @@ from contrastcli.settings.sections import Precision
 _Range = tuple[float, float]
 
 ROWS = 1024  # tokens of a usual chunk, for which the weights are laid out
-_SHORT = {torch.float32: 16, torch.bfloat16: 128}  # tokens of texts for which attention in parts is faster
+_BLOCK = 16  # torch's attention is fast on texts of a multiple of so many tokens, and a few more
+_LEAST = {torch.float32: 16, torch.bfloat16: 32}  # tokens for which it can be faster than attention in parts
 _POST_OPS = {"": ("none", ""), "gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
 _POST_OPS["gelu_pytorch_tanh"] = _POST_OPS["gelu_new"]
 
 
 class PackedBert:
-    """A copy of an encoder's layers, as they are now, with matrix products in `precision` and the rest in float32.
+    """A copy of an encoder's layers, as they are now: all in float32 or bfloat16, or matrix products in int8.
 
     `sample` holds token ids (T,) of usual texts, from which int8 takes the ranges of activations: they are fixed, so
     that the embedding of a text does not depend on the texts that are encoded with it.
@@ -36,17 +37,18 @@ class PackedBert:
 
     def __init__(self, bert: Bert, precision: Precision, sample: Sequence[Tensor] = ()) -> None:
         self._bert = bert
+        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         products: Callable[[Layer], _Products]
         if precision == "int8":
             products = partial(_int8_products, ranges=_ranges(bert, sample))
         else:
-            products = partial(_float_products, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+            products = partial(_float_products, dtype=self._dtype)
         self._layers = [_Layer(layer, products(layer)) for layer in bert.layers if isinstance(layer, Layer)]
 
     def __call__(self, texts: Sequence[Tensor], first_token: bool = False) -> list[Hidden]:
         """The hidden states of token ids (n, T), for each of several lengths T; the last as `bert.Bert` has them."""
         shapes = [ids.shape for ids in texts]
-        first = x = torch.cat([self._bert.embed(ids).flatten(0, 1) for ids in texts])  # (tokens, d)
+        first = x = torch.cat([self._bert.embed(ids).flatten(0, 1) for ids in texts]).to(self._dtype)  # (tokens, d)
         *layers, last = self._layers
         for layer in layers:
             x = layer(x, shapes)
@@ -61,7 +63,7 @@ class PackedBert:
 
 
 class _Product(Protocol):
-    """A linear layer, with its activation; `add` is a sum with a float32 residual."""
+    """A linear layer, with its activation; `add` is a sum with a residual."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
     def add(self, x: Tensor, residual: Tensor) -> Tensor: ...
@@ -81,7 +83,7 @@ class _Layer:
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
 
     def __call__(self, x: Tensor, shapes: Sequence[torch.Size], first_token: bool = False) -> Tensor:
-        """The next hidden states (tokens, d), float32, or (texts, d) of first tokens."""
+        """The next hidden states (tokens, d), or (texts, d) of first tokens."""
         product = self._products
         sizes = [shape.numel() for shape in shapes]
         qkv = product.qkv(x)  # (tokens, 3 d)
@@ -99,11 +101,11 @@ class _Layer:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of (n, H, T, d/H) heads. On short texts torch's own is slow, as is its softmax of under 16 numbers."""
+    """Attention of (n, H, T, d/H) heads, q scaled. Torch's is slow on some lengths, its softmax on under 16 numbers."""
     length = k.shape[2]
-    if length > _SHORT[q.dtype]:
-        return F.scaled_dot_product_attention(q, k, v)
-    scores = ((q * q.shape[3] ** -0.5) @ k.transpose(2, 3)).float()  # (n, H, T, T)
+    if length >= 4 * _BLOCK or (length >= _LEAST[q.dtype] and length % _BLOCK <= 4):
+        return F.scaled_dot_product_attention(q, k, v, scale=1.0)
+    scores = (q @ k.transpose(2, 3)).float()  # (n, H, T, T)
     padded = F.pad(scores, (0, max(0, 16 - length)), value=-torch.inf)
     mixed: Tensor = padded.softmax(3)[..., :length].to(v.dtype) @ v
     return mixed
@@ -112,27 +114,33 @@ def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def _float_products(layer: Layer, dtype: torch.dtype) -> _Products:
     linear = partial(_Linear, dtype=dtype)
     expand = linear(layer.expand, activation=layer.shape.activation)
-    return _Products(linear(layer.qkv), linear(layer.mix), expand, linear(layer.contract))
+    return _Products(linear(_scaled(layer)), linear(layer.mix), expand, linear(layer.contract))
+
+
+def _scaled(layer: Layer) -> nn.Linear:
+    """The layer's queries, keys and values, queries scaled for attention."""
+    qkv = nn.Linear(layer.qkv.in_features, layer.qkv.out_features, device="meta")
+    d, heads = layer.shape.width, layer.shape.heads
+    scales = torch.ones(3 * d)
+    scales[:d] = (d // heads) ** -0.5
+    qkv.weight, qkv.bias = nn.Parameter(layer.qkv.weight * scales[:, None]), nn.Parameter(layer.qkv.bias * scales)
+    return qkv
 
 
 class _Linear:
-    """In float32, or in bfloat16 with a bfloat16 result."""
+    """In float32 or bfloat16, as its inputs and results are."""
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype, activation: str = "") -> None:
-        self._dtype = dtype
         self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype), ROWS)
         self._bias = linear.bias.detach().to(dtype)
         post_op, variant = _POST_OPS[activation]
         self._post_op: tuple[str, list[float], str] = (post_op, [], variant)
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = x.to(self._dtype)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, *self._post_op)
         return product
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        if self._dtype != torch.float32:
-            return self(x) + residual
         total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self._bias, "add")
         return total
 
@@ -150,13 +158,13 @@ def product(linear: nn.Linear, precision: Precision) -> tuple[Callable[[Tensor],
 
 
 def _int8_products(layer: Layer, ranges: dict[nn.Module, _Range]) -> _Products:
-    def linear(module: nn.Linear, **words: Any) -> _Int8Linear:
-        return _Int8Linear(module, ranges[module], **words)
+    def linear(module: nn.Linear, limits: nn.Module | None = None, **words: Any) -> _Int8Linear:
+        return _Int8Linear(module, ranges[limits or module], **words)
 
     attention = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
     contract = linear(layer.contract)
     expand = linear(layer.expand, activation=layer.shape.activation, into=contract)
-    return _Products(linear(layer.qkv, dtype=attention), linear(layer.mix), expand, contract)
+    return _Products(linear(_scaled(layer), layer.qkv, dtype=attention), linear(layer.mix), expand, contract)
 
 
 class _Int8Linear:

@@ -36,7 +36,7 @@ from contrastcli.training.step import Outcome, Stepper
 SMALLEST_BUDGET = 64  # tokens; a step that needs more memory than these take fails
 
 _CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # of torch's binding of oneDNN, and oneDNN's
-_SHAPES = "256"  # of matrices, for which they keep up to half a megabyte each; by default they keep 1,024
+_SHAPES = "512"  # of matrices, for which they keep up to half a megabyte each; by default they keep 1,024
 
 
 class _Stop(Exception):

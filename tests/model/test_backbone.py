@@ -18,7 +18,9 @@ from contrastcli.errors import DataError
 from contrastcli.model import bert
 from contrastcli.model.backbone import Backbone, BertBackbone, load_backbone, load_language_model_head
 from contrastcli.model.devices import has_products
+from contrastcli.model.encoder import autocast
 from contrastcli.model.packed import PackedBert
+from contrastcli.settings.sections import Precision
 
 transformers = pytest.importorskip("transformers")
 needs_packing = pytest.mark.skipif(not has_products("fp32"), reason="this torch has no oneDNN")
@@ -101,8 +103,10 @@ def test_hidden_states_equal_transformers(published: Path) -> None:
     backbone, model = load_backbone(published), reference(published)
     ids, mask = batch(padding_of(backbone))
     with torch.no_grad():
-        ours = backbone(ids, mask)
+        ours, of_first = backbone(ids, mask), backbone(ids, mask, first_token=True)
         theirs = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+    assert of_first.last.shape == (4, 1, 32)
+    assert_equal_on_tokens(of_first.last, theirs.last_hidden_state[:, :1], mask[:, :1])
     assert_equal_on_tokens(ours.first, theirs.hidden_states[0], mask)
     assert_equal_on_tokens(ours.penultimate, theirs.hidden_states[-2], mask)
     assert_equal_on_tokens(ours.last, theirs.last_hidden_state, mask)
@@ -131,21 +135,26 @@ def test_padding_does_not_change_a_text(published: Path) -> None:
 def test_texts_packed_without_padding_equal_transformers(published: Path) -> None:
     backbone, model = load_backbone(published), reference(published)
     assert isinstance(backbone, BertBackbone)
-    texts = [torch.randint(1, 60, shape) for shape in ((2, 9), (1, 6), (4, 2), (1, 1))]  # padding inside a text too
+    shapes = ((1, 20), (3, 16), (2, 9), (1, 6), (4, 2), (1, 1))
+    texts = [torch.randint(1, 60, shape) for shape in shapes]  # padding inside a text too
+    packed = PackedBert(backbone.bert, "fp32")
     with torch.no_grad():
-        for ids, ours in zip(texts, PackedBert(backbone.bert, "fp32")(texts), strict=True):
+        for ids, ours, of_first in zip(texts, packed(texts), packed(texts, first_token=True), strict=True):
             everything = torch.ones_like(ids, dtype=torch.bool)
             theirs = model(input_ids=ids, attention_mask=everything.long(), output_hidden_states=True)
             assert_equal_on_tokens(ours.first, theirs.hidden_states[0], everything)
             assert_equal_on_tokens(ours.penultimate, theirs.hidden_states[-2], everything)
             assert_equal_on_tokens(ours.last, theirs.last_hidden_state, everything)
+            assert_equal_on_tokens(of_first.last, theirs.last_hidden_state[:, :1], everything[:, :1])
 
 
-def test_gradients_equal_transformers(published: Path) -> None:
+@pytest.mark.parametrize("first_token", [False, True])
+def test_gradients_equal_transformers(published: Path, first_token: bool) -> None:
     backbone, model = load_backbone(published), reference(published)
     ids, mask = batch(padding_of(backbone))
     weights = torch.randn(4, 9, 32, generator=torch.Generator().manual_seed(1)) * mask[..., None]
-    (backbone(ids, mask).last * weights).sum().backward()
+    weights[:, int(first_token) or 9 :] = 0
+    (backbone(ids, mask, first_token).last * weights[:, : 1 if first_token else 9]).sum().backward()
     (model(input_ids=ids, attention_mask=mask.long()).last_hidden_state * weights).sum().backward()
     theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     for parameter in backbone.parameters():
@@ -155,6 +164,22 @@ def test_gradients_equal_transformers(published: Path) -> None:
     assert theirs.keys() == ours.keys()
     for name, gradient in theirs.items():
         assert (ours[name] - gradient).abs().max() < 1e-4 * max(1.0, gradient.abs().max().item()), name
+
+
+@pytest.mark.skipif(not has_products("bf16"), reason="this CPU multiplies no matrices in bf16")
+def test_gradients_in_bf16_are_near_those_in_fp32(published: Path) -> None:
+    backbone, (ids, mask) = load_backbone(published), batch()
+    weights = torch.randn(4, 9, 32, generator=torch.Generator().manual_seed(1)) * mask[..., None]
+
+    def gradients(precision: Precision) -> list[Tensor]:
+        with autocast(torch.device("cpu"), precision):
+            loss = (backbone(ids, mask).last * weights).sum()
+        return [gradient.to_dense() for gradient in torch.autograd.grad(loss, list(backbone.parameters()))]
+
+    exact, half = gradients("fp32"), gradients("bf16")
+    assert {gradient.dtype for gradient in half} == {torch.float32}
+    for parameter, one, other in zip(backbone.parameters(), exact, half, strict=True):
+        assert 0 < (one - other).norm() < 0.05 * one.norm(), parameter.shape
 
 
 def test_a_saved_folder_loads_in_transformers_with_the_same_weights(published: Path, tmp_path: Path) -> None:

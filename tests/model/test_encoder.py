@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import UsageError
 from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder
@@ -38,6 +39,29 @@ def test_embeddings_are_those_of_the_padded_encoder(
 ) -> None:
     encoder.pooling = padded.pooling = pooling
     assert np.abs(encoder.encode(TEXTS) - padded.encode(TEXTS)).max() < 1e-5
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_what_rounds_up_a_batch_in_training_changes_nothing(pooling: Pooling, encoder: SentenceEncoder) -> None:
+    encoder.pooling = pooling
+    table, texts = TokenTable.of(encoder.tokenizer.encode(TEXTS[:11], 32)), np.arange(11)
+    encoder.eval()
+    plain, (ids, mask) = encoder.pooled(table, texts), encoder.pad(table, texts)
+    assert ids.shape == mask.shape == (11, table.lengths.max())
+    encoder.train()
+    encoder.backbone.eval()  # without dropout
+    ids, mask = encoder.pad(table, texts)
+    assert ids.shape == mask.shape == (16, 12)
+    assert mask.sum() == table.lengths.sum() + 5
+    assert (encoder.pooled(table, texts) - plain).abs().max() < 1e-6
+
+
+def test_a_text_of_the_longest_length_is_not_rounded_up(encoder: SentenceEncoder) -> None:
+    encoder.train()
+    most = encoder.backbone.max_length
+    table = TokenTable.of([[encoder.tokenizer.cls_id] * (most - 1)])
+    encoder.backbone.max_length = most - 1
+    assert encoder.pad(table, np.arange(1))[0].shape == (8, most - 1)
 
 
 def test_half_precision_costs_no_more_than_autocast(encoder: SentenceEncoder, padded: SentenceEncoder) -> None:
