@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 from torch.optim import Adam, AdamW, Optimizer
 
 from contrastcli.model.encoder import SentenceEncoder
@@ -26,7 +27,16 @@ def make_optimizer(settings: Train, encoders: Sequence[SentenceEncoder], extras:
             if some := [p for p in parameters if p.requires_grad and (p.ndim > 1) == is_matrix]:
                 groups.append({"params": some, "lr": lr, "peak_lr": lr, "weight_decay": decay})
     kind = AdamW if settings.optimizer == "adamw" else Adam
-    return kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
+    optimizer = kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
+    optimizer.register_step_post_hook(_count_versions)
+    return optimizer
+
+
+def _count_versions(optimizer: Optimizer, *_: object) -> None:
+    """A fused step does not tell that it changed the weights, of which layers keep copies in bf16."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            increment_version(parameter)
 
 
 def set_rate(optimizer: Optimizer, settings: Train, step: int, steps: int) -> float:

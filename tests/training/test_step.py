@@ -16,6 +16,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import RunError
 from contrastcli.model.bert import Bert, Layer
+from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
 from contrastcli.settings.sections import Precision
@@ -307,6 +308,16 @@ def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_returned(tiny: T
         parameter.grad = gradient.clone()
         assert float(gradient_norm([parameter], clip)) == pytest.approx(5.0)
         torch.testing.assert_close(parameter.grad, expected * gradient)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam"])
+def test_bf16_computes_with_the_weights_of_the_last_step(tiny: Tiny, tmp_path: Path, optimizer: str) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", train__precision="bf16", train__optimizer=optimizer)
+    encoder, batch = trainer.encoder, first_batch(trainer)
+    trainer.update(batch)
+    fresh = load_encoder(tiny.backbone)
+    fresh.load_state_dict(encoder.state_dict())
+    assert torch.equal(*(one.eval().pooled(batch.table, batch.texts, "bf16") for one in (encoder, fresh)))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
