@@ -58,7 +58,7 @@ class _Linear(nn.Linear):
 
 
 class _Product(Function):
-    """A linear layer in bfloat16 on a CPU. Torch's own adds the bias in a pass, and casts both for each graph."""
+    """A linear layer in bfloat16 on a CPU. Torch's own adds the bias in a pass of its own."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, half: Tensor, half_bias: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Packing(NamedTuple):
         return rows.view(*self.size, -1)
 
     def first(self, rows: Tensor) -> Tensor:
-        """(M, n) → (B, n), the first token of each text."""
+        """(M, n) → (B, n), the first token of each text, which all have one."""
         count, length = self.size
         if self.places is None:
             return rows.view(count, length, -1)[:, 0]

@@ -83,8 +83,9 @@ class SentenceEncoder(nn.Module):
     def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:
         """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation."""
         ids, mask = (of.to(self.device, non_blocking=True) for of in self.pad(table, texts))
+        first_token = self.pooling == "cls" and bool(table.lengths[texts].all())  # a text of no tokens has none
         with autocast(self.device, precision):
-            hidden = self.backbone(ids, mask, self.pooling == "cls")
+            hidden = self.backbone(ids, mask, first_token)
         with autocast(self.device, "fp32"):
             return pool(hidden, mask, self.pooling)[: len(texts)]
 

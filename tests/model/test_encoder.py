@@ -56,6 +56,15 @@ def test_what_rounds_up_a_batch_in_training_changes_nothing(pooling: Pooling, en
     assert (encoder.pooled(table, texts) - plain).abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_text_of_no_tokens_is_zero_and_changes_no_other(pooling: Pooling, encoder: SentenceEncoder) -> None:
+    encoder.pooling = pooling
+    ids = encoder.tokenizer.encode(TEXTS[:3], 32)
+    with_empty = encoder.encode_table(TokenTable.of([*ids[:2], [], ids[2]]))
+    assert not with_empty[2].any()
+    assert (with_empty[[0, 1, 3]] - encoder.encode_table(TokenTable.of(ids))).abs().max() < 1e-5
+
+
 def test_a_text_of_the_longest_length_is_not_rounded_up(encoder: SentenceEncoder) -> None:
     encoder.train()
     most = encoder.backbone.max_length
