@@ -58,6 +58,8 @@ class Passes:
                 at = [gradient[torch.from_numpy(chunk.places)] for chunk in some]
                 if alone:
                     torch.autograd.backward(pooled, at)
+                    for weight in weights:
+                        weight.grad = None if weight.grad is None else _short(weight.grad)
                 else:
                     gradients = torch.autograd.grad(pooled, weights, at, allow_unused=True)
                     _add(sums, zip(weights, gradients, strict=True))
@@ -91,4 +93,10 @@ def _add(sums: _Sums, gradients: Iterable[tuple[nn.Parameter, Tensor | None]]) -
     """Add gradients to sums. Not in place: torch may have one tensor for the gradients of two parameters."""
     for parameter, gradient in gradients:
         if gradient is not None:
-            sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient
+            sums[parameter] = _short(sums[parameter] + gradient) if parameter in sums else gradient
+
+
+def _short(gradient: Tensor) -> Tensor:
+    """A sum of sparse gradients, which torch puts one after another, added up where it would outgrow a dense one."""
+    is_long = gradient.is_sparse and gradient._nnz() > len(gradient)
+    return gradient.coalesce() if is_long else gradient
