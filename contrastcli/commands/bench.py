@@ -25,7 +25,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.files import error_text
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.devices import choose_device, choose_precision, has_products
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
 from contrastcli.model.families import Shape
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
@@ -46,7 +46,6 @@ STEPS = 48
 MOST = 3_000
 """Texts of one measurement of encoding, except of the long one."""
 LONG = 20_000
-_TOKENS = ROWS  # of the matrix products that are the limit
 _REPEATS = 12
 
 Job = Callable[[], float]
@@ -235,8 +234,9 @@ class Works:
 def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> float:
     """FLOPs a second of the products of a layer's matrices alone, which no encoder of this shape can exceed."""
     d, inner = shape.width, shape.inner
+    rows = ROWS if device.type == "cpu" else ENCODE_BUDGET  # tokens of a usual chunk
     products = [
-        product(torch.nn.Linear(m, n, device=device), precision)
+        product(torch.nn.Linear(m, n, device=device), precision, rows)
         for m, n in ((d, 3 * d), (d, d), (d, inner), (inner, d))
     ]
     for warm in (True, False):
@@ -245,7 +245,7 @@ def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> flo
             for multiply, x in products:
                 result = multiply(x)
         float(result[0, 0])  # waits for the device
-    flops = _REPEATS * 2 * _TOKENS * (4 * d * d + 2 * d * inner)
+    flops = _REPEATS * 2 * rows * (4 * d * d + 2 * d * inner)
     return flops / (time.perf_counter() - start)
 
 
@@ -295,4 +295,5 @@ def _train(folder: Path, pooling: Pooling, compile: bool = False) -> float:
         done = process.train(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
     if done.status == "stopped":  # by Ctrl-C, which training takes for a request to save and stop
         raise KeyboardInterrupt
-    return len(rates[1:]) / sum(1 / rate for rate in rates[1:])
+    counted = rates[2:]  # not those of the first step, and up to a third
+    return len(counted) / sum(1 / rate for rate in counted)

@@ -40,6 +40,11 @@ class Backbone(nn.Module):
         """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
         return False
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its layers are compiled, for training with gradients and for that alone."""
+        return False
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask, false on padding (None: no padding).
 
@@ -70,6 +75,10 @@ class BertBackbone(Backbone):
     @property
     def takes_threads(self) -> bool:
         return not self.bert.is_compiled
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.bert.is_compiled
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         hidden: Hidden = self.bert(input_ids, attention_mask, first_token)

@@ -90,7 +90,7 @@ class Packing(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
-        """Of a (B, T) bool mask. Other devices compute padding, since to look for it waits, and so do traces."""
+        """Of a (B, T) bool mask. Other devices compute padding, for which they have room, and so do traces."""
         if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return cls(size, None if mask is None else mask[:, None, None, :])
         padding = (~mask).flatten().nonzero().squeeze(1)
@@ -223,7 +223,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, packing: Packing, first: bool = False) -> Tensor:
         """The next hidden states of tokens: (M, d) → (M, d), or (B, d) of the first token of each text."""
         qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).contiguous()  # (B, H, T, d/H) each
+        parts = qkv.permute(2, 0, 3, 1, 4)
+        q, k, v = parts.contiguous() if x.device.type == "cpu" else parts  # (B, H, T, d/H) each
         q = q[:, :, :1] if first else q
         mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
         x, mixed = (packing.first(x), mixed[:, 0]) if first else (x, packing.pack(mixed))

@@ -10,7 +10,7 @@ import torch
 
 from contrastcli.errors import UsageError
 from contrastcli.files import error_text
-from contrastcli.settings.memory import CUDA_BUDGET
+from contrastcli.settings.memory import CUDA_BUDGET, GRAPH_BYTES
 from contrastcli.settings.sections import Precision
 
 
@@ -24,6 +24,7 @@ def choose_device(wanted: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         what = f"train.device is '{wanted}': {error_text(error)}"
         raise UsageError(what, "use auto, cpu, cuda, cuda:1 or mps") from None
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans for each shape that it meets, which takes long
     return device
 
 
@@ -55,8 +56,14 @@ def has_products(precision: Precision) -> bool:
 
 
 def default_budget(device: torch.device, layers: int = 12, width: int = 768) -> int:
-    """Tokens whose graph is kept at once, by an encoder of such a size: on a CPU they take 2 GB in bf16, 4 in fp32."""
-    return CUDA_BUDGET if device.type == "cuda" else max(1024, 4_096 * 12 * 768 // (layers * width))
+    """Tokens whose graph is kept at once, by an encoder of such a size.
+
+    On a CPU they take 2 GB in bf16, 4 in fp32, and on a GPU at most a half of its memory, by an estimate.
+    """
+    if device.type == "cuda":
+        half = torch.cuda.get_device_properties(device).total_memory // 2
+        return min(CUDA_BUDGET, max(1024, half // (GRAPH_BYTES * layers * width)))
+    return max(1024, 4_096 * 12 * 768 // (layers * width))
 
 
 def device_name(device: torch.device) -> str:
@@ -75,5 +82,5 @@ def memory_mb(device: torch.device) -> float:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out, on any device."""
-    words = ("not enough memory", "can't allocate memory", "out of memory")
+    words = ("not enough memory", "can't allocate memory", "out of memory", "cublas_status_alloc_failed")
     return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)

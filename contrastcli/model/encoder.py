@@ -19,7 +19,7 @@ from contrastcli.model.devices import has_products
 from contrastcli.model.packed import PackedBert
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
-from contrastcli.objectives.functional import fresh_linear
+from contrastcli.objectives.functional import fresh_linear, placed
 from contrastcli.settings.sections import Data, Pooling, Precision
 
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and need little memory next to the weights
@@ -82,7 +82,7 @@ class SentenceEncoder(nn.Module):
 
     def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:
         """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation."""
-        ids, mask = (of.to(self.device, non_blocking=True) for of in self.pad(table, texts))
+        ids, mask = (placed(of, self.device) for of in self.pad(table, texts))
         first_token = self.pooling == "cls" and bool(table.lengths[texts].all())  # a text of no tokens has none
         with autocast(self.device, precision):
             hidden = self.backbone(ids, mask, first_token)

@@ -146,9 +146,9 @@ class _Linear:
 
 
 @torch.inference_mode()
-def product(linear: nn.Linear, precision: Precision) -> tuple[Callable[[Tensor], Tensor], Tensor]:
-    """The fastest way to multiply by a linear layer's weights on its device, and an input of ROWS tokens for it."""
-    x = torch.randn(ROWS, linear.in_features, device=linear.weight.device)
+def product(linear: nn.Linear, precision: Precision, rows: int) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """The fastest way to multiply by a linear layer's weights on its device, and an input of some tokens for it."""
+    x = torch.randn(rows, linear.in_features, device=linear.weight.device)
     if precision == "int8":
         return _Int8Linear(linear, (-1.0, 1.0), dtype=torch.bfloat16), (x * 64 + 128).byte()
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32

@@ -19,6 +19,7 @@ from contrastcli.objectives.functional import (
     mask_logits,
     mean_over,
     pair_features,
+    placed,
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import paired, pairwise
@@ -75,11 +76,11 @@ def pairsupcon(
             positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
             return discrimination(positive, negative_mass(logits, valid, hard_negatives))
 
-        entailed = rows.entailed().to(z.device)
+        entailed = placed(rows.entailed(), z.device)
         contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
         if not classification:
             return contrast, {"contrast": contrast.detach()}
-        y = (rows.labels() == ENTAILMENT).long().to(z.device)  # (N,)
+        y = placed((rows.labels() == ENTAILMENT).long(), z.device)  # (N,)
         logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 2)
         cross_entropy = nn.functional.cross_entropy(logits, y)
     loss = cross_entropy + beta * contrast

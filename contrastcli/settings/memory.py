@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from contrastcli.settings.config import Config
 
 CUDA_BUDGET = 65_536
-"""The token budget on CUDA unless train.token_budget is set."""
+"""The largest token budget on CUDA unless train.token_budget is set."""
+
+GRAPH_BYTES = 28 * 2
+"""Of a token's graph, for each layer and unit of the width: 28 numbers in bf16."""
 
 Sizes = tuple[int, int, int, int, int]
 
@@ -66,7 +69,7 @@ def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Siz
     batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * config.model.max_length
     tokens = min(batch, config.train.token_budget or budget)
     weights = 16 * parameters  # bytes: the weight, its gradient and two moments in fp32
-    activations = 28 * tokens * layers * width * 2 / 1e9  # 28 of the width in each layer, in bf16
+    activations = GRAPH_BYTES * tokens * layers * width / 1e9
     total = weights + activations + 2 * parameters + 0.5  # autocast's copy in bf16, CUDA's own
     return Memory(weights, activations, tokens, ceil(total))
 

@@ -2,7 +2,7 @@
 
 Each process runs its share of a batch's chunks; the embeddings are gathered, every process takes the same loss over
 the whole batch, and carries the gradient back through its own chunks. Chunk seeds depend on the chunk's number, not
-on the process, so dropout is the same too.
+on the process; on a CPU the chunks are the same for any number of processes, so dropout is the same too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -21,6 +22,7 @@ from contrastcli.errors import RunError, UsageError
 from contrastcli.files import error_text
 
 _BUCKET = 2**20  # numbers that travel at once, 4 MB
+_LONGEST = timedelta(hours=12)  # that the others wait for the main process, which mines; one that is lost is noticed
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,15 @@ class World:
             with self._together():
                 dist.all_reduce(tensor)
         return tensor
+
+    def share(self, tensors: Sequence[Tensor]) -> None:
+        """The main process's values of tensors, in place, where each process has computed them and may have rounded."""
+        if self.size > 1 and tensors:
+            with self._together():
+                together = torch.cat([tensor.flatten() for tensor in tensors])
+                dist.broadcast(together, 0)
+                for tensor, part in zip(tensors, torch.split(together, [one.numel() for one in tensors]), strict=True):
+                    tensor.copy_(part.view_as(tensor))
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
@@ -132,9 +143,11 @@ def world() -> World:
 
 def _join() -> World:
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" then means this process's own
+        # "cuda" then means this process's own; a scheduler may show each process but one
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     if not dist.is_initialized():
         # gloo carries what stays on the CPU, nccl what lives on a GPU
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, timeout=_LONGEST)
         atexit.register(dist.destroy_process_group)  # threads that it leaves running may abort the process at its end
     return World(dist.get_rank(), dist.get_world_size())

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, nan
 
 import numpy as np
 import torch
@@ -164,7 +164,7 @@ class Trainer:
     def update(self, batch: Batch) -> tuple[Outcome, Tensor]:
         """One optimiser update, with a smaller token budget where memory runs out."""
         self.optimizer.zero_grad()
-        buffers = [(buffer, buffer.clone()) for buffer in self.stepper.extras.buffers()]  # which a loss may update
+        buffers = [(buffer, buffer.clone()) for buffer in self.stepper.heads.buffers()]  # which a loss may update
         try:
             outcome = self.stepper.backward(batch, before_chunk=self._check_stop)
         except (_Stop, RuntimeError) as error:
@@ -260,13 +260,19 @@ class Trainer:
         if position.step == 0:
             self.emit(event)
             return False
-        before, score = position.best, event.score
+        before, score = position.best, self._agreed(event.score)
         best = score is not None and (before is None or score > before)
         self.emit(replace(event, best=best))
         if best:
             position.best, position.best_step = score, position.step
         position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1
         return best
+
+    def _agreed(self, score: float | None) -> float | None:
+        """The main process's score: others, which round in another way, must not stop or save when it does not."""
+        told = torch.tensor(nan if score is None else score, dtype=torch.float64)
+        self.stepper.world.share([told])
+        return None if told.isnan() else float(told)
 
     def _out_of_patience(self) -> bool:
         return 0 < self.config.dev.patience <= self.position.evaluations_without_best

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.model.encoder import autocast
 from contrastcli.model.workers import count_workers, side_by_side
+from contrastcli.objectives.functional import placed
 from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import CHUNK, Batch, Chunk, set_seed
 
@@ -55,7 +56,7 @@ class Passes:
             for some in [share] if self.keep_graphs else [[chunk] for chunk in share]:
                 self.before_chunk()
                 pooled = [self._graphs.pop(chunk.number) if self.keep_graphs else self._embed(chunk) for chunk in some]
-                at = [gradient[torch.from_numpy(chunk.places)] for chunk in some]
+                at = [gradient[placed(torch.from_numpy(chunk.places), self.device)] for chunk in some]
                 if alone:
                     torch.autograd.backward(pooled, at)
                     for weight in weights:
@@ -77,11 +78,13 @@ class Passes:
         return [self.chunks[first::workers] for first in range(workers)]
 
     def _embed_all(self, share: Sequence[Chunk]) -> dict[int, Tensor]:
-        with torch.set_grad_enabled(self.keep_graphs), self.autocast():
+        # compiled without gradients, a layer would be another program, which draws other dropout
+        takes_gradients = self.keep_graphs or any(chunk.encoder.backbone.is_compiled for chunk in share)
+        with torch.set_grad_enabled(takes_gradients), self.autocast():
             pooled = {}
             for chunk in share:
                 self.before_chunk()
-                pooled[chunk.number] = self._embed(chunk)
+                pooled[chunk.number] = self._embed(chunk) if self.keep_graphs else self._embed(chunk).detach()
             return pooled
 
     def _embed(self, chunk: Chunk) -> Tensor:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 import torch
 
-from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError
+from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError, UsageError
 from contrastcli.files import error_text, writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.alerts import Rules, post
@@ -49,7 +49,7 @@ def train(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = 
     held: AbstractContextManager[Writer | None] = hold(run) if main else nullcontext()
     recorded: AbstractContextManager[Emit] = _recorded(run, config, watch) if main else nullcontext(lambda event: None)
     with handle_signals(interrupt), held as writer, recorded as emit:
-        device = choose_device(config.train.device)
+        device = _choose_device(config, world)
         resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
         if after is not None:
             wait_behind(after, run, emit, resumed_from or 0)
@@ -81,6 +81,14 @@ def train(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = 
         in_loop = True
         emit(done := Done(status=trainer.train(), step=trainer.position.step, code=0))
         return done
+
+
+def _choose_device(config: Config, world: World) -> torch.device:
+    device = choose_device(config.train.device)
+    if world.size > 1 and device.index is not None:
+        what = f"train.device is '{device}', for all of {world.size} processes"
+        raise UsageError(what, "use cuda: each process takes a GPU of its own")
+    return device
 
 
 def _attended(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:

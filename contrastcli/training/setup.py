@@ -70,7 +70,7 @@ def make_trainer(
         emit(Note(step=0, text=f"model.max_length is {context.max_length}, the most that this backbone reads"))
     restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None
     position = restored or Position(to_evaluate=True)
-    stepper.token_budget = _continue_under(position, stepper.token_budget, world.size, emit)
+    stepper.token_budget = _continue_under(position, stepper.token_budget, world.size, device, emit)
     table = tokenise(plan.corpus.texts, encoder.tokenizer, context.max_length, context.progress("tokenising"))
     if folder is None and (text := _truncated(plan.corpus.texts, table, encoder.tokenizer, context.max_length)):
         emit(Note(step=0, text=text))
@@ -110,7 +110,7 @@ def _truncated(texts: Texts, table: TokenTable, tokenizer: Tokenizer, limit: int
     return f"{count} {words}; the longest has {longest:,}"
 
 
-def _continue_under(position: Position, budget: int, processes: int, emit: Emit) -> int:
+def _continue_under(position: Position, budget: int, processes: int, device: torch.device, emit: Emit) -> int:
     """The token budget to continue with, given that of the settings; notes say what is not as it was."""
     was, was_processes = position.token_budget, position.processes
     memory_ran_out = 0 < was < position.first_budget == budget
@@ -120,12 +120,14 @@ def _continue_under(position: Position, budget: int, processes: int, emit: Emit)
     def note(text: str) -> None:
         emit(Note(step=position.step, text=text))
 
+    other = "other chunks, which draw other dropout"
     if was_processes not in (0, processes):
-        note(f"{processes} processes instead of {was_processes}: the same chunks and dropout, equal to 1e-6")
+        chunks = "the same chunks and dropout, equal to 1e-6" if device.type == "cpu" else other
+        note(f"{processes} processes instead of {was_processes}: {chunks}")
     if memory_ran_out:
         note(f"at most {was:,} tokens at once, since memory ran out with more; --token-budget N sets another budget")
     elif was not in (0, budget):
-        note(f"at most {budget:,} tokens at once instead of {was:,}: other chunks, which draw other dropout")
+        note(f"at most {budget:,} tokens at once instead of {was:,}: {other}")
     return position.token_budget
 
 

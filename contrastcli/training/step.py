@@ -15,10 +15,9 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from contrastcli.data.batching import chunks as cut_lengths
 from contrastcli.data.batching import even_chunks
 from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
-from contrastcli.objectives.functional import Result, Views
+from contrastcli.objectives.functional import Result, Views, placed
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliary import Auxiliary
@@ -68,10 +67,11 @@ class Stepper:
         return encoders
 
     def cut(self, batch: Batch) -> tuple[list[Chunk], bool]:
-        """The chunks of a batch, and whether all of their graphs fit into the budget.
+        """The chunks of a batch, and whether the graphs of a process's share of them fit into the budget.
 
-        Chunks take a quarter of the budget: small ones waste less on padding, and what running one needs besides its
-        graph stays small too. On a CPU they are alike in size, and larger ones than CPU_CHUNK are not faster.
+        Chunks take a quarter of the budget at most: small ones waste less on padding, and what running one needs
+        besides its graph stays small too. They are alike in size, for threads and processes to have the same to do.
+        On a CPU larger ones than CPU_CHUNK are not faster.
         """
         places = batch.places
         texts = batch.texts[places]
@@ -80,13 +80,14 @@ class Stepper:
         if self.encoder.device.type == "cpu":
             parts = even_chunks(lengths, min(CPU_CHUNK, most), PARTS, LEAST_CHUNK)
         else:
-            parts = cut_lengths(lengths, most)
-        padded = len(self.encoders) * sum(len(part) * int(lengths[part[0]]) for part in parts)
+            parts = even_chunks(lengths, most, self.world.size, 1)
         chunks: list[Chunk] = []
         for number, encoder in enumerate(self.encoders.values()):
             first = number * len(batch.texts)
             chunks += [Chunk(len(chunks) + n, encoder, texts[p], places[p] + first) for n, p in enumerate(parts)]
-        return chunks, padded <= self.token_budget
+        padded = [len(chunk.texts) * int(batch.table.lengths[chunk.texts[0]]) for chunk in chunks]
+        shares = [sum(padded[rank :: self.world.size]) for rank in range(self.world.size)]
+        return chunks, max(shares) <= self.token_budget
 
     def backward(
         self, batch: Batch, *, keep_graphs: bool | None = None, before_chunk: Callable[[], None] = lambda: None
@@ -104,7 +105,7 @@ class Stepper:
         pooled = passes.forward()
         leaf = torch.zeros(len(self.encoders) * len(batch.texts), self.encoder.backbone.width, device=device)
         for chunk in local:
-            leaf[torch.from_numpy(chunk.places)] = pooled[chunk.number]  # (E·V·N, d)
+            leaf[placed(torch.from_numpy(chunk.places), device)] = pooled[chunk.number]  # (E·V·N, d)
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
         passes.backward(gradient)
@@ -126,6 +127,8 @@ class Stepper:
 
         Their memory is kept: to fill that of a new one with zeros takes longer than everything else here.
         """
+        heads = [*self.heads.parameters(), *self.projection.parameters()]
+        self.world.share([parameter.grad for parameter in heads if parameter.grad is not None])
         for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
             self.world.sum_gradients(module.parameters())
             for parameter in module.parameters():

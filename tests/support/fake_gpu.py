@@ -1,6 +1,7 @@
 """A device that is not the CPU and needs no hardware: its tensors have shapes and no values.
 
-An operation that mixes devices raises, and so does one that needs a value: on a GPU it would wait for the device.
+An operation that mixes devices raises, and so does one for which a GPU would be waited for: one that needs a value, a
+copy to the device that is not said to be non-blocking, and an index that lies on the CPU.
 Autograd must not have run before the device is registered, so this is a program: `python -m support.fake_gpu` prints
 the outcome of each case as a line of JSON.
 """
@@ -29,7 +30,7 @@ NAME = "fakegpu"
 
 
 class WaitsForDevice(Exception):
-    """A value of the device is copied to the CPU, for which it must have finished its work."""
+    """An operation for which the device must have finished its work."""
 
 
 class _Backend(_DummyBackendModule):
@@ -58,13 +59,31 @@ class FakeGpu(FakeTensorMode):  # type: ignore[no-untyped-call]
         to_device = any(isinstance(one, torch.device) and one.type == NAME for one in given)
         if not to_device and not any(isinstance(one, FakeTensor) for one in given):
             return func(*args, **(kwargs or {}))
-        on_device = any(isinstance(one, FakeTensor) and one.device.type == NAME for one in given)
+        on_device = any(_is_there(one) for one in given)
+        if _waits(func, args, kwargs or {}):
+            raise WaitsForDevice(str(func))
         if not on_device:  # a copy to the device; of real tensors the mode would run it
             args = tree_map_only(torch.Tensor, self.from_tensor, args)
         result = super().__torch_dispatch__(func, types, args, kwargs or {})
         if on_device and any(isinstance(one, torch.Tensor) and one.device.type == "cpu" for one in tree_leaves(result)):
             raise WaitsForDevice(str(func))
         return result
+
+
+def _is_there(one: object) -> bool:
+    return isinstance(one, torch.Tensor) and one.device.type == NAME
+
+
+def _waits(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation copies from the CPU to the device, and the CPU waits for the copy. Single numbers may."""
+    name = func.overloadpacket.__name__
+    if name in ("_to_copy", "copy_"):
+        source, to = (args[0], kwargs.get("device")) if name == "_to_copy" else (args[1], args[0].device)
+        non_blocking = kwargs.get("non_blocking") or (name == "copy_" and args[2:] == (True,))
+        is_sent = to is not None and torch.device(to).type == NAME and source.device.type == "cpu"
+        return is_sent and source.dim() > 0 and not non_blocking
+    indices = tree_leaves(args[1]) if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
+    return any(isinstance(one, torch.Tensor) and not _is_there(one) for one in indices) and _is_there(args[0])
 
 
 def move(module: nn.Module) -> None:
@@ -93,6 +112,10 @@ REFUSED: Mapping[str, Callable[[torch.Tensor], object]] = {
     "a mask": lambda x: x[x > 0],
     "a value": lambda x: bool(x.sum()),
     "a copy to the CPU": lambda x: x.cpu(),
+    "a copy from the CPU": lambda x: torch.ones(3).to(x.device),
+    "a copy into it": lambda x: x.copy_(torch.ones(3)),
+    "an index of the CPU": lambda x: x[torch.arange(2)],
+    "a place of the CPU": lambda x: x.index_put_((torch.arange(2),), x[:2]),
 }
 
 
@@ -114,7 +137,7 @@ def take_step(tiny: Tiny, folder: Path, case: Case) -> None:
 
 def refused(operation: Callable[[torch.Tensor], object]) -> None:
     with FakeGpu():
-        operation(torch.ones(3).to(fake_gpu()))
+        operation(torch.ones(3).to(fake_gpu(), non_blocking=True))
 
 
 def main() -> None:
