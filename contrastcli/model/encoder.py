@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -68,7 +69,7 @@ class SentenceEncoder(nn.Module):
         self.max_length = min(max_length or backbone.max_length, backbone.max_length)
         self.precision: Precision = "fp32"  # of `encode`; training sets its own
         self.full = 0  # texts so far that fill max_length, or are cut there
-        self._packed: tuple[object, PackedBert] | None = None  # with what it was made from
+        self._copy: tuple[object, PackedBert | Backbone] | None = None  # for encoding, with what it was made from
 
     @property
     def device(self) -> torch.device:
@@ -80,12 +81,17 @@ class SentenceEncoder(nn.Module):
         """The width d of the embeddings that `encode` returns."""
         return self.dense.linear.out_features if self.dense is not None else self.backbone.width
 
-    def pooled(self, table: TokenTable, texts: Indices, precision: Precision = "fp32") -> Tensor:
-        """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation."""
+    def pooled(
+        self, table: TokenTable, texts: Indices, precision: Precision = "fp32", copy: Backbone | None = None
+    ) -> Tensor:
+        """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation.
+
+        By its backbone under autocast, or by a copy of it in bfloat16.
+        """
         ids, mask = (placed(of, self.device) for of in self.pad(table, texts))
         first_token = self.pooling == "cls" and bool(table.lengths[texts].all())  # a text of no tokens has none
-        with autocast(self.device, precision):
-            hidden = self.backbone(ids, mask, first_token)
+        with autocast(self.device, precision if copy is None else "fp32"):
+            hidden = (copy or self.backbone)(ids, mask, first_token)
         with autocast(self.device, "fp32"):
             return pool(hidden, mask, self.pooling)[: len(texts)]
 
@@ -120,13 +126,18 @@ class SentenceEncoder(nn.Module):
         """Embeddings (N, width) of a whole table, in its order, on the CPU."""
         was_training = self.training
         self.eval()
-        packed = self._pack() if table.lengths.all() else None
-        vectors = torch.empty(len(table), self.width)
+        copy = self._prepare() if table.lengths.all() else None
+        # where they have room the vectors stay on the device, which then need not be waited for after each chunk
+        place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
+        vectors = torch.empty(len(table), self.width, device=place)
 
         @torch.inference_mode()  # which each thread has for itself
         def embed(chunk: Indices) -> int:
-            pooled = self._pooled_packed(packed, table, chunk) if packed else self.pooled(table, chunk, self.precision)
-            vectors[torch.from_numpy(chunk)] = self.finish(pooled).cpu()
+            if isinstance(copy, PackedBert):
+                pooled = self._pooled_packed(copy, table, chunk)
+            else:
+                pooled = self.pooled(table, chunk, self.precision, copy)
+            vectors[placed(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
             return len(chunk)
 
         if self.device.type == "cpu":
@@ -134,32 +145,37 @@ class SentenceEncoder(nn.Module):
             done = side_by_side(embed, even_chunks(table.lengths, CPU_CHUNK, workers, LEAST_CHUNK), workers)
         else:
             done = map(embed, chunks(table.lengths, ENCODE_BUDGET))
-        for count in done:
-            if on_chunk:
-                on_chunk(count)
+        compiled = self.backbone.is_compiled  # for training: here it would be another program
+        with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
+            for count in done:
+                if on_chunk:
+                    on_chunk(count)
         self.train(was_training)
-        return vectors
+        return vectors.cpu()
 
     def train(self, mode: bool = True) -> SentenceEncoder:
         """As nn.Module; training needs no copy of the weights for encoding."""
         if mode:
-            self._packed = None
+            self._copy = None
         return super().train(mode)
 
-    def _pack(self) -> PackedBert | None:
-        """The encoder for texts without padding, where there is one for its architecture, device and precision."""
-        backbone = self.backbone
-        if not isinstance(backbone, BertBackbone) or self.device.type != "cpu" or not has_products(self.precision):
-            if self.precision == "int8":
+    def _prepare(self) -> PackedBert | Backbone | None:
+        """A copy of the backbone that encodes faster than itself: for texts without padding, or in bfloat16."""
+        backbone, precision = self.backbone, self.precision
+        packs = self.device.type == "cpu" and has_products(precision)
+        bert = backbone.bert if packs and isinstance(backbone, BertBackbone) else None
+        if bert is None and precision != "bf16":
+            if precision == "int8":
                 what = "int8 needs a CPU with VNNI or AMX and a BERT, RoBERTa or DistilBERT model"
                 raise UsageError(what, "use --precision bf16 or fp32")
             return None
-        source = (self.precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
-        if self._packed is None or self._packed[0] != source:
-            self._packed = None  # frees its memory first
-            sample = self.tokenizer.encode(_usual_texts(), self.max_length) if self.precision == "int8" else []
-            self._packed = source, PackedBert(backbone.bert, self.precision, [torch.tensor(ids) for ids in sample])
-        return self._packed[1]
+        source = (precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
+        if self._copy is None or self._copy[0] != source:
+            self._copy = None  # frees its memory first
+            sample = self.tokenizer.encode(_usual_texts(), self.max_length) if precision == "int8" else []
+            samples = [torch.tensor(ids) for ids in sample]
+            self._copy = source, PackedBert(bert, precision, samples) if bert else deepcopy(backbone).bfloat16()
+        return self._copy[1]
 
     def _pooled_packed(self, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
         lengths = table.lengths[chunk]

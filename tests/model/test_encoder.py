@@ -29,7 +29,7 @@ def encoder(tiny: Tiny) -> SentenceEncoder:
 def padded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
     """The same model, through the encoder that training uses."""
     encoder = load_encoder(tiny.backbone)
-    monkeypatch.setattr(encoder, "_pack", lambda: None)
+    monkeypatch.setattr(encoder, "_prepare", lambda: None)
     return encoder
 
 
@@ -80,6 +80,17 @@ def test_half_precision_costs_no_more_than_autocast(encoder: SentenceEncoder, pa
     assert 0 < error < 1.2 * usual
 
 
+def test_without_products_of_its_own_a_copy_in_half_precision_encodes(
+    encoder: SentenceEncoder, padded: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact, encoder.precision = padded.encode(TEXTS), "bf16"
+    monkeypatch.setattr("contrastcli.model.encoder.has_products", lambda precision: False)  # as on a GPU
+    half = encoder.encode(TEXTS)
+    assert half.dtype == np.float32
+    assert 0.999 < min(cosine(half, exact)) < 1
+    assert next(encoder.backbone.parameters()).dtype == torch.float32
+
+
 def test_the_same_texts_have_the_same_bits(encoder: SentenceEncoder) -> None:
     assert (encoder.encode(TEXTS) == encoder.encode(TEXTS)).all()
 
@@ -103,7 +114,7 @@ def test_changed_weights_change_the_embeddings(encoder: SentenceEncoder, in_plac
 def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> None:
     encoder.encode(TEXTS[:2])
     encoder.train()
-    assert encoder._packed is None
+    assert encoder._copy is None
 
 
 needs_int8 = pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
 from contrastcli.settings import catalogue
+from contrastcli.training.distributed import World
 from contrastcli.training.optim import make_optimizer
 from support.tiny import Tiny, write_tiny
 from support.trainers import Case, case_id, cases, first_batch, trainer_of
@@ -135,6 +136,23 @@ def take_step(tiny: Tiny, folder: Path, case: Case) -> None:
         assert outcome.loss.device == norm.device == fake_gpu()
 
 
+def share_out(tiny: Tiny, folder: Path) -> None:
+    """A batch of one chunk on one device is one for each of several, of alike sizes."""
+    trainer = trainer_of(tiny, folder, "simcse", "triplets")
+    batch, stepper = first_batch(trainer), trainer.stepper
+    move(stepper.encoder)
+    stepper.token_budget = 1_000_000
+    assert len(stepper.cut(batch)[0]) == 1
+    stepper.world = World(rank=0, size=4)
+    chunks, fits = stepper.cut(batch)
+    tokens = [int(batch.table.lengths[chunk.texts].sum()) for chunk in chunks]
+    assert len(chunks) == 4
+    assert fits
+    assert max(tokens) < 2 * min(tokens), tokens
+    stepper.token_budget = int(batch.table.lengths[batch.texts].sum()) // 2  # of which each has half
+    assert stepper.cut(batch)[1]
+
+
 def refused(operation: Callable[[torch.Tensor], object]) -> None:
     with FakeGpu():
         operation(torch.ones(3).to(fake_gpu(), non_blocking=True))
@@ -147,6 +165,7 @@ def main() -> None:
         tiny = write_tiny(folder)
         jobs = {case_id(case): partial(take_step, tiny, folder, case) for case in chosen()}
         jobs |= {name: partial(refused, operation) for name, operation in REFUSED.items()}
+        jobs["several devices"] = partial(share_out, tiny, folder)
         for name, job in jobs.items():
             try:
                 job()

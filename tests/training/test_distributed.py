@@ -12,8 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from contrastcli.errors import UsageError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Note, Saved, Started, Step
+from contrastcli.training import process
+from contrastcli.training.distributed import World
+from contrastcli.training.plan import make_plan
 from support import train_runs
 from support.kills import wait_until
 from support.tiny import Tiny, on_step, told, train
@@ -117,6 +121,12 @@ def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
         steps = [event.step for event in events if isinstance(event, kind)]
         assert steps == sorted(set(steps))
     assert by_two[case].status().state == "finished"
+
+
+def test_one_device_for_all_processes_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path, "simcse", "triplets", train__device="cpu:0")
+    with pytest.raises(UsageError, match="is 'cpu:0', for all of 2 processes"):
+        process.train(run, make_plan(run.config()), lambda event, line: None, World(rank=1, size=2))
 
 
 def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
