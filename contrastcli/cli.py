@@ -161,7 +161,7 @@ def rm(directory: Path, names: Sequence[str], yes: bool) -> None:
     contrast runs rm 2026-11-20-1432-simace-bert-base-7f3a
     contrast runs rm last --yes
     """
-    for run in [runs.find(name, directory) for name in names]:
+    for run in dict.fromkeys([runs.find(name, directory) for name in names]):
         if yes or click.confirm(printable(f"Delete {run.path}?"), err=True):
             runs.remove(run)
             show.console.narrate(f"deleted {run.path}")

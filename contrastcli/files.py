@@ -189,14 +189,13 @@ def store_cached(name: str, write: Callable[[Path], object]) -> bool:
 
 def checksum_of(path: Path) -> str:
     """The XXH3-64 of a regular file in hexadecimal, as `xxhsum -H3` prints it. Raises OSError and DataError."""
-    import xxhash  # three times as fast as zlib's CRC-32, and few commands need it
+    import hashlib  # loads OpenSSL, and few commands need it
+
+    import xxhash  # three times as fast as zlib's CRC-32
 
     check_regular(path)
-    digest = xxhash.xxh3_64()
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, xxhash.xxh3_64).hexdigest()
 
 
 def cache_key(version: str, texts: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import contrastcli
@@ -29,7 +28,6 @@ from contrastcli.show.format import markdown_table
 from contrastcli.show.results import suite_tables
 
 Format = Literal["sentence-transformers", "onnx"]
-Floats = NDArray[np.float32]
 
 SENTENCES = (
     "A dog runs across the field.",
@@ -169,11 +167,8 @@ def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
 
 def padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Token ids and a mask of 0 and 1, both (B, T) int64."""
-    prefixed = [encoder.prompt + text for text in texts]
-    rows = [torch.tensor(ids) for ids in encoder.tokenizer.encode(prefixed, encoder.max_length)]
-    ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.tokenizer.pad_id)
-    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-    return ids, mask
+    ids, mask = encoder.pad(encoder.tokenise(texts), np.arange(len(texts)))
+    return ids, mask.long()
 
 
 _FRONT = """---

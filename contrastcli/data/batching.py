@@ -59,10 +59,10 @@ class Corpus:
         if examples.form == "sentences":
             views["positive"] = views["anchor"]
         labels = None if examples.labels is None else np.asarray(examples.labels, dtype=np.int64)
-        return cls(texts, views, labels, None if examples.scores is None else _scaled(examples.scores))
+        return cls(texts, views, labels, None if examples.scores is None else scaled(examples.scores))
 
 
-def _scaled(scores: Sequence[float]) -> NDArray[np.float32]:
+def scaled(scores: Sequence[float]) -> NDArray[np.float32]:
     """Scores as shares of their range."""
     values = np.asarray(scores, dtype=np.float64)
     shares: NDArray[np.float32] = ((values - values.min()) / (np.ptp(values) or 1)).astype(np.float32)

@@ -131,7 +131,7 @@ def from_table(table: Table, columns: str, labels: str, source: str, *, with_sco
     if label is None:
         scores = roles.scores(table, score) if score else None
         if scores:
-            check_scores(scores, source, "learnt of them")
+            check_scores(scores, source, "learnt of them", "give pairs of different scores")
         return Examples(form, views, None, source, notes, scores)
     values = roles.labels(table, label, names)
     has_gold = np.array([value is not None for value in values])
@@ -172,12 +172,12 @@ def scored_from_table(table: Table, source: str) -> ScoredPairs:
 
 def rankable(pairs: ScoredPairs) -> ScoredPairs:
     """The same pairs. Raises DataError if all have the same score, which has no rank correlation."""
-    check_scores(pairs.scores, pairs.source, "ranked")
+    check_scores(pairs.scores, pairs.source, "ranked", "give pairs of different scores, or --dev none")
     return pairs
 
 
-def check_scores(scores: list[float], source: str, purpose: str) -> None:
+def check_scores(scores: list[float], source: str, purpose: str, hint: str) -> None:
     """Raises DataError unless there are different scores."""
     if len(set(scores)) < 2:
         what = f"{source}: all {len(scores):,} scores are {scores[0]:g}, so that nothing can be {purpose}"
-        raise DataError(what, "give pairs of different scores, or --dev none")
+        raise DataError(what, hint)

@@ -13,7 +13,9 @@ from contrastcli.files import error_text
 
 PREFIX = "hf:"
 
-_NAME = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?")
+_NAME = re.compile(
+    r"hf:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>refs/[^/]+/[^/?]+|[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?"
+)
 _TIMEOUT = 5.0  # seconds
 _BATCH = 1_000  # rows
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain, repeat
 
+from contrastcli.data.batching import scaled
 from contrastcli.data.examples import Examples
 from contrastcli.data.forms import FORMS
 from contrastcli.data.texts import read_columns
@@ -41,14 +42,12 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
     """The rows of several sets, one set after the other, under one name.
 
     A sentence among pairs is its own positive, and a pair among triplets has no hard negative. Raises DataError for
-    other forms that differ, and for scores on scales that differ.
+    other forms that differ. Scores are shares of the range of their set.
     """
     forms = {one.form for one in sets}
     if len(forms) > 1 and not forms <= {*_WIDENING}:
         what = f"{source}: {' and '.join(sorted(FORMS[form] for form in forms))} cannot be trained on together"
         raise DataError(what, "train on sets of one form, or on one after the other")
-    if len({max(one.scores) > 1 for one in sets if one.scores}) > 1:
-        raise DataError(f"{source}: the scores of its sets are on different scales", "bring all to the scale 0 to 1")
     form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
     names = [*max((one.views for one in sets), key=len)]
     columns = (
@@ -57,6 +56,6 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
     rows = chain.from_iterable(zip(*views, strict=False) for views in columns)
     views = read_columns(names, chain.from_iterable(rows))
     labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
-    scores = [*chain.from_iterable(one.scores or () for one in sets)] or None
+    scores = [*chain.from_iterable(scaled(one.scores).tolist() for one in sets if one.scores)] or None
     notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)
     return Examples(form, views, labels, source, notes, scores, tuple(map(len, sets)))

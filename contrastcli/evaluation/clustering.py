@@ -14,15 +14,13 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrastcli.data.batching import Indices
 from contrastcli.errors import DataError
 from contrastcli.evaluation.measure import Context, Procedure, in_folder, in_words
 from contrastcli.evaluation.result import TaskScores
 from contrastcli.evaluation.senteval import read_lines
 from contrastcli.evaluation.suites import CLUSTERING
-
-Ints = NDArray[np.int64]
 
 SEEDS = 10
 LENGTH = 64
@@ -50,7 +48,7 @@ class Classed:
     """Texts and their classes, counted from 0."""
 
     texts: list[str]
-    labels: Ints
+    labels: Indices
 
     @property
     def classes(self) -> int:
@@ -134,7 +132,7 @@ def _score(context: Context, task: str, data: Classed) -> TaskScores:
     }
 
 
-def agreement(labels: Ints, clusters: Ints) -> dict[str, float]:
+def agreement(labels: Indices, clusters: Indices) -> dict[str, float]:
     """Agreement of clusters with classes, × 100: accuracy under the best one-to-one assignment, NMI, AMI, ARI."""
     from scipy.optimize import linear_sum_assignment  # as above
     from sklearn import metrics

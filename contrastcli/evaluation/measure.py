@@ -8,16 +8,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from pkgutil import resolve_name
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation.result import Encode, Floats, Options, Subject, SuiteResult, TaskScores
 from contrastcli.evaluation.suites import Suite, value_at
-from contrastcli.files import load_cached, read_json, store_cached
+from contrastcli.files import json_bytes, load_cached, read_json, store_cached
 
 _VERSION = 1  # of the cached scores: raised when a suite changes what it measures
 
@@ -110,7 +110,7 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
     Tasks whose data are missing or malformed are skipped. Raises DataError for a model whose vectors are not finite,
     and UsageError.
     """
-    procedure = _procedure(suite)
+    procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
     context, tasks = Context(suite, subject, options, Vectors(subject.encode)), suite.select(options.tasks)
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
@@ -140,14 +140,9 @@ def _earlier(suite: Suite, entries: Mapping[str, Any]) -> tuple[dict[str, TaskSc
     return {task: entries[task] for task in (*suite.tasks, *suite.optional) if task in entries}, errors
 
 
-def _procedure(suite: Suite) -> Procedure[Any]:
-    module, _, name = suite.procedure.partition(":")
-    return cast(Procedure[Any], getattr(import_module(module), name))
-
-
 def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
     """The numbers of the data of a task; none if they are missing or malformed."""
-    procedure = _procedure(suite)
+    procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
     try:
         data = procedure.find([task], data_dir)[task]()
     except DataError:
@@ -182,7 +177,8 @@ def _score(
     """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
     names = {task: _cache_name(context, task, data[task]) for task in data}
-    known = {task: load_cached(name, _read) if name and not options.fresh else None for task, name in names.items()}
+    read = partial(read_json, kind=TaskScores)
+    known = {task: load_cached(name, read) if name and not options.fresh else None for task, name in names.items()}
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
@@ -191,7 +187,7 @@ def _score(
         try:
             scores[task] = known[task] or _measured(procedure, context, task, data[task])
             if (cache := names[task]) and not known[task]:
-                store_cached(cache, partial(_write, scores[task]))
+                store_cached(cache, partial(Path.write_bytes, data=json_bytes(scores[task])))
         except Unscored as error:
             missing[task] = error
         options.on_progress(name, done, len(data))
@@ -204,14 +200,6 @@ def _measured(procedure: Procedure[D], context: Context, task: str, data: D) -> 
     if procedure.texts:
         context.vectors.add(procedure.texts(data))
     return procedure.score(context, task, data)
-
-
-def _read(path: Path) -> TaskScores | None:
-    return read_json(path, TaskScores)
-
-
-def _write(scores: TaskScores, path: Path) -> None:
-    path.write_text(json.dumps(scores))
 
 
 def _cache_name(context: Context, task: str, data: Data) -> str | None:

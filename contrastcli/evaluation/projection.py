@@ -29,15 +29,11 @@ def pca(vectors: Floats) -> Projection:
     Where the vectors span fewer dimensions, the rest is zero.
     """
     unit = unit_rows(vectors)
-    _, sizes, axes = np.linalg.svd(unit - unit.mean(axis=0), full_matrices=False)  # (r,), (r, d)
-    points = np.zeros((len(unit), 2))  # (N, 2)
-    variance = np.zeros(2)
-    for n, axis in enumerate(axes[:2]):
-        points[:, n] = (unit - unit.mean(axis=0)) @ axis
-        points[:, n] *= np.sign(points[np.abs(points[:, n]).argmax(), n])
-        variance[n] = sizes[n] ** 2
-    explained = variance / max(float((sizes**2).sum()), np.finfo(float).tiny)
-    return Projection(points, (float(explained[0]), float(explained[1])))
+    places, sizes, _ = np.linalg.svd(unit - unit.mean(axis=0), full_matrices=False)  # (N, r), (r,)
+    points = np.pad(places * sizes, ((0, 0), (0, 1)))[:, :2]  # (N, 2)
+    points *= np.sign(points[np.abs(points).argmax(axis=0), [0, 1]])
+    first, second = np.pad(sizes**2, (0, 1))[:2] / max(float((sizes**2).sum()), np.finfo(float).tiny)
+    return Projection(points, (float(first), float(second)))
 
 
 def tsne(vectors: Floats) -> NDArray[np.float64]:

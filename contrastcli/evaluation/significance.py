@@ -10,15 +10,14 @@ from itertools import chain
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
+from contrastcli.data.batching import Indices
 from contrastcli.data.dev import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import OnProgress
 from contrastcli.evaluation.measure import Vectors
+from contrastcli.evaluation.result import Floats
 from contrastcli.runs.results import Bootstrap, Welch
-
-Floats = NDArray[np.floating]
 
 RESAMPLES = 1000
 """Bootstrap samples."""
@@ -47,7 +46,7 @@ def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Boot
     two-sided p is never 0, as the sample at hand counts as one of those drawn. The result has no names yet.
     """
 
-    def score(values: Floats, rows: NDArray[np.int64]) -> Floats:
+    def score(values: Floats, rows: Indices) -> Floats:
         means: Floats = values[rows].mean(axis=1)
         return means if gold is None else _spearman(values[rows], gold[rows])
 

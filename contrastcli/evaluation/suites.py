@@ -33,15 +33,15 @@ class Suite:
     """What it measures, in a few words."""
     description: str
     """The same in a sentence."""
-    procedure: str
-    """A `measure.Procedure`, as "module:object"."""
     columns: Mapping[str, str]
     """Columns of a table: the title, and the path of the value in a task's scores, keys joined by dots."""
     tasks: Mapping[str, tuple[int, ...]]
     """The published number of rows of each task: of each split, or rows and classes. Empty: any task."""
+    procedure: str = ""
+    """A `measure.Procedure`, as "module:object"; by default PROCEDURE in the file of its name here."""
     headline: str = ""
     """The path of the score that papers report: the one to average, and to show in sweeps and comparisons."""
-    averages: tuple[Average, ...] = ()
+    averages: tuple[Average, ...] = (Average("average", "Avg."),)
     optional: tuple[str, ...] = ()
     """Tasks that are measured only on request."""
     kind: str = ""
@@ -72,7 +72,6 @@ STS = Suite(
     name="sts",
     about="7 sets of scored pairs",
     description="Semantic textual similarity: correlation of the cosine with human scores.",
-    procedure="contrastcli.evaluation.sts:PROCEDURE",
     columns={
         "Spearman": "all.spearman",
         "Pearson": "all.pearson",
@@ -91,7 +90,6 @@ STS = Suite(
         "SICK-R": (4927,),
     },
     headline="all.spearman",
-    averages=(Average("average", "Avg."),),
 )
 
 _TRANSFER = {
@@ -113,7 +111,6 @@ TRANSFER = Suite(
     name="transfer",
     about="8 classification tasks",
     description="SentEval's classification tasks by logistic regression on frozen embeddings (Conneau and Kiela 2018).",
-    procedure="contrastcli.evaluation.transfer:PROCEDURE",
     columns={"Accuracy": "accuracy", "F1": "f1", "Rows": "rows"},
     tasks=_TRANSFER,
     headline="accuracy",
@@ -124,18 +121,15 @@ FEWSHOT = Suite(
     name="fewshot",
     about="16 examples a class",
     description="The same with 16 labelled rows a class, over five training sets (PairSupCon, Table 6).",
-    procedure="contrastcli.evaluation.fewshot:PROCEDURE",
     columns={"Accuracy": "mean", "SD": "sd", "Rows": "rows"},
     tasks=_SEVEN,
     headline="mean",
-    averages=(Average("average", "Avg."),),
 )
 
 CLUSTERING = Suite(
     name="clustering",
     about="8 sets of short texts",
     description="KMeans against the classes of short texts (PairSupCon, Table 1).",
-    procedure="contrastcli.evaluation.clustering:PROCEDURE",
     columns={"Accuracy": "accuracy", "SD": "sd", "NMI": "nmi", "AMI": "ami", "ARI": "ari", "Rows": "rows"},
     # rows and classes, in the order of PairSupCon's Table 1 (whose Table 2 says 5K of Tweet)
     tasks={
@@ -149,14 +143,12 @@ CLUSTERING = Suite(
         "GoogleNews-T": (11109, 152),
     },
     headline="accuracy",
-    averages=(Average("average", "Avg."),),
 )
 
 GEOMETRY = Suite(
     name="geometry",
     about="alignment, angles",
     description="Alignment and uniformity (Wang and Isola 2020; SimACE, Eq. 10 and 11), and the angles of pairs.",
-    procedure="contrastcli.evaluation.geometry:PROCEDURE",
     columns={
         "Alignment": "alignment",
         "Uniformity": "uniformity",
@@ -166,6 +158,7 @@ GEOMETRY = Suite(
         "Sentences": "sentences",
     },
     tasks={"STS-B": (1500,)},
+    averages=(),
     optional=("starter", *CLUSTERING.tasks),
 )
 
@@ -173,11 +166,9 @@ MTEB = Suite(
     name="mteb",
     about="needs the extra mteb",
     description="Any task or benchmark of the package mteb, with its data and metrics.",
-    procedure="contrastcli.evaluation.mteb:PROCEDURE",
     columns={"Score": "score", "Metric": "metric", "Type": "type"},
     tasks={},
     headline="score",
-    averages=(Average("average", "Avg."),),
     kind="type",
 )
 
@@ -185,7 +176,6 @@ RETRIEVAL = Suite(
     name="retrieval",
     about="NanoBEIR, or your own",
     description="Search: how near to the front a query's relevant documents are (Thakur et al. 2021, BEIR).",
-    procedure="contrastcli.evaluation.retrieval:PROCEDURE",
     columns={
         "nDCG@10": "ndcg@10",
         "MRR@10": "mrr@10",
@@ -198,7 +188,6 @@ RETRIEVAL = Suite(
     },
     tasks={},
     headline="ndcg@10",
-    averages=(Average("average", "Avg."),),
 )
 
 SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, RETRIEVAL, GEOMETRY, MTEB)}

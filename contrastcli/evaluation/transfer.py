@@ -8,8 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrastcli.data.batching import Indices
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
 from contrastcli.evaluation.result import Floats, TaskScores
@@ -18,8 +18,7 @@ from contrastcli.evaluation.senteval import Labelled, Splits
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
-Ints = NDArray[np.int64]
-Split = tuple[Floats, Ints]
+Split = tuple[Floats, Indices]
 """Features (N, d) and classes (N,)."""
 
 FOLDS = 10
@@ -84,7 +83,7 @@ def features(rows: Labelled, vectors: Vectors) -> Floats:
     return np.hstack([np.abs(u - v), u * v])
 
 
-def _folds(x: Floats, y: Ints) -> Iterator[tuple[Split, Split]]:
+def _folds(x: Floats, y: Indices) -> Iterator[tuple[Split, Split]]:
     """The rows to train on and those to test on, ten times; each class has its share of every fold."""
     from sklearn.model_selection import StratifiedKFold
 
@@ -105,7 +104,7 @@ def _best_c(splits: Iterable[tuple[Split, Split]], grid: Sequence[float], advanc
     return grid[int(np.argmax(np.mean(accuracies, axis=0).round(4)))]
 
 
-def fit(x: Floats, y: Ints | Sequence[int], c: float, start: LogisticRegression | None = None) -> LogisticRegression:
+def fit(x: Floats, y: Indices | Sequence[int], c: float, start: LogisticRegression | None = None) -> LogisticRegression:
     """Logistic regression of (N, d) and N classes with inverse regularisation `c`; `start` is a fit to continue."""
     from sklearn.linear_model import LogisticRegression
 

@@ -18,8 +18,6 @@ from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
 from contrastcli.model.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
 
-__all__ = ["Backbone", "Hidden", "MaskedLMHead", "load_backbone", "load_language_model_head"]
-
 _MOST_LAYERS = 1_000
 _UNLIMITED = 512  # the limit of published sentence encoders, for a model of relative positions, which has none
 

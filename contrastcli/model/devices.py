@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,16 +31,11 @@ def choose_precision(wanted: str, device: torch.device) -> Precision:
     """The precision that is set; for `auto` bf16 on a device that is fast at it, else fp32."""
     if wanted != "auto":
         return "bf16" if wanted == "bf16" else "fp32"
-    fast = torch.cuda.is_bf16_supported(including_emulation=False) if device.type == "cuda" else _cpu_has_bf16(device)
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return "bf16" if fast else "fp32"
-
-
-def _cpu_has_bf16(device: torch.device) -> bool:
-    info = Path("/proc/cpuinfo")
-    if device.type != "cpu" or not info.exists():
-        return False
-    flags = next((line for line in info.read_text().splitlines() if line.startswith("flags")), "").split()
-    return "amx_bf16" in flags or "avx512_bf16" in flags
 
 
 def has_products(precision: Precision) -> bool:

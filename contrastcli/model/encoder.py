@@ -111,6 +111,10 @@ class SentenceEncoder(nn.Module):
         ids[: len(texts)][real[: len(texts)]] = np.concatenate([table[int(i)] for i in texts])
         return torch.from_numpy(ids), torch.from_numpy(real)
 
+    def tokenise(self, texts: Sequence[str]) -> TokenTable:
+        """The table of texts, each after the model's prompt, cut at the model's limit."""
+        return TokenTable.of(self.tokenizer.encode([self.prompt + text for text in texts], self.max_length))
+
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense layer and normalisation: (B, d) → (B, width)."""
         vectors = self.dense(pooled) if self.dense is not None else pooled
@@ -208,8 +212,7 @@ class SentenceEncoder(nn.Module):
                 on_progress(done, len(texts))
 
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            prompted = [self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
-            table = TokenTable.of(self.tokenizer.encode(prompted, self.max_length))
+            table = self.tokenise(texts[start : start + TEXTS_AT_ONCE])
             self.full += int((table.lengths >= self.max_length).sum())
             yield self.encode_table(table, on_chunk=advance).numpy()
 

@@ -47,7 +47,7 @@ class ModelRef:
         """
         if (folder := self._on_disk()) is not None:
             return folder
-        if Path(self.name).expanduser().is_file():
+        if os.path.isfile(os.path.expanduser(self.name)):
             raise DataError(f"'{self.name}' is a file, and a model is a folder", "name the folder with its config.json")
         return _from_hub(self.name)
 
@@ -71,7 +71,7 @@ class ModelRef:
         """
         if self.local_folder():
             return ""
-        if _HUB_NAME.fullmatch(self.name) is None or Path(self.name).expanduser().is_file():
+        if _HUB_NAME.fullmatch(self.name) is None or os.path.isfile(os.path.expanduser(self.name)):
             self.folder()
         repo, _, revision = self.name.partition("@")
         try:
@@ -97,7 +97,7 @@ class ModelRef:
         if self.name == "starter":
             return STARTER
         folder = Path(self.name).expanduser()
-        return folder if self.name and folder.is_dir() else None  # Path("") is the working folder
+        return folder if self.name and os.path.isdir(folder) else None  # Path("") is the working folder
 
 
 def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
@@ -131,7 +131,8 @@ def _run(word: str, runs_dir: Path | None) -> Run | None:
     similar = [run for run in list_runs(runs_dir) if word in run.name]
     if word == "last" or any(run.name == word for run in similar):
         return find(word, runs_dir)
-    is_model = path.exists() or any(_backbone(run) == word for run in similar)  # a run's name often has its backbone's
+    # a run's name often has its backbone's
+    is_model = os.path.exists(path) or any(_backbone(run) == word for run in similar)
     return find(word, runs_dir) if similar and not is_model and ModelRef(word).local_folder() is None else None
 
 

@@ -4,8 +4,6 @@ Zhang et al., 2021, "Pairwise Supervised Contrastive Learning of Sentence Repres
 and its released code differ, the code is followed: both directions and the cross-entropy are averaged.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
@@ -23,8 +21,7 @@ from contrastcli.objectives.functional import (
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import paired, pairwise
-
-HardNegatives = Literal["importance", "exponent", "uniform"]
+from contrastcli.settings.losses import HardNegatives
 
 PROJECTION_WIDTH = 128
 

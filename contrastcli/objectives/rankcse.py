@@ -5,7 +5,6 @@ positives, and its positive to all anchors.
 """
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +14,7 @@ from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.pcl import divergence
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, pairwise
-
-Distillation = Literal["listnet", "listmle"]
+from contrastcli.settings.losses import Distillation
 
 
 def rankcse(

@@ -75,11 +75,8 @@ class Rules:
 
 def notice(run: str, event: Event, settings: Alerts) -> str:
     """What a notification says of an event; empty for one that the settings leave out."""
-    match event:
-        case Alert() if settings.ring in ("all", "alerts"):
-            return _words(run, event)
-        case Done() if settings.ring in ("all", "end"):
-            return _words(run, event)
+    if isinstance(event, Alert | Done) and settings.ring in ("all", "alerts" if isinstance(event, Alert) else "end"):
+        return _words(run, event)
     return ""
 
 

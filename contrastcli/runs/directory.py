@@ -81,7 +81,7 @@ class Run:
 
     def exists(self) -> bool:
         """Whether the folder holds the settings of a run."""
-        return self.config_path.is_file()
+        return os.path.isfile(self.config_path)  # of any name: a path's own method raises for one that is too long
 
     def config(self) -> Config:
         """The settings. Raises DataError or UsageError if they are missing or malformed."""

@@ -120,7 +120,8 @@ class Mirror:
         wait = FIRST_WAIT
         while not self._is_closed.is_set():
             self._say(f"cut off, retry in {wait:.0f} s: {error.what}")
-            self._is_closed.wait(wait)
+            if self._is_closed.wait(wait):
+                return
             wait = min(2 * wait, _LAST_WAIT)
             try:
                 self._connect()

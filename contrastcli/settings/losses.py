@@ -14,6 +14,10 @@ PositivesDrawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+"
 NegativesDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
 
 
+HardNegatives = Literal["importance", "exponent", "uniform"]
+Distillation = Literal["listnet", "listmle"]
+
+
 class Compared(ObjectiveSettings, frozen=True, kw_only=True):
     """The settings of losses that compare embeddings by a similarity."""
 
@@ -138,9 +142,9 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
 
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
-    distillation: Annotated[
-        Literal["listnet", "listmle"], about("what is learnt of a teacher's list: its order or its softmax")
-    ] = "listmle"
+    distillation: Annotated[Distillation, about("what is learnt of a teacher's list: its order or its softmax")] = (
+        "listmle"
+    )
     teachers: Annotated[
         str,
         about("models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", role="data"),
@@ -165,7 +169,7 @@ class PairSupCon(Contrast, frozen=True, kw_only=True):
 
     beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
     hard_negatives: Annotated[
-        Literal["importance", "exponent", "uniform"],
+        HardNegatives,
         about("weight of each negative: the released code's, Eq. 3's as printed, or none", "α"),
     ] = "importance"
     classification: Annotated[bool, about("also classify each pair, not only discriminate")] = True

@@ -82,5 +82,5 @@ def gpu_hours(config: Config, rows: float, texts: float) -> float | None:
     if config.model.backbone not in SIZES:
         return None
     _, _, _, layers, width = SIZES[config.model.backbone]
-    passes = rows * config.objective.texts_per_row(texts) * config.objective.encoders
+    passes = rows * config.objective.texts_per_row(texts)
     return passes * config.model.max_length * layers * 6 * 12 * width**2 / _RATE / 3600

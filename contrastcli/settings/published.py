@@ -17,7 +17,7 @@ from contrastcli.settings.setting import Value
 
 Mark = Literal["one seed", "mean of five seeds", "mean of seeds", "not comparable"]
 Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time", "significance", "data"]
-Stated = str | int | float | bool | list[str | int | float | bool]
+Stated = Value | list[Value]
 """A setting's value in the paper, or several equivalent values."""
 
 _NAMED = 5  # of the settings in which a run differs

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
@@ -61,14 +61,9 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-@contextmanager
-def showing(console: Console) -> Iterator[Console]:
+def showing(console: Console) -> AbstractContextManager[Console]:
     """A console that shows nothing more once its terminal or pipe is closed, and is closed after the body."""
-    shown = IgnoreClosedStream(console)
-    try:
-        yield shown
-    finally:
-        shown.close()
+    return closing(IgnoreClosedStream(console))
 
 
 class IgnoreClosedStream(Console):

@@ -189,14 +189,13 @@ def angle_histogram(
 
 
 def labels(names: Sequence[str], longest: int | None = 40) -> dict[str, str]:
-    """A label for each model or run: the end of its path, at most `longest` characters; equal ones are numbered."""
+    """A label for each model or run: the end of its path, at most `longest` characters; numbered if two are equal."""
     ends = [Path(name).name or name for name in names]
     if longest:
         ends = [end[-longest:].lstrip("-") for end in ends]
-    return {
-        name: end if ends.count(end) == 1 else f"{end}-{number}"
-        for number, (name, end) in enumerate(zip(names, ends, strict=True), 1)
-    }
+    if len(set(ends)) < len(ends):
+        ends = [f"{end}-{number}" for number, end in enumerate(ends, 1)]
+    return dict(zip(names, ends, strict=True))
 
 
 def _plane(name: str, title: str, form: Form, series: tuple[Series, ...]) -> Picture:

@@ -82,8 +82,8 @@ def _bars(picture: Picture, width: int) -> Iterator[str]:
     names = max(len(series.name) for series in picture.series)
     ends = [f" {series.y[0]:.3g} {picture.x_label}" for series in picture.series]
     room = max(width - names - 1 - max(map(len, ends)), 1)
-    longest = max(series.y[0] for series in picture.series)
+    longest = max(abs(series.y[0]) for series in picture.series) or 1.0
     for series, end in zip(picture.series, ends, strict=True):
-        whole, eighths = divmod(round(8 * series.y[0] / longest * room), 8)
+        whole, eighths = divmod(round(8 * max(series.y[0], 0) / longest * room), 8)
         bar = "█" * whole + (_BLOCKS[eighths - 1] if eighths else "")
         yield f"{series.name:<{names}} {bar}{end}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, ClassVar
 
 import torch
@@ -93,9 +93,8 @@ def make_auxiliaries(objective: ObjectiveSettings) -> list[Auxiliary]:
 
 def import_named(name: str) -> Any:
     """The function or class of a `module:name`. Raises UsageError."""
-    module, _, attribute = name.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        return resolve_name(name)
     except (Exception, SystemExit) as error:
         what = f"the objective's {name} cannot be imported: {error_text(error)}"
         raise UsageError(what, "install or fix the package that it is from") from None

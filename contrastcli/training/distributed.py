@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,19 +38,13 @@ class World:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over processes, in place. Raises RunError where a process is lost, as all methods do."""
-        if self.size > 1:
-            with self._together():
-                dist.all_reduce(tensor)
+        self._together(dist.all_reduce, tensor)
         return tensor
 
     def share(self, tensors: Sequence[Tensor]) -> None:
         """The main process's values of tensors, in place, where each process has computed them and may have rounded."""
-        if self.size > 1 and tensors:
-            with self._together():
-                together = torch.cat([tensor.flatten() for tensor in tensors])
-                dist.broadcast(together, 0)
-                for tensor, part in zip(tensors, torch.split(together, [one.numel() for one in tensors]), strict=True):
-                    tensor.copy_(part.view_as(tensor))
+        if tensors:
+            self._together(_share, tensors)
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
@@ -59,32 +52,7 @@ class World:
         Many travel at once, while the next are put together. A sparse one, the word embedding's on a CPU, travels as
         its rows.
         """
-        if self.size == 1:
-            return
-        every = list(parameters)
-        kinds = torch.tensor([0 if p.grad is None else 1 if p.grad.is_sparse else 2 for p in every])
-        with self._together():
-            dist.all_reduce(kinds, dist.ReduceOp.MAX)
-            for parameter, kind in zip(every, kinds.tolist(), strict=True):
-                if kind == 2:
-                    parameter.grad = (
-                        torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
-                    )
-                elif kind and parameter.grad is None:
-                    none = torch.zeros(1, 0, dtype=torch.int64), parameter.new_zeros(0, *parameter.shape[1:])
-                    parameter.grad = torch.sparse_coo_tensor(*none, parameter.shape)
-            gradients = [p.grad for p in every if p.grad is not None]
-            travelling, bucket = [], list[Tensor]()
-            for gradient in gradients:
-                if gradient.is_sparse:
-                    dist.all_reduce(gradient)
-                    continue
-                bucket.append(gradient)
-                if sum(some.numel() for some in bucket) >= _BUCKET:
-                    travelling.append(_Bucket(bucket))
-                    bucket = []
-            for some in [*travelling, _Bucket(bucket)]:
-                some.wait()
+        self._together(_sum_gradients, list(parameters))
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
@@ -93,26 +61,57 @@ class World:
     def broadcast(self, word: str) -> str:
         """The main process's word, on every process."""
         words = [word]
-        if self.size > 1:
-            with self._together():
-                dist.broadcast_object_list(words)
+        self._together(dist.broadcast_object_list, words)
         return words[0]
 
     def wait(self) -> None:
         """Until every process is here."""
-        if self.size > 1:
-            with self._together():
-                dist.barrier()
+        self._together(dist.barrier)
 
-    @contextmanager
-    def _together(self) -> Iterator[None]:
+    def _together(self, function: Callable[..., object], *inputs: object) -> None:
+        """Do what all processes do at the same time, unless this one is alone."""
         try:
-            yield
+            if self.size > 1:
+                function(*inputs)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             what = f"process {self.rank} of {self.size} lost another one: {error_text(error)}"
-            raise RunError(what, "the first error on stderr is the cause; mend it, then resume the run") from None
+            raise RunError(what, "the first error on stderr is the cause; fix it, then resume the run") from None
+
+
+def _share(tensors: Sequence[Tensor]) -> None:
+    together = torch.cat([tensor.flatten() for tensor in tensors])
+    dist.broadcast(together, 0)
+    _put(together, tensors)
+
+
+def _put(together: Tensor, into: Sequence[Tensor]) -> None:
+    """Copy the parts of a flat tensor into tensors."""
+    for tensor, part in zip(into, torch.split(together, [tensor.numel() for tensor in into]), strict=True):
+        tensor.copy_(part.view_as(tensor))
+
+
+def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    kinds = torch.tensor([0 if p.grad is None else 1 if p.grad.is_sparse else 2 for p in parameters])
+    dist.all_reduce(kinds, dist.ReduceOp.MAX)
+    for parameter, kind in zip(parameters, kinds.tolist(), strict=True):
+        if kind == 2:
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
+        elif kind and parameter.grad is None:
+            none = torch.zeros(1, 0, dtype=torch.int64), parameter.new_zeros(0, *parameter.shape[1:])
+            parameter.grad = torch.sparse_coo_tensor(*none, parameter.shape)
+    travelling, bucket = [], list[Tensor]()
+    for gradient in [p.grad for p in parameters if p.grad is not None]:
+        if gradient.is_sparse:
+            dist.all_reduce(gradient)
+            continue
+        bucket.append(gradient)
+        if sum(some.numel() for some in bucket) >= _BUCKET:
+            travelling.append(_Bucket(bucket))
+            bucket = []
+    for some in [*travelling, _Bucket(bucket)]:
+        some.wait()
 
 
 class _Bucket:
@@ -125,9 +124,7 @@ class _Bucket:
 
     def wait(self) -> None:
         self._work.wait()
-        sizes = [gradient.numel() for gradient in self._gradients]
-        for gradient, total in zip(self._gradients, torch.split(self._together, sizes), strict=True):
-            gradient.copy_(total.view_as(gradient))
+        _put(self._together, self._gradients)
 
 
 def world() -> World:

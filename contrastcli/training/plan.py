@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -78,10 +79,12 @@ def make_plan(config: Config) -> Plan:
         drawn = ", ".join(f"{name} {count:,} of {size:,}" for (name, _), count, size in sets)
         examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
-    steps = config.train.epochs * len(order)
+    steps, most = config.train.epochs * len(order), config.train.max_steps or math.inf
     if groups is not None:  # whose epochs differ in length
-        steps = sum(len(order.epoch(number)) for number in range(config.train.epochs))
-    steps = min(steps, config.train.max_steps or steps)
+        steps = 0
+        for number in range(config.train.epochs):
+            steps += len(order.epoch(number)) if steps < most else 0
+    steps = steps if steps < most else config.train.max_steps
     return Plan(config, examples, corpus, dev, order, steps, auxiliaries, miner)
 
 

@@ -76,7 +76,7 @@ class Stepper:
         places = batch.places
         texts = batch.texts[places]
         lengths = batch.table.lengths[texts]
-        most = self.token_budget // 4
+        most = max(1, self.token_budget // 4)
         if self.encoder.device.type == "cpu":
             parts = even_chunks(lengths, min(CPU_CHUNK, most), PARTS, LEAST_CHUNK)
         else:

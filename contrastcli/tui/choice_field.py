@@ -92,7 +92,8 @@ class ChoiceField(Static, can_focus=True):
     def action_step(self, by: int) -> None:
         if self._steps:
             values = [value for value, _ in self._choices()]
-            self.choose(values[(values.index(self.value) + by) % len(values)])
+            here = values.index(self.value) if self.value in values else min(-by, 0)
+            self.choose(values[(here + by) % len(values)])
 
 
 class ChoiceList(ModalScreen[str | None]):

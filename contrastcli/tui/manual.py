@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
+from contrastcli.show.format import Rows
 from contrastcli.tui.app import ContrastApp, make_screen
 from contrastcli.tui.screen import SCREENS, ModeScreen
-
-Rows = Sequence[tuple[str, str]]
 
 
 def screens() -> Rows:

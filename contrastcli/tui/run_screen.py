@@ -174,8 +174,11 @@ class RunScreen(ModeScreen):
         answers = {"d": f"delete with the models, {size(total)}", "k": "keep"}
         if await self.app.push_screen_wait(Question(f"Delete {in_words(ended)}?", answers)) == "d":
             self._deleted = ended
-            for run in ended:
-                await self.contrast.act(partial(runs.remove, run), "runs", "rm", run.name, "--yes")
+            self._deleted = [
+                run
+                for run in ended
+                if await self.contrast.act(partial(runs.remove, run), "runs", "rm", run.name, "--yes")
+            ]
             self.run_changed()
 
 

@@ -13,7 +13,7 @@ _FILE = "app.json"
 
 
 class State(msgspec.Struct):
-    """Last choices and layout. A field that another version wrote in another form falls back to its default."""
+    """Last choices and layout. A file that another version wrote in another form falls back to the defaults."""
 
     theme: str = "textual-dark"
     drafts: dict[str, tuple[str, dict[str, str]]] = {}

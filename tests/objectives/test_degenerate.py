@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from contrastcli.objectives import functional, pairsupcon, softmax, supcon, triplets
 from contrastcli.objectives.infonce import dcl, infonce
 from contrastcli.objectives.pcl import pcl
-from contrastcli.objectives.rankcse import Distillation, rankcse
+from contrastcli.objectives.rankcse import rankcse
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.supcon import augment
+from contrastcli.settings.losses import Distillation
 
 WIDTH = 6
 Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[str, Tensor]]]

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.pairsupcon import HardNegatives, heads, negative_mass, pairsupcon
+from contrastcli.objectives.pairsupcon import heads, negative_mass, pairsupcon
 from contrastcli.objectives.rows import Rows
+from contrastcli.settings.losses import HardNegatives
 from support.batches import KINDS, MARGINS, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 

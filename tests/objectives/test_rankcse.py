@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from contrastcli.objectives.infonce import infonce
-from contrastcli.objectives.rankcse import Distillation, jensen_shannon, listmle, listnet, rankcse
+from contrastcli.objectives.rankcse import jensen_shannon, listmle, listnet, rankcse
 from contrastcli.objectives.rows import Rows
+from contrastcli.settings.losses import Distillation
 from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 

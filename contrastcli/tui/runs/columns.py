@@ -65,6 +65,10 @@ def _ago(entry: Entry) -> str:
     return f"{hours // 24}d ago" if hours >= 48 else f"{age} ago"
 
 
+def _created(entry: Entry) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(entry.status.created)) if entry.status else ""
+
+
 def _step(entry: Entry) -> str:
     return f"{entry.status.step:,}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
 
@@ -98,7 +102,7 @@ _MORE = (
         "dev metric", 10, lambda e: e.status.title if e.status else "", lambda e: e.status.title if e.status else ""
     ),
     Column("best step", 9, _of("best_step"), _number("best_step", 0), right=True),
-    Column("created", 10, _of("created"), lambda e: time.strftime("%Y-%m-%d", time.localtime(_created(e)))),
+    Column("created", 10, _of("created"), _created),
 )
 
 
@@ -110,10 +114,6 @@ def row_text(row: Row, column: Column) -> str:
         return size(sum(entry.size for entry in row.entries))
     texts = {column.text(entry) for entry in row.entries}
     return texts.pop() if len(texts) == 1 else ""
-
-
-def _created(entry: Entry) -> float:
-    return entry.status.created if entry.status else 0.0
 
 
 def all_columns(entries: Iterable[Entry]) -> dict[str, Column]:
