@@ -68,6 +68,8 @@ def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypa
     assert [line.split()[0] for line in lines[1:]] == [*presets.names(), *presets.sweep_names()]
     assert max(map(len, lines)) <= 80
     assert contrast("presets", "list").out.splitlines() == lines
+    monkeypatch.setenv("COLUMNS", "30")
+    assert len(contrast("presets").out.splitlines()) == len(lines)
     whole = json.loads(contrast("presets", "list", "--json").out)
     assert list(whole) == [*presets.names(), *presets.sweep_names()] and all(whole.values())
 

@@ -115,3 +115,14 @@ def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run)
     answer = contrast("stop", "simple")
     assert (answer.code, answer.out, answer.err) == (0, "", "simple: finished at step 4\n")
     assert not run.stop_path.exists()
+
+
+def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list[Run]) -> None:
+    answer = contrast("runs", "rm", "simple", "simple", "--yes")
+    assert (answer.code, answer.err.count("deleted")) == (0, 1)
+    assert [run.path.is_dir() for run in runs_of_two] == [False, True]
+
+
+def test_a_name_that_is_too_long_for_a_path_names_no_run(contrast: Contrast, run: Run) -> None:
+    for command in (("runs", "show", "x" * 300), ("query", "a", "b", "--model", "x" * 300)):
+        assert contrast(*command).code == 3

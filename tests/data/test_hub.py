@@ -28,6 +28,8 @@ def load(name: str, objective: str, limit: int = 0) -> Examples:
         ("hf:owner/name/a/b.csv", hub.Reference("owner/name", file="a/b.csv")),
         ("hf:owner/name@main/b.csv", hub.Reference("owner/name", revision="main", file="b.csv")),
         ("hf:o/n?config=pair-class&split=train[:5%25]", hub.Reference("o/n", config="pair-class", split="train[:5%]")),
+        ("hf:o/n@refs/convert/parquet", hub.Reference("o/n", revision="refs/convert/parquet")),
+        ("hf:o/n@refs/pr/3/b.csv", hub.Reference("o/n", revision="refs/pr/3", file="b.csv")),
         ("hf:o/n@r?split=dev", hub.Reference("o/n", revision="r", split="dev")),
     ],
 )

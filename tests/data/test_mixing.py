@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastcli.data.batching import BatchOrder, Mix
+from contrastcli.data.batching import BatchOrder, Indices, Mix
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
@@ -92,6 +92,20 @@ def test_every_row_of_a_set_is_used_as_often_as_the_others(apart: bool) -> None:
     assert [b.tolist() for b in order.epoch(3)] != [b.tolist() for b in order.epoch(2)]
 
 
+def test_epochs_that_are_not_trained_are_not_laid_out(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out, lay_out = list[int](), BatchOrder.epoch
+
+    def epoch(order: BatchOrder, number: int) -> list[Indices]:
+        laid_out.append(number)
+        return lay_out(order, number)
+
+    monkeypatch.setattr(BatchOrder, "epoch", epoch)
+    settings = {"objective.name": "supcon", "data.train": str(tiny.data["labelled"]), "dev.data": "none"}
+    plan = make_plan(config(settings, train__epochs=100_000, train__max_steps=50))
+    assert plan.steps == 50
+    assert len(laid_out) < 50
+
+
 def test_a_toml_list_is_a_list_of_sets(tiny: Tiny) -> None:
     names = [f"{tiny.data['pairs']}=2", str(tiny.data["triplets"])]
     plan = make_plan(config({"objective.name": "simcse", "data.train": names, "dev.data": "none"}))
@@ -106,3 +120,13 @@ def test_a_grouped_objective_joins_sets_as_they_are(contrast: Contrast) -> None:
     usual = ("--objective", "supcon", "--dry-run", "--data")
     assert contrast(*train(*usual, names)).code == 0
     refused(contrast(*train(*usual, f"{names}=2")), 2, "'supcon' keeps the rows of an anchor", "leave out weights")
+
+
+def test_scores_are_shares_of_the_range_of_their_own_set(tmp_path: Path) -> None:
+    names = []
+    for number, top in enumerate((1, 5, 100)):
+        names.append(tmp_path / f"{number}.tsv")
+        rows = [f"a{number}{n}\tb{number}{n}\t{share * top}" for n, share in enumerate((0, 0.5, 1))]
+        names[-1].write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
+    examples = load_examples(Data(train=",".join(map(str, names))), ("scored",), ())
+    assert examples.scores == [0, 0.5, 1] * 3

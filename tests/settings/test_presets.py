@@ -10,7 +10,7 @@ import pytest
 
 from contrastcli.data import hub
 from contrastcli.settings import presets, published
-from contrastcli.settings.memory import Memory, estimate, sizes_of
+from contrastcli.settings.memory import Memory, estimate, gpu_hours, sizes_of
 from contrastcli.settings.published import Mark, Score, Suite
 from contrastcli.settings.setting import Value
 
@@ -413,6 +413,15 @@ def test_the_memory_estimate_follows_from_the_sizes(name: str) -> None:
         # 28 activations of the width in each layer, two bytes each
         assert needs.activations == pytest.approx(needs.tokens * layers * 28 * width * 2 / 1e9)
         assert 0.4 < needs.total - needs.weights - needs.activations < 2.5  # CUDA, bf16 copies, rounding up
+
+
+def test_the_hours_grow_with_the_texts_that_are_encoded() -> None:
+    hours = {
+        name: gpu_hours(presets.find(name).config, 1e6, presets.find(name).about.texts)
+        for name in ("simcse-bert-base", "pcl-bert-base")
+    }
+    assert hours["simcse-bert-base"] and hours["pcl-bert-base"]
+    assert hours["pcl-bert-base"] / hours["simcse-bert-base"] == pytest.approx(20 / 2)  # two encoders, ten texts each
 
 
 def test_a_smaller_token_budget_takes_less_memory_and_an_unknown_backbone_has_no_estimate() -> None:

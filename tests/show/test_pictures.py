@@ -11,7 +11,8 @@ import pytest
 from contrastcli.evaluation.projection import pca
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Evaluated, Event, Step, training_seconds
-from contrastcli.show.pictures import Picture, of_geometry, of_models, of_runs, of_sentences
+from contrastcli.show import sketch
+from contrastcli.show.pictures import Picture, Series, labels, of_geometry, of_models, of_runs, of_sentences
 from support.events import started
 from support.tiny import told
 
@@ -183,3 +184,17 @@ def test_the_geometry_of_one_model_is_its_angles_over_each_other_and_its_sentenc
     assert plane.title == "Sentences of STS-B in a plane (PCA, 38 % of the variance)"
     assert [(one.x, one.y) for one in plane.series] == [((0.5, -0.5), (1.0, 0.0))]
     assert of_geometry({}) == []
+
+
+def test_labels_of_equal_names_differ() -> None:
+    assert len(set(labels(["a/x", "b/x", "c/x-1"]).values())) == 3
+    assert labels(["a/x", "b/y"]) == {"a/x": "x", "b/y": "y"}
+
+
+@pytest.mark.parametrize(("scores", "lengths"), [((0, 0), (0, 0)), ((-30, -5), (0, 0)), ((80, 40), (8, 4))])
+def test_bars_fit_for_any_scores(scores: tuple[float, float], lengths: tuple[int, int]) -> None:
+    series = tuple(Series(name, (0.0,), (float(score),)) for name, score in zip("ab", scores, strict=True))
+    lines = sketch.text(Picture("bars", "scores", "bars", "%", "", series), 60, 10).splitlines()
+    bars = [next(line for line in lines if line.startswith(f"{name} ")).count("█") for name in "ab"]
+    assert tuple(round(8 * bar / max(*bars, 1)) for bar in bars) == lengths
+    assert max(map(len, lines)) <= 60

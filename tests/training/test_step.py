@@ -92,6 +92,15 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: 
         assert_equal(gradients(trainer), expected)
 
 
+@pytest.mark.parametrize("budget", [1, 5])
+def test_with_the_smallest_budget_a_chunk_is_one_text(tiny: Tiny, tmp_path: Path, budget: int) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "triplets")
+    trainer.stepper.token_budget = budget
+    chunks, fits = trainer.stepper.cut(first_batch(trainer))
+    assert {len(chunk.texts) for chunk in chunks} == {1}
+    assert not fits
+
+
 @pytest.mark.usefixtures("four_threads")
 @pytest.mark.parametrize("objective", ["simcse", "pcl", "pairsupcon"])
 @pytest.mark.parametrize("keep_graph", [True, False])
