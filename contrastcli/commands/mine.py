@@ -147,10 +147,10 @@ def _write(output: Path, made: Mined, rows: Iterator[list[str]]) -> None:
     """The rows appear last, so that none are there without the file that says how they were made."""
     names = [f"negative_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else ["negative"]
     record = {"contrast": contrastcli.__version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
-    beside = output.with_name(output.name + MADE)
+    path = output.with_name(output.name + MADE)
     with writing_to(output), replaced(output) as draft:
         WRITERS[output.suffix](draft, ["anchor", "positive", *names], rows)
-        with replaced(beside) as note:
+        with replaced(path) as note:
             note.write_bytes(json_bytes(record))
 
 

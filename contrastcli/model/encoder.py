@@ -20,7 +20,7 @@ from contrastcli.model.devices import has_products
 from contrastcli.model.packed import PackedBert
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
-from contrastcli.objectives.functional import fresh_linear, placed
+from contrastcli.objectives.functional import fresh_linear, to_device
 from contrastcli.settings.sections import Data, Pooling, Precision
 
 ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and need little memory next to the weights
@@ -88,7 +88,7 @@ class SentenceEncoder(nn.Module):
 
         By its backbone under autocast, or by a copy of it in bfloat16.
         """
-        ids, mask = (placed(of, self.device) for of in self.pad(table, texts))
+        ids, mask = (to_device(of, self.device) for of in self.pad(table, texts))
         first_token = self.pooling == "cls" and bool(table.lengths[texts].all())  # a text of no tokens has none
         with autocast(self.device, precision if copy is None else "fp32"):
             hidden = (copy or self.backbone)(ids, mask, first_token)
@@ -141,7 +141,7 @@ class SentenceEncoder(nn.Module):
                 pooled = self._pooled_packed(copy, table, chunk)
             else:
                 pooled = self.pooled(table, chunk, self.precision, copy)
-            vectors[placed(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
+            vectors[to_device(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
             return len(chunk)
 
         if self.device.type == "cpu":

@@ -28,7 +28,7 @@ def promoted(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
 
 
-def placed(x: Tensor, device: torch.device) -> Tensor:
+def to_device(x: Tensor, device: torch.device) -> Tensor:
     """A tensor of the CPU on a device. CUDA is not waited for, as it is by `Tensor.to` and by an index on the CPU."""
     return x.to(device, non_blocking=device.type != "mps")  # which copies memory that may be in other use by then
 

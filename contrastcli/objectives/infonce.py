@@ -26,7 +26,7 @@ from contrastcli.objectives.functional import (
     full_precision,
     mask_logits,
     mean_over,
-    placed,
+    to_device,
 )
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines, paired, pairwise
@@ -135,7 +135,7 @@ def contrast(
     with full_precision(views) as full:
         rows = rows.to(full["anchor"].device)
         all_rows = torch.arange(len(full["anchor"]), device=full["anchor"].device)
-        chosen = all_rows if anchors is None else placed(anchors, all_rows.device)
+        chosen = all_rows if anchors is None else to_device(anchors, all_rows.device)
         value = _one_way(full, rows, how, loss, chosen, "anchor", candidates(full))
         if how.symmetric:
             value = (value + _one_way(full, rows, how, loss, chosen, "positive", ["anchor"])) / 2

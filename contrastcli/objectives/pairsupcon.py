@@ -17,7 +17,7 @@ from contrastcli.objectives.functional import (
     mask_logits,
     mean_over,
     pair_features,
-    placed,
+    to_device,
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import paired, pairwise
@@ -73,11 +73,11 @@ def pairsupcon(
             positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
             return discrimination(positive, negative_mass(logits, valid, hard_negatives))
 
-        entailed = placed(rows.entailed(), z.device)
+        entailed = to_device(rows.entailed(), z.device)
         contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
         if not classification:
             return contrast, {"contrast": contrast.detach()}
-        y = placed((rows.labels() == ENTAILMENT).long(), z.device)  # (N,)
+        y = to_device((rows.labels() == ENTAILMENT).long(), z.device)  # (N,)
         logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 2)
         cross_entropy = nn.functional.cross_entropy(logits, y)
     loss = cross_entropy + beta * contrast

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.functional import isin, placed
+from contrastcli.objectives.functional import isin, to_device
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 ALIKE = 0.8
@@ -42,9 +42,9 @@ class Rows:
 
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
-        ids = {view: placed(texts, device) for view, texts in self.ids.items()}
-        label, score = (None if one is None else placed(one, device) for one in (self.label, self.score))
-        lengths = {view: placed(tokens, device) for view, tokens in self.lengths.items()}
+        ids = {view: to_device(texts, device) for view, texts in self.ids.items()}
+        label, score = (None if one is None else to_device(one, device) for one in (self.label, self.score))
+        lengths = {view: to_device(tokens, device) for view, tokens in self.lengths.items()}
         return replace(self, ids=ids, label=label, score=score, lengths=lengths)
 
     def labels(self) -> Tensor:

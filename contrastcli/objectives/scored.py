@@ -7,7 +7,7 @@ Section 3. Mean squared error: Reimers and Gurevych, 2019 (SBERT), Section 3. Th
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import MASKED, Result, Views, full_precision, placed
+from contrastcli.objectives.functional import MASKED, Result, Views, full_precision, to_device
 from contrastcli.objectives.infonce import Contrast, contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, unit
@@ -68,7 +68,7 @@ def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str) 
     """
     with full_precision(views) as full:
         s = paired(full["anchor"], full["positive"], similarity)  # (N,)
-        scores = placed(rows.scores(), s.device).to(s.dtype)
+        scores = to_device(rows.scores(), s.device).to(s.dtype)
         x, y = s - s.mean(), unit(scores - scores.mean())
         length = torch.linalg.vector_norm(x).clamp_min(LEAST_SPREAD * len(x) ** 0.5)
         loss = (1 - (x * y).sum() / length) * (scores.max() > scores.min())
@@ -82,7 +82,7 @@ def mse(views: Views, rows: Rows, heads: nn.ModuleDict, *, lowest: float) -> Res
     """
     with full_precision(views) as full:
         cosine = paired(full["anchor"], full["positive"], "cosine")  # (N,)
-        target = lowest + (1 - lowest) * placed(rows.scores(), cosine.device).to(cosine.dtype)
+        target = lowest + (1 - lowest) * to_device(rows.scores(), cosine.device).to(cosine.dtype)
         loss = (cosine - target).square().mean()
     return loss, {"regression": loss.detach()}
 
@@ -92,7 +92,7 @@ def order_loss(s: Tensor, scores: Tensor) -> Tensor:
 
     Sorted by score, the rows below i are a prefix: memory grows with N, not with its square.
     """
-    ordered, order = placed(scores, s.device).sort()
+    ordered, order = to_device(scores, s.device).sort()
     s = s[order]
     below = torch.searchsorted(ordered, ordered)  # (N,) how many rows score less
     of_lower = s.logcumsumexp(dim=0)[below - 1]  # (N,) their log-sum-exp

@@ -5,7 +5,7 @@ Reimers and Gurevych, 2019, https://arxiv.org/abs/1908.10084, Section 3.
 
 from torch import nn
 
-from contrastcli.objectives.functional import Result, Views, fresh_linear, full_precision, pair_features, placed
+from contrastcli.objectives.functional import Result, Views, fresh_linear, full_precision, pair_features, to_device
 from contrastcli.objectives.rows import Rows
 
 
@@ -21,5 +21,5 @@ def softmax(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
     """
     with full_precision(views) as full:
         logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 3)
-        loss = nn.functional.cross_entropy(logits, placed(rows.labels(), logits.device))
+        loss = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
     return loss, {"classification": loss.detach()}

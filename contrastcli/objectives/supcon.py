@@ -19,7 +19,7 @@ from contrastcli.objectives.functional import (
     mask_logits,
     mean_over,
     pair_features,
-    placed,
+    to_device,
 )
 from contrastcli.objectives.rows import CONTRADICTION, Rows
 from contrastcli.objectives.similarity import cosines, from_cosine
@@ -60,9 +60,9 @@ def supcon(
         full = shortened(full, rows) if padded_length else full
         premises, hypotheses = full["anchor"], full["positive"]  # (N, d)
         logits = heads["classifier"](pair_features(premises, hypotheses))  # (N, 3)
-        cross_entropy = nn.functional.cross_entropy(logits, placed(rows.labels(), logits.device))
+        cross_entropy = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
 
-        anchors = placed(rows.entailed(), premises.device)  # (A,)
+        anchors = to_device(rows.entailed(), premises.device)  # (A,)
         positive, negative = neighbours(rows.to(premises.device), anchors, positives, negatives)  # (A, N)
 
         def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:  # (n,) of the A anchors, (N, d), (N, d) → (n,)
@@ -101,9 +101,9 @@ def augment(
         premises = anchors[anchor]
         labels = torch.where(ids[premises] == ids[further], gold[further], CONTRADICTION)
         all_rows = torch.arange(len(gold), device=gold.device)
-        premise = placed(torch.cat([all_rows, premises]), device)  # (R,)
-        hypothesis = placed(torch.cat([all_rows, further]), device)  # (R,)
-        label = placed(torch.cat([gold, labels]), device)  # (R,)
+        premise = to_device(torch.cat([all_rows, premises]), device)  # (R,)
+        hypothesis = to_device(torch.cat([all_rows, further]), device)  # (R,)
+        label = to_device(torch.cat([gold, labels]), device)  # (R,)
         names, weights = zip(*heads["classifier"].named_parameters(), strict=True)
 
         def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:  # (n,) of R pairs, two (N, d) → (n,)
@@ -124,7 +124,7 @@ def shortened(views: Views, rows: Rows) -> dict[str, Tensor]:
     """
     scaled = {}
     for name, view in views.items():
-        tokens = (placed(rows.lengths[name], view.device) - 1).to(view.dtype)  # (N,) without CLS
+        tokens = (to_device(rows.lengths[name], view.device) - 1).to(view.dtype)  # (N,) without CLS
         scaled[name] = view * (tokens / tokens.max().clamp_min(1))[:, None]
     return scaled
 
@@ -149,6 +149,6 @@ def _draw(members: Tensor, count: int) -> Tensor:
     """At most `count` of each row's members (0: all): (A, N) bool → (A, N)."""
     if count == 0 or not len(members):
         return members
-    order = placed(torch.stack([torch.randperm(members.shape[1]) for _ in members]), members.device)  # (A, N)
+    order = to_device(torch.stack([torch.randperm(members.shape[1]) for _ in members]), members.device)  # (A, N)
     shuffled = members.gather(1, order)
     return torch.zeros_like(members).scatter(1, order, shuffled & (shuffled.cumsum(dim=1) <= count))

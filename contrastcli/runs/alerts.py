@@ -54,7 +54,7 @@ class Rules:
         known = f"its best is {score(best.score)} at step {best.step:,}"
         if limits.evaluations and self._without_best >= limits.evaluations:
             text = f"no better dev score in {self._without_best} evaluations: {known}"
-            yield Alert(step=event.step, rule="stalled", text=text, hint="stop it, or go on with a lower --lr")
+            yield Alert(step=event.step, rule="stalled", text=text, hint="stop it, or continue with a lower --lr")
         fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
             now = "is undefined" if event.score is None else f"fell to {score(event.score)}"

@@ -41,10 +41,10 @@ class World:
         self._together(dist.all_reduce, tensor)
         return tensor
 
-    def share(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast_tensors(self, tensors: Sequence[Tensor]) -> None:
         """The main process's values of tensors, in place, where each process has computed them and may have rounded."""
         if tensors:
-            self._together(_share, tensors)
+            self._together(_broadcast, tensors)
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
@@ -80,13 +80,13 @@ class World:
             raise RunError(what, "the first error on stderr is the cause; fix it, then resume the run") from None
 
 
-def _share(tensors: Sequence[Tensor]) -> None:
+def _broadcast(tensors: Sequence[Tensor]) -> None:
     together = torch.cat([tensor.flatten() for tensor in tensors])
     dist.broadcast(together, 0)
-    _put(together, tensors)
+    _unflatten(together, tensors)
 
 
-def _put(together: Tensor, into: Sequence[Tensor]) -> None:
+def _unflatten(together: Tensor, into: Sequence[Tensor]) -> None:
     """Copy the parts of a flat tensor into tensors."""
     for tensor, part in zip(into, torch.split(together, [tensor.numel() for tensor in into]), strict=True):
         tensor.copy_(part.view_as(tensor))
@@ -124,7 +124,7 @@ class _Bucket:
 
     def wait(self) -> None:
         self._work.wait()
-        _put(self._together, self._gradients)
+        _unflatten(self._together, self._gradients)
 
 
 def world() -> World:

@@ -260,7 +260,7 @@ class Trainer:
         if position.step == 0:
             self.emit(event)
             return False
-        before, score = position.best, self._agreed(event.score)
+        before, score = position.best, self._broadcast_score(event.score)
         best = score is not None and (before is None or score > before)
         self.emit(replace(event, best=best))
         if best:
@@ -268,10 +268,10 @@ class Trainer:
         position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1
         return best
 
-    def _agreed(self, score: float | None) -> float | None:
+    def _broadcast_score(self, score: float | None) -> float | None:
         """The main process's score: others, which round in another way, must not stop or save when it does not."""
         told = torch.tensor(nan if score is None else score, dtype=torch.float64)
-        self.stepper.world.share([told])
+        self.stepper.world.broadcast_tensors([told])
         return None if told.isnan() else float(told)
 
     def _out_of_patience(self) -> bool:

@@ -15,7 +15,7 @@ from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_language_model_head
 from contrastcli.model.encoder import autocast
 from contrastcli.model.locate import resolve
-from contrastcli.objectives.functional import placed
+from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
 from contrastcli.training.auxiliary import Auxiliary, Context, Term
 from contrastcli.training.batch import MASKS, MLM, Batch, Chunk, seed_of, set_seed
@@ -74,9 +74,9 @@ class MaskedTokens(Auxiliary):
             ids, real, labels = masked[chunk.number]
             chosen = (labels.flatten() >= 0).nonzero().squeeze(1)  # (M,) counted on the CPU, without waiting
             with autocast(device, context.precision):
-                hidden = context.encoder.backbone(placed(ids, device), placed(real, device)).last  # (B, T, d)
-                logits = self.head(hidden.flatten(0, 1)[placed(chosen, device)])  # (M, V)
-            loss = mlm_loss(logits, placed(labels.flatten()[chosen], device), total)
+                hidden = context.encoder.backbone(to_device(ids, device), to_device(real, device)).last  # (B, T, d)
+                logits = self.head(hidden.flatten(0, 1)[to_device(chosen, device)])  # (M, V)
+            loss = mlm_loss(logits, to_device(labels.flatten()[chosen], device), total)
             torch.autograd.backward(self.weight * loss)
             return loss.detach()
 

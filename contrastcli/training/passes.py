@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.model.encoder import autocast
 from contrastcli.model.workers import count_workers, side_by_side
-from contrastcli.objectives.functional import placed
+from contrastcli.objectives.functional import to_device
 from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import CHUNK, Batch, Chunk, set_seed
 
@@ -56,7 +56,7 @@ class Passes:
             for some in [share] if self.keep_graphs else [[chunk] for chunk in share]:
                 self.before_chunk()
                 pooled = [self._graphs.pop(chunk.number) if self.keep_graphs else self._embed(chunk) for chunk in some]
-                at = [gradient[placed(torch.from_numpy(chunk.places), self.device)] for chunk in some]
+                at = [gradient[to_device(torch.from_numpy(chunk.places), self.device)] for chunk in some]
                 if alone:
                     torch.autograd.backward(pooled, at)
                     for weight in weights:

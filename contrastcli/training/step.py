@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.batching import even_chunks
 from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
-from contrastcli.objectives.functional import Result, Views, placed
+from contrastcli.objectives.functional import Result, Views, to_device
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliary import Auxiliary
@@ -105,7 +105,7 @@ class Stepper:
         pooled = passes.forward()
         leaf = torch.zeros(len(self.encoders) * len(batch.texts), self.encoder.backbone.width, device=device)
         for chunk in local:
-            leaf[placed(torch.from_numpy(chunk.places), device)] = pooled[chunk.number]  # (E·V·N, d)
+            leaf[to_device(torch.from_numpy(chunk.places), device)] = pooled[chunk.number]  # (E·V·N, d)
         self.world.sum(leaf)
         outcome, gradient = self._loss(batch, leaf)
         passes.backward(gradient)
@@ -128,7 +128,7 @@ class Stepper:
         Their memory is kept: to fill that of a new one with zeros takes longer than everything else here.
         """
         heads = [*self.heads.parameters(), *self.projection.parameters()]
-        self.world.share([parameter.grad for parameter in heads if parameter.grad is not None])
+        self.world.broadcast_tensors([parameter.grad for parameter in heads if parameter.grad is not None])
         for module in (self.encoder.backbone, *(one.module for one in self.auxiliaries if one.module)):
             self.world.sum_gradients(module.parameters())
             for parameter in module.parameters():

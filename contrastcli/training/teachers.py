@@ -14,7 +14,7 @@ from contrastcli.errors import UsageError
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import cached_vectors
-from contrastcli.objectives.functional import placed
+from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.infonce import GUIDE
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
@@ -94,7 +94,7 @@ class Teachers(Auxiliary):
         total = sum(teacher.weight for teacher in self.teachers)
         views = {}
         for name, texts in rows.ids.items():
-            vectors = [placed(torch.from_numpy(np.asarray(v[texts.numpy()])), device) for v in self.vectors]
+            vectors = [to_device(torch.from_numpy(np.asarray(v[texts.numpy()])), device) for v in self.vectors]
             shares = [(teacher.weight / total) ** 0.5 for teacher in self.teachers]
             views[self.prefix + name] = torch.cat(
                 [share * unit(v) for share, v in zip(shares, vectors, strict=True)], dim=1

@@ -60,7 +60,7 @@ class FakeGpu(FakeTensorMode):  # type: ignore[no-untyped-call]
         to_device = any(isinstance(one, torch.device) and one.type == NAME for one in given)
         if not to_device and not any(isinstance(one, FakeTensor) for one in given):
             return func(*args, **(kwargs or {}))
-        on_device = any(_is_there(one) for one in given)
+        on_device = any(_is_on_device(one) for one in given)
         if _waits(func, args, kwargs or {}):
             raise WaitsForDevice(str(func))
         if not on_device:  # a copy to the device; of real tensors the mode would run it
@@ -71,7 +71,7 @@ class FakeGpu(FakeTensorMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _is_there(one: object) -> bool:
+def _is_on_device(one: object) -> bool:
     return isinstance(one, torch.Tensor) and one.device.type == NAME
 
 
@@ -84,7 +84,7 @@ def _waits(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         is_sent = to is not None and torch.device(to).type == NAME and source.device.type == "cpu"
         return is_sent and source.dim() > 0 and not non_blocking
     indices = tree_leaves(args[1]) if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
-    return any(isinstance(one, torch.Tensor) and not _is_there(one) for one in indices) and _is_there(args[0])
+    return any(isinstance(one, torch.Tensor) and not _is_on_device(one) for one in indices) and _is_on_device(args[0])
 
 
 def move(module: nn.Module) -> None:
@@ -136,7 +136,7 @@ def take_step(tiny: Tiny, folder: Path, case: Case) -> None:
         assert outcome.loss.device == norm.device == fake_gpu()
 
 
-def share_out(tiny: Tiny, folder: Path) -> None:
+def cut_for_several(tiny: Tiny, folder: Path) -> None:
     """A batch of one chunk on one device is one for each of several, of alike sizes."""
     trainer = trainer_of(tiny, folder, "simcse", "triplets")
     batch, stepper = first_batch(trainer), trainer.stepper
@@ -165,7 +165,7 @@ def main() -> None:
         tiny = write_tiny(folder)
         jobs = {case_id(case): partial(take_step, tiny, folder, case) for case in chosen()}
         jobs |= {name: partial(refused, operation) for name, operation in REFUSED.items()}
-        jobs["several devices"] = partial(share_out, tiny, folder)
+        jobs["several devices"] = partial(cut_for_several, tiny, folder)
         for name, job in jobs.items():
             try:
                 job()

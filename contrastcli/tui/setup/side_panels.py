@@ -73,7 +73,7 @@ def first_rows(preview: Preview) -> Table:
 
 
 def _table(pairs: Sequence[tuple[str, str]]) -> Table:
-    """Names, and beside each its text, which wraps in its own column."""
+    """Names, and next to each its text, which wraps in its own column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
