@@ -18,11 +18,12 @@ __all__ = ["load"]
 
 
 def load(name: str) -> SentenceEncoder:
-    """The model of a run (its best checkpoint, else its last), a folder or a hub name.
+    """The model of a run (its best checkpoint, else its last) in CONTRAST_RUNS or ./runs, a folder or a hub name.
 
     Raises contrastcli.errors.DataError if there is none or it cannot be read.
     """
     from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
     from contrastcli.model.locate import resolve
+    from contrastcli.runs.directory import runs_dir
 
-    return load_model(resolve(name))
+    return load_model(resolve(name, runs_dir(None)))

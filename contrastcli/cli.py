@@ -68,7 +68,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool, after: s
 
     contrast train --preset starter --no-ui
     contrast train --preset simace-bert-base --data texts.txt --dry-run
-    contrast train --resume last --max-steps 2000
+    contrast train --resume last --epochs 5
     """
     options.check_training(job, detach, after)
     if job.seeds is not None:
@@ -76,6 +76,7 @@ def train(directory: Path, job: options.Job, no_ui: bool, detach: bool, after: s
     run, config = options.run_and_config(job, directory)
     behind = runs.find(after, directory) if after else None
     if job.dry_run:
+        runs.run_name(job.run_name, config, directory)  # raises an error for a bad one
         _print(show.settings.dry_run(commands.train.preview(config, directory), config, job.json))
         return 0
     if no_ui or detach or job.json or not options.on_a_terminal():
@@ -207,7 +208,9 @@ def note(directory: Path, run: str, text: str) -> None:
     contrast runs note last "the best so far #paper"
     contrast runs note simace ""
     """
-    runs.find(run, directory).write_note(text)
+    noted = runs.find(run, directory)
+    noted.write_note(text)
+    show.console.narrate(f"note on {noted.name}: {text}" if text else f"no note on {noted.name}")
 
 
 @runs_group.command()

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -122,10 +122,16 @@ MINING = (
     click.Option(["--columns"], default="", metavar="ROLES", help="As for training: anchor=title,positive=body."),
     click.Option(["--ranks"], default="1-1000", metavar="A-B", help="Which of the nearest may be negatives."),
     click.Option(
-        ["--below"], type=Number(), metavar="SHARE", help="Of the positive's cosine, the most that they may have."
+        ["--below"],
+        type=Number(0, 1),
+        metavar="SHARE",
+        help="Of the positive's cosine, the most that they may have; 0: any.",
     ),
     click.Option(
-        ["--margin"], type=Number(), metavar="COSINE", help="In its place: at least so far below the positive's."
+        ["--margin"],
+        type=Number(-2, 2),
+        metavar="COSINE",
+        help="In its place: at least so far below the positive's.",
     ),
     click.Option(["--guard"], default="", metavar="MODEL", help="Drop what it finds closer than the positive."),
     click.Option(["--show"], type=click.IntRange(min=0), default=0, metavar="N", help="Print the N hardest rows."),
@@ -222,6 +228,22 @@ class Command(click.Command):
         super().__init__(*args, **attributes)
         help = inspect.cleandoc(self.help or "")
         self.help = help.replace("\n\ncontrast ", "\n\n\b\ncontrast ")  # click does not wrap what follows a \\b
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ContrastError as error:
+            if not isinstance(self, click.Group):
+                error.hint = possible(error.hint, {name for param in self.get_params(ctx) for name in param.opts})
+            raise
+
+
+def possible(hint: str, options: Collection[str]) -> str:
+    """The alternatives of a hint that a command with these options has: the data are read by several commands."""
+    if "contrast " in hint:
+        return hint
+    alternatives = [words for words in hint.split(", or ") if set(re.findall(r"--[a-z-]+", words)) <= {*options}]
+    return ", or ".join(alternatives) or "change the file: contrast help data says what it may hold"
 
 
 class Group(Command, click.Group):

@@ -42,7 +42,7 @@ def make_rule(ranks: str, below: float | None, margin: float | None, negatives: 
     if last - first + 1 < negatives:
         what = f"--ranks {ranks} leaves fewer than {negatives} negatives"
         raise UsageError(what, f"widen it, as --ranks {first}-{first + 10 * negatives}, or lower -n")
-    return Rule(first, last, Rule.below if below is None and margin is None else below, margin, negatives)
+    return Rule(first, last, Rule.below if below is None and margin is None else below or None, margin, negatives)
 
 
 def mine_file(

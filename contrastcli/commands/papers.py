@@ -6,6 +6,7 @@ last made of is kept next to the runs, so that the same command continues it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ import tomli_w
 
 from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.sweep import Signals, check_cells, train_cells
+from contrastcli.data.sources import holds_stsb
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import Cell, Known, known_runs
@@ -86,6 +88,8 @@ def run(item: Item, request: Request, directory: Path) -> int:
     """Train what is missing, measure everything, and return the exit code. Raises ContrastError."""
     made = find(item, request, directory)
     missing = {cell.name: _as_trained(cell) for row in made.values() for cell in row if not cell.trained}
+    if request.data_dir and holds_stsb(Path(request.data_dir)):
+        os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)  # the dev set is from there too
     check_cells(list(missing.values()), directory)
     _save(item, request, directory)
     console.narrate(f"{item.name}: {sum(map(len, made.values()))} models, {len(missing)} of them to train")

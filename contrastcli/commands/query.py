@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from contrastcli.data.formats import decode
 from contrastcli.data.forms import LONGEST
@@ -16,6 +16,8 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.results import Nearest
 from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, results
+
+T = TypeVar("T")
 
 _BYTES = 1 << 16  # of stdin, read and answered together at most
 
@@ -68,17 +70,29 @@ def _stdin() -> BufferedIOBase:
 
 def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:
     """TAB-separated pairs, in blocks of those that have arrived. Raises DataError."""
-    for lines in _arriving(stream, "write A<TAB>B a line"):
-        yield [_pair(number, line) for number, line in lines]
+    return _parsed(_pair, _arriving(stream, "write A<TAB>B a line"))
 
 
 def read_questions(stream: BufferedIOBase) -> Iterator[list[str]]:
     """Sentences, one a line, in blocks of those that have arrived. Raises DataError."""
-    for lines in _arriving(stream, "write a sentence a line"):
-        yield [_question(number, line) for number, line in lines]
+    return _parsed(_question, _arriving(stream, "write a sentence a line"))
 
 
-def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[list[tuple[int, str]]]:
+def _parsed(parse: Callable[[int, str], T], blocks: Iterable[Iterator[tuple[int, str]]]) -> Iterator[list[T]]:
+    """The blocks, parsed. Before the error of a malformed line come the lines before it."""
+    for lines in blocks:
+        parsed = []
+        try:
+            for number, line in lines:
+                parsed.append(parse(number, line))
+        except DataError:
+            if parsed:
+                yield parsed
+            raise
+        yield parsed
+
+
+def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[Iterator[tuple[int, str]]]:
     """Numbered lines, in blocks of those that have arrived."""
     first, rest = 1, b""
     while data := stream.read1(_BYTES):
@@ -86,10 +100,10 @@ def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[list[tuple[int, str
         if len(rest) > LONGEST:
             whole.append(rest)  # is refused
         if whole:
-            yield list(decode(whole, "stdin", first))
+            yield decode(whole, "stdin", first)
         first += len(whole)
     if rest:
-        yield list(decode([rest], "stdin", first))
+        yield decode([rest], "stdin", first)
     elif first == 1:
         raise DataError("stdin is empty", hint)
 

@@ -145,19 +145,14 @@ def start(
     plan = make_plan(config)
     status = run.status() if run and run.exists() else None
     if run and status and status.state == "finished" and plan.steps <= status.steps:
-        console.narrate(
-            f"{run.name} has finished its {status.steps:,} steps; to extend it: --max-steps N or --epochs N"
-        )
+        by = "--epochs" if plan.is_capped_by_epochs else "--max-steps"
+        console.narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
         return 0
     choose_device(config.train.device)
     if processes.is_main:
         for model in plan.models:
             resolve(model).folder()  # raises an error before a run is created
-        if run is None or not run.exists():
-            run = create(config, runs_dir, name, shared=run is not None)
-        else:
-            with run.locked(), writing_to(run.path):  # locked first: a run in progress must not be changed
-                atomic_write(run.config_path, config.to_toml().encode())
+        run = _write(config, run, runs_dir, name)
     run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
         return _train(run, plan, json, after)
@@ -171,6 +166,18 @@ def start(
         f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}"
     )
     return 0
+
+
+def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
+    """The run, made or, if it is there, with its new settings. Raises DataError for one that cannot be resumed."""
+    from contrastcli.training.checkpoint import check_resumable
+
+    if run is None or not run.exists():
+        return create(config, runs_dir, name, shared=run is not None)
+    check_resumable(run)
+    with run.locked(), writing_to(run.path):  # locked first: a run in progress must not be changed
+        atomic_write(run.config_path, config.to_toml().encode())
+    return run
 
 
 def _report(run: Run) -> int:

@@ -142,6 +142,8 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     is_held[order] = (before < share * len(examples)) & (np.arange(len(anchors)) < most)
     held = is_held[numbers]
     note = f"{held.sum():,} of {len(examples):,} rows were held out as dev data"
+    if is_held.sum() == most:
+        note += f" ({most:,} anchors at most)"
     rest = select(examples, ~held, (note,))
     if len(rest) < 2:
         raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")

@@ -13,6 +13,7 @@ import math
 import re
 import zlib
 from array import array
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,8 @@ def decode(stream: BinaryIO | Sequence[bytes], name: str, first: int = 1, longes
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             what = f"{name}, line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})"
-            raise DataError(what, "convert the file: iconv -f latin1 -t utf-8") from None
+            is_utf16 = number == 1 and raw[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
+            raise DataError(what, f"convert the file: iconv -f {'utf-16' if is_utf16 else 'latin1'} -t utf-8") from None
         if "\0" in text:
             raise DataError(f"{name}, line {number}: holds a NUL byte", "is it a text file? Delete the byte if so")
         yield number, text

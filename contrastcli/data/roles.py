@@ -43,8 +43,12 @@ def shape(table: Table, columns: str, source: str) -> tuple[Form, dict[str, str]
             return form, {role: roles[role] for kind in needed for role in in_order if _kind(role) == kind}
     names = ", ".join(f"'{column}'" for column in table.columns)
     what = f"{source}: its columns {names} make neither sentences nor pairs"
-    tabs = any("\t" in column for column in table.columns)
-    raise DataError(what, "its fields are separated by tabs: name the file .tsv" if tabs else _HINT)
+    hint = _HINT
+    if any("\t" in column for column in table.columns):
+        hint = "its fields are separated by tabs: name the file .tsv"
+    elif any(";" in column for column in table.columns):
+        hint = "its fields are separated by semicolons: write it with commas, as .csv, or with tabs, as .tsv"
+    raise DataError(what, hint)
 
 
 def _role_of(name: str) -> str | None:
@@ -180,6 +184,7 @@ def labels(table: Table, column: str, names: Mapping[str, int]) -> list[int | No
         word = str(cell).strip().lower()
         if word not in known:
             what = f"{table.where(row)}: the label in the column '{column}' is {cell!r:.40}"
-            raise DataError(what, "explain the labels: --labels 0=entailment,1=neutral,2=contradiction")
+            example = "0=entailment,1=neutral,2=contradiction" if word.isdecimal() or not word else f"{word}=entailment,…"
+            raise DataError(what, f"explain the labels: --labels {example}")
         values.append(known[word])
     return values

@@ -113,10 +113,18 @@ def open_table(name: str, split: Split, limit: int = 0) -> Table:
     return read_file(path, name, limit)
 
 
+def holds_stsb(folder: Path) -> bool:
+    """Whether the dev split of STS-B is under SentEval's root, or under a folder above it."""
+    return any(map(os.path.isfile, _stsb_files(folder, "sts-dev.csv")))
+
+
+def _stsb_files(folder: Path, file: str) -> list[Path]:
+    return [folder / above / "STS" / "STSBenchmark" / file for above in SENTEVAL_FOLDERS]
+
+
 def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Table:
     """STS-B under SentEval's root, or under a folder above it."""
-    file = "sts-train.csv" if split == "train" else "sts-dev.csv"
-    paths = [folder / above / "STS" / "STSBenchmark" / file for above in SENTEVAL_FOLDERS]
+    paths = _stsb_files(folder, "sts-train.csv" if split == "train" else "sts-dev.csv")
     for path in paths:
         if os.path.isfile(path):
             return read_file(path, str(path), limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from typing import Any
 
 import torch
@@ -17,12 +18,14 @@ def choose_device(wanted: str) -> torch.device:
     """The device of that name; `auto` is CUDA, else MPS, else the CPU. Raises UsageError if there is none."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    hint = "use auto, cpu, cuda, cuda:1 or mps"
+    if re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", wanted) is None:
+        raise UsageError(f"train.device is '{wanted}', which is no device", hint)
     try:
         device = torch.device(wanted)
         torch.empty(1, device=device).cpu()  # fails on a device that does not work
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        what = f"train.device is '{wanted}': {error_text(error)}"
-        raise UsageError(what, "use auto, cpu, cuda, cuda:1 or mps") from None
+        raise UsageError(f"train.device is '{wanted}': {error_text(error)}", hint) from None
     torch.backends.cuda.enable_cudnn_sdp(False)  # it plans for each shape that it meets, which takes long
     return device
 

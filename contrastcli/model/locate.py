@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, DataError
@@ -34,6 +35,8 @@ class ModelRef:
 
     name: str
     run: Run | None = None
+    runs_dir: Path | None = field(default=None, compare=False)
+    """Where a run may have a name like it, which an error tells."""
 
     @classmethod
     def of(cls, run: Run) -> ModelRef:
@@ -49,7 +52,12 @@ class ModelRef:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
             raise DataError(f"'{self.name}' is a file, and a model is a folder", "name the folder with its config.json")
-        return _from_hub(self.name)
+        try:
+            return _from_hub(self.name)
+        except DataError as error:
+            if run := _like(self.name, self.runs_dir):
+                raise type(error)(error.what, f"did you mean the run '{run}'? Else {error.hint}") from None
+            raise
 
     def origin(self) -> str:
         """Where the weights are from, in words, if not from safetensors that were published with the model."""
@@ -109,7 +117,14 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
     """
     word = default_word(runs_dir or Path()) if word is None else word
     run = _run(word, runs_dir)
-    return ModelRef.of(run) if run else ModelRef(word)
+    return ModelRef.of(run) if run else ModelRef(word, runs_dir=runs_dir)
+
+
+def _like(word: str, runs_dir: Path | None) -> str:
+    """The newest run whose name, or a part of it, is like a word; empty without."""
+    names = [run.name for run in list_runs(runs_dir)] if runs_dir and "/" not in word else []
+    parts = {part: name for name in reversed(names) for part in (name, *name.split("-"))}
+    return next((parts[part] for part in get_close_matches(word, parts, 1, 0.75)), "")
 
 
 def default_word(runs_dir: Path) -> str:

@@ -133,6 +133,12 @@ class Run:
         by_step = {int(folder.name): folder for folder in folders if folder.name.isdecimal()}
         return [by_step[step] for step in sorted(by_step) if step <= last]
 
+    def note(self) -> str:
+        """What the user wrote on it; empty if nothing."""
+        with contextlib.suppress(OSError):
+            return self.note_path.read_text(encoding="utf-8", errors="replace").strip()
+        return ""
+
     def write_note(self, text: str) -> None:
         """Replace the user's note. Raises RunError."""
         with writing_to(self.path):

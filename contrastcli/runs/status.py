@@ -39,10 +39,10 @@ ENDED: tuple[State, ...] = (*_ENDS, "killed")
 """The run has ended; it may still be resumed."""
 
 _WORDS: dict[State, tuple[str, str, int]] = {
-    "killed": ("the training process was killed", "`contrast train --resume` continues; see also its train.log", 1),
+    "killed": ("the training process was killed", "to continue: contrast train --resume {run}", 1),
     "failed": (
         "the training process ended and could not say why",
-        "was its disk full? See train.log, make room, and `contrast train --resume` continues",
+        "was its disk full? Make room, and continue: contrast train --resume {run}",
         1,
     ),
     "silent": (
@@ -103,6 +103,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         """The status of a run with these events."""
         done = events.done if state in _ENDS else None
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
+        hint = hint if done else hint.format(run=name)
         if state == "queued" and isinstance(events.last, Queued):
             message = f"waits for the end of {events.last.behind}"
         return cls(

@@ -72,7 +72,8 @@ def run_details(run: Run, to_json: bool) -> str:
     status, checkpoints, config = run.status(), run.checkpoints(), run.config()
     paths = {which: place(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
-        details = {"name": run.name, "path": place(run.path), **asdict(status), "checkpoints": paths}
+        details = {"name": run.name, "path": place(run.path), **asdict(status)}
+        details |= {"note": run.note(), "checkpoints": paths}
         environment = read_json(run.environment_path, dict[str, Any])
         return as_json(details | {"settings": config.flat(), "scores": run.scores(), "environment": environment})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
@@ -81,6 +82,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("run", place(run.path)),
         ("state", status.state + (f": {status.message}" if status.message else "")),
         ("step", f"{status.step:,} of {status.steps:,}"),
+        ("note", run.note() or None),
         ("loss", fixed(status.loss, 4)),
         (f"best dev {status.title}", best),
         *((name, fixed(measured[name], 2)) for name in summary(measured)),

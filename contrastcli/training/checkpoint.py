@@ -129,6 +129,12 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
     return position
 
 
+def check_resumable(run: Run) -> None:
+    """Raises DataError for a run whose last checkpoint, if it has one, does not hold all that a resume needs."""
+    if "last" in run.checkpoints():
+        read_position(run.checkpoint("last"))
+
+
 def read_position(folder: Path) -> Position:
     """The position of a full checkpoint. Raises DataError."""
     path = folder / TRAINING / "position.json"

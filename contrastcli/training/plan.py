@@ -39,6 +39,11 @@ class Plan:
         return round(self.order.batch_size * self.config.objective.texts_per_row(self.corpus.texts_per_row))
 
     @property
+    def is_capped_by_epochs(self) -> bool:
+        """Whether more epochs, and not a larger train.max_steps, would make it longer."""
+        return self.steps != self.config.train.max_steps
+
+    @property
     def models(self) -> list[str]:
         """The models that the run begins with or learns from, by name."""
         return [self.config.model.backbone, *(name for auxiliary in self.auxiliaries for name in auxiliary.models)]
@@ -84,6 +89,9 @@ def make_plan(config: Config) -> Plan:
         steps = 0
         for number in range(config.train.epochs):
             steps += len(order.epoch(number)) if steps < most else 0
+    if most > steps and config.train.max_steps:
+        what = f"train.max_steps is {most:,}, but train.epochs is {config.train.epochs:,}, which is {steps:,} steps"
+        examples = replace(examples, notes=(*examples.notes, what))
     steps = steps if steps < most else config.train.max_steps
     return Plan(config, examples, corpus, dev, order, steps, auxiliaries, miner)
 

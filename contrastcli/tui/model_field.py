@@ -36,7 +36,7 @@ def checkpoint_in_words(directory: Path, model: str) -> str:
         saved = run.checkpoints() if run else {}
     except (OSError, ContrastError):
         return ""
-    return next((f"{which} checkpoint, step {int(saved[which]):,}" for which in ("best", "last") if which in saved), "")
+    return next((f"{which}, step {int(saved[which]):,}" for which in ("best", "last") if which in saved), "")
 
 
 def list_models(directory: Path) -> Choices:
@@ -80,6 +80,8 @@ class ModelField(ChoiceField):
     async def poll(self) -> None:
         self._default = await asyncio.to_thread(default_model, self._directory)
         self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
+        if self.note != await asyncio.to_thread(checkpoint_in_words, self._directory, self.model):
+            self._posted = None  # the run has saved another checkpoint, which is another model
         self.choose(self.value)
 
     @work(exclusive=True, group="checkpoint")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -190,6 +189,4 @@ def in_words(some: Sequence[Run]) -> str:
 
 def note_of(run: Run) -> str:
     """The note on a run; empty where there is none."""
-    with contextlib.suppress(OSError):
-        return printable(run.note_path.read_text(encoding="utf-8", errors="replace")).strip()
-    return ""
+    return printable(run.note()).strip()
