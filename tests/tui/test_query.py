@@ -88,6 +88,19 @@ async def choose_model(pilot: Pilot[None], typed: str) -> None:
     await pilot.press(*typed, "enter")
 
 
+def test_a_run_that_has_saved_again_is_another_model(place: Path, models: Models) -> None:
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("5")
+        await until(pilot, lambda: "best, step 300" in screen_text(pilot.app) and "0.3333" in screen_text(pilot.app))
+        (place / "one-run" / "checkpoints.json").write_text('{"last": "000400", "best": "000400"}')
+        await pilot.press("1", "5")
+        await until(pilot, lambda: "best, step 400" in screen_text(pilot.app))
+        await until(pilot, lambda: len(models.list()) == 2 and bool(models.list()[1].asked))
+        assert models.list()[0].closed
+
+    show(ContrastApp(place), body)
+
+
 @SIZES
 def test_the_remembered_sentences_are_answered_by_the_newest_run(
     place: Path, models: Models, size: tuple[int, int]

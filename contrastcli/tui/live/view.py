@@ -33,7 +33,8 @@ class View:
         axis = history.axis(self.axis)
         end = history.end(axis)
         begin = 0.0 if axis.timed else min(history.begin * axis.unit, end - axis.unit)
-        return max(end * (1 - SHARES[self.share]), begin), max(end, axis.unit)
+        least = 1 / 60 if axis.timed else axis.unit
+        return max(end * (1 - SHARES[self.share]), begin), max(end, least)
 
     def sample(self, samples: Samples[E], history: History) -> E | None:
         """The event at the cursor, or the newest."""
