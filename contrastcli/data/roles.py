@@ -184,7 +184,8 @@ def labels(table: Table, column: str, names: Mapping[str, int]) -> list[int | No
         word = str(cell).strip().lower()
         if word not in known:
             what = f"{table.where(row)}: the label in the column '{column}' is {cell!r:.40}"
-            example = "0=entailment,1=neutral,2=contradiction" if word.isdecimal() or not word else f"{word}=entailment,…"
+            numbers = "0=entailment,1=neutral,2=contradiction"
+            example = numbers if word.isdecimal() or not word else f"{word}=entailment,…"
             raise DataError(what, f"explain the labels: --labels {example}")
         values.append(known[word])
     return values

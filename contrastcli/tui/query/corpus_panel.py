@@ -19,7 +19,7 @@ from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, PlainText
 
-EMPTY = "Choose a file of sentences with c, then type a question. Enter finds the nearest sentences; n goes to the question."
+EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
 _COUNT = 5  # where none is given
 _NUMBERS = 33  # characters of a row without its sentence
 

@@ -96,7 +96,7 @@ USUAL: tuple[Column, ...] = (
 """The columns that are shown unless others are chosen, from the left as many as there is room for."""
 
 _MORE = (
-    Column("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24)),
+    Column("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24, keep_end=False)),
     Column("loss", 8, _of("loss"), _number("loss", 4), right=True),
     Column(
         "dev metric", 10, lambda e: e.status.title if e.status else "", lambda e: e.status.title if e.status else ""
@@ -169,6 +169,8 @@ def _named(word: str, columns: Mapping[str, Column]) -> Column | None:
     return columns.get(word) or next((c for title, c in columns.items() if word in re.split(r"[ .]", title)), None)
 
 
-def shortened(text: str, width: int) -> str:
-    """The end of a text that is too long: names of runs begin alike."""
-    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+def shortened(text: str, width: int, keep_end: bool = True) -> str:
+    """The end of a text that is too long, since names of runs begin alike, or its beginning."""
+    if len(text) <= width:
+        return text
+    return "…" + text[len(text) - width + 1 :] if keep_end else text[: max(0, width - 1)] + "…"

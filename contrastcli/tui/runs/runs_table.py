@@ -91,8 +91,8 @@ class RunsTable(DataTable[Text]):
     def _cells(self, row: Row) -> list[Text]:
         marks = [self._marks.get(entry.name, " ") for entry in row.entries]
         mark = marks[0] if row.entry else "●" if marks and " " not in marks else " "
-        before, name = row.label
-        name = before + shortened(name, self._name_width - len(before))
+        before, name, after = row.label
+        name = before + shortened(name, self._name_width - len(before + after), keep_end=bool(row.entry)) + after
         texts = [_aligned(row_text(row, column) if column.width else name, column) for column in self._laid_out]
         return [Text(mark, style="bold"), *texts]
 

@@ -36,12 +36,12 @@ class Row:
         return self.path, self.entry and self.entry.run
 
     @property
-    def label(self) -> tuple[str, str]:
-        """What is before a name, and the name; of a heading it says how many of its runs have finished."""
+    def label(self) -> tuple[str, str, str]:
+        """What is before a name, the name, and what follows: of a heading how many of its runs have finished."""
         if self.entry:
-            return "  " * len(self.path), self.entry.name
+            return "  " * len(self.path), self.entry.name, ""
         mark = "▾ " if self.is_open else "▸ "
-        return "  " * (len(self.path) - 1) + mark, f"{self.path[-1]}  {self._states['finished']} of {self.size}"
+        return "  " * (len(self.path) - 1) + mark, self.path[-1], f"  {self._states['finished']} of {self.size}"
 
     @cached_property
     def _states(self) -> Counter[str]:
