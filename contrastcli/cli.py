@@ -433,7 +433,7 @@ def show_item(item: Item, request: Request, directory: Path) -> None:
     """
     made = commands.papers.find(item, request, directory)
     _print([show.papers.numbers(item, request, made, "text"), "\n"] if item.tables else [])
-    _print(show.papers.plan(item, request, made))
+    _print(show.papers.plan(item, request, made, with_notes=not item.tables))
 
 
 @papers_group.command("run")

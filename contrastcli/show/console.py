@@ -106,7 +106,7 @@ class Lines(Console):
         if isinstance(event, Started):
             self._steps = event.steps
         if event.routine:
-            now = time.monotonic()
+            now = event.time or time.time()  # an earlier event is shown as it was then
             if now - self._shown.get(event.topic, -EVERY) < EVERY and not event.completes(self._steps):
                 return
             self._shown[event.topic] = now

@@ -51,8 +51,8 @@ def needs(item: Item) -> str:
     return f"{len(rows)} rows{seeds}; needs weights from the hub: {', '.join(hub)}" if rows else "runs here"
 
 
-def plan(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]]) -> str:
-    """What each row of an item takes, and what is there of it."""
+def plan(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]], with_notes: bool = True) -> str:
+    """What each row of an item takes, and what is there of it; without notes below its numbers, which have them."""
     lines, total = [], 0.0
     for row, cells in made.items():
         recipe, config = papers.recipe(row), next((cell.config for cell in cells), None)
@@ -61,7 +61,7 @@ def plan(item: Item, request: Request, made: Mapping[Row, Sequence[Cell]]) -> st
         model = f"{cells[0].model}, {cells[0].pooling or 'averaged'}" if cells else recipe.why_not
         done = f"{sum(cell.done(item) for cell in cells)} of {len(cells)}"
         lines.append((*row, f"preset {recipe.preset}" if config else model, done, fixed(hours, 2)))
-    facts = [f"{item.name}: {item.title}; {needs(item)}", *_notes(item, request)]
+    facts = [f"{item.name}: {item.title}; {needs(item)}", *(_notes(item, request) if with_notes else ())]
     facts += [table(("backbone", "row", "made of", "done", "GPU hours each"), lines)] if lines else []
     facts += [f"Training takes about {total:.1f} GPU hours (at 50 TFLOP/s, an A100 on short texts)."] if total else []
     verb, more = ("run", "") if item.rows else ("table", " --data-dir DIR") if item.tables else ("figure", "")
