@@ -242,7 +242,11 @@ def possible(hint: str, options: Collection[str]) -> str:
     """The alternatives of a hint that a command with these options has: the data are read by several commands."""
     if "contrast " in hint:
         return hint
-    alternatives = [words for words in hint.split(", or ") if set(re.findall(r"--[a-z-]+", words)) <= {*options}]
+    alternatives = [
+        words
+        for words in hint.split(", or ")
+        if set(re.findall(r"--[a-z-]+", re.sub(r"\(.*\)", "", words))) <= {*options}  # in brackets are examples
+    ]
     return ", or ".join(alternatives) or "change the file: contrast help data says what it may hold"
 
 

@@ -68,3 +68,23 @@ def test_labels_that_are_numbers_need_their_names(contrast: Contrast) -> None:
     refused(
         contrast(*train("--data", "nli.csv")), 3, "nli.csv, line 2: the label", "0=entailment,1=neutral,2=contradiction"
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [("Frage\tAntwort\na\tb\n", "name the columns sentence"), ("premise\thypothesis\tlabel\na\tb\t0\n", "help data")],
+)
+def test_a_hint_names_only_options_of_its_command(contrast: Contrast, table: str, hint: str) -> None:
+    Path("odd.tsv").write_text(table)
+    for words in (("encode", "odd.tsv", "-o", "v.npy"), ("query", "a", "--corpus", "odd.tsv")):
+        answer = contrast(*words, "--model", "tiny/backbone")
+        refused(answer, 3, "odd.tsv", hint)
+        assert "--" not in answer.err.splitlines()[1]
+    refused(contrast(*train("--data", "odd.tsv")), 3, "odd.tsv", "--")
+
+
+def test_files_of_spreadsheets_are_told_by_their_form(contrast: Contrast) -> None:
+    Path("semicolons.csv").write_text("question;answer\na;b\n")
+    refused(contrast(*train("--data", "semicolons.csv")), 3, "'question;answer'", "separated by semicolons")
+    Path("unicode.csv").write_text("question,answer\na,b\n", encoding="utf-16")
+    refused(contrast(*train("--data", "unicode.csv")), 3, "not UTF-8", "iconv -f utf-16 -t utf-8")

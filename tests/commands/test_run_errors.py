@@ -72,6 +72,23 @@ def test_a_pruned_run_cannot_be_resumed_and_says_so(contrast: Contrast, run: Run
     failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "is missing")
 
 
+def test_a_resume_that_is_refused_leaves_the_run_as_it_was(contrast: Contrast, run: Run) -> None:
+    contrast("runs", "prune", "simple")
+    before = {path: path.read_bytes() for path in (run.config_path, run.events_path)}
+    refused(contrast("train", "--resume", "simple", "--max-steps", "9", "--epochs", "9"), 3, "position.json is missing")
+    assert {path: path.read_bytes() for path in before} == before
+    assert run.status().state == "finished"
+
+
+@pytest.mark.parametrize("name", ["../x", "last"])
+def test_a_dry_run_refuses_the_name_that_a_run_would(contrast: Contrast, name: str) -> None:
+    refused(contrast(*train(*LABELLED, "--name", name, "--dry-run")), 2, f"cannot be named '{name}'")
+
+
+def test_a_model_that_is_no_model_may_be_a_misspelt_run(contrast: Contrast, run: Run) -> None:
+    refused(contrast("query", "a", "b", "--model", "simpel"), 3, "the model 'simpel'", "did you mean the run 'simple'?")
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}', "{}"]
 )

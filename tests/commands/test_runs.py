@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -126,3 +127,9 @@ def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list
 def test_a_name_that_is_too_long_for_a_path_names_no_run(contrast: Contrast, run: Run) -> None:
     for command in (("runs", "show", "x" * 300), ("query", "a", "b", "--model", "x" * 300)):
         assert contrast(*command).code == 3
+
+
+def test_a_note_is_told_and_shown(contrast: Contrast, run: Run) -> None:
+    assert "#paper first" in contrast("runs", "note", "simple", "#paper first").err
+    assert re.search(r"^note +#paper first$", contrast("runs", "show", "simple").out, re.MULTILINE)
+    assert json.loads(contrast("runs", "show", "simple", "--json").out)["note"] == "#paper first"
