@@ -144,10 +144,12 @@ class Peers:
         from sentence_transformers.losses import MultipleNegativesRankingLoss
         from transformers import TrainerCallback
 
-        times: list[float] = []
+        times, warm = list[float](), steps // 3
 
         class Clock(TrainerCallback):
             def on_step_end(self, *_: object, **__: object) -> None:
+                if torch.cuda.is_available() and len(times) + 1 in (warm, steps):
+                    torch.cuda.synchronize()
                 times.append(time.perf_counter())
 
         arguments = SentenceTransformerTrainingArguments(
@@ -169,5 +171,4 @@ class Peers:
             loss=MultipleNegativesRankingLoss(model),
             callbacks=[Clock()],
         ).train()
-        warm = steps // 3
         return (len(times) - warm) * batch_size * len(self._rows) / (times[-1] - times[warm - 1])

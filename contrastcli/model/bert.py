@@ -90,7 +90,7 @@ class Packing(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
-        """Of a (B, T) bool mask. Other devices compute padding, for which they have room, and so do traces."""
+        """Of a (B, T) bool mask. Other devices compute padding too, in fewer operations, and so do traces."""
         if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return cls(size, None if mask is None else mask[:, None, None, :])
         padding = (~mask).flatten().nonzero().squeeze(1)

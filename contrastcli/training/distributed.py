@@ -21,7 +21,7 @@ from contrastcli.errors import RunError, UsageError
 from contrastcli.files import error_text
 
 _BUCKET = 2**20  # numbers that travel at once, 4 MB
-_LONGEST = timedelta(hours=12)  # that the others wait for the main process, which mines; one that is lost is noticed
+_LONGEST = timedelta(hours=3)  # that the others wait for the main process, which mines; one that is lost is noticed
 
 
 @dataclass(frozen=True)
