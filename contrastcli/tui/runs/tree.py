@@ -90,6 +90,7 @@ def _methods(entries: Sequence[Entry]) -> list[tuple[str, Method]]:
     titles = [""] * len(every)
     for key in every[0].settings if every else ():
         values = [one.settings[key] for one in every]
-        longer = [t if v is None else f"{t} {short(key)}={spell(v)}" for t, v in zip(titles, values, strict=True)]
+        name = "" if key == "objective.name" else f"{short(key)}="  # which needs no explanation, and comes first
+        longer = [t if v is None else f"{t} {name}{spell(v)}" for t, v in zip(titles, values, strict=True)]
         titles = longer if len(set(longer)) > len(set(titles)) else titles
     return [(title.strip(), one) for title, one in zip(titles, every, strict=True)]
