@@ -276,6 +276,19 @@ class SettingsCommand(Command):
             self.params += [SettingOption(setting) for setting in sections.all_settings().values() if setting.flag]
         return super().get_params(ctx)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """An error for an option that there is not names those whose help has its words, as --learning-rate."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            words = {*error.option_name.strip("-").lower().split("-")}
+            every = sections.all_settings().values()
+            close = [one.flag for one in every if one.flag and words <= {*re.findall(r"\w+", one.help)}]
+            if not close:
+                raise
+            what = f"there is no option '{error.option_name}'"
+            raise UsageError(what, f"did you mean {' or '.join(close[:3])}?") from None
+
     def invoke(self, ctx: click.Context) -> Any:
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
         flags = {setting.key: (text, setting.flag) for setting, text in settings if text is not None}

@@ -110,19 +110,24 @@ def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
     return rows
 
 
-def from_table(table: Table, columns: str, labels: str, source: str, *, with_scores: bool = False) -> Examples:
+def from_table(
+    table: Table, columns: str, labels: str, source: str, *, with_scores: bool = False, texts_only: bool = False
+) -> Examples:
     """The rows of a table in the form that its columns make; `columns` and `labels` as in `sections.Data`.
 
-    Raises DataError, also for scored pairs unless `with_scores`, and UsageError for malformed `columns` and `labels`.
+    With `texts_only` labels and scores are not read. Raises DataError, also for scored pairs unless `with_scores`, and
+    UsageError for malformed `columns` and `labels`.
     """
     names = roles.label_names(labels)
     form, used = roles.shape(table, columns, source)
-    if form == "scored" and not with_scores:
+    if form == "scored" and not (with_scores or texts_only):
         pair = f"anchor={used['anchor']},positive={used['positive']}"
         what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
         raise DataError(what, f"train with --objective cosent or aoe, or take the pairs alone: --columns {pair}")
     notes = _notes(table, used.values())
     label, score = used.pop("label", None), used.pop("score", None)
+    if texts_only:
+        label = score = None
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     views = {"anchor" if role == "sentence" else role: roles.texts(table, column) for role, column in used.items()}
     if hard:

@@ -56,8 +56,8 @@ def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: t
 
 
 def load_rows(name: str) -> Examples:
-    """The rows of a file or data set in their own form. Raises DataError for scored pairs."""
-    return from_table(open_table(name, "train"), "", "", name)
+    """The rows of a file or data set in their own form, without labels and scores. Raises DataError."""
+    return from_table(open_table(name, "train"), "", "", name, texts_only=True)
 
 
 def load_sentences(name: str) -> Texts:

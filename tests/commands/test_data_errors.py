@@ -70,17 +70,20 @@ def test_labels_that_are_numbers_need_their_names(contrast: Contrast) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "hint"),
-    [("Frage\tAntwort\na\tb\n", "name the columns sentence"), ("premise\thypothesis\tlabel\na\tb\t0\n", "help data")],
-)
-def test_a_hint_names_only_options_of_its_command(contrast: Contrast, table: str, hint: str) -> None:
-    Path("odd.tsv").write_text(table)
+def test_a_hint_names_only_options_of_its_command(contrast: Contrast) -> None:
+    Path("odd.tsv").write_text("Frage\tAntwort\na\tb\n")
     for words in (("encode", "odd.tsv", "-o", "v.npy"), ("query", "a", "--corpus", "odd.tsv")):
         answer = contrast(*words, "--model", "tiny/backbone")
-        refused(answer, 3, "odd.tsv", hint)
+        refused(answer, 3, "odd.tsv", "name the columns sentence")
         assert "--" not in answer.err.splitlines()[1]
-    refused(contrast(*train("--data", "odd.tsv")), 3, "odd.tsv", "--")
+    refused(contrast(*train("--data", "odd.tsv")), 3, "odd.tsv", "--columns")
+
+
+@pytest.mark.parametrize("header", ["premise\thypothesis\tlabel", "sentence1\tsentence2\tscore"])
+def test_a_search_reads_neither_labels_nor_scores(contrast: Contrast, header: str) -> None:
+    Path("rows.tsv").write_text(f"{header}\na\tba den\t7\nb\tgo lum\t7\n")
+    found = contrast("query", "ba den", "--corpus", "rows.tsv", "--model", "tiny/backbone", "-k", "1").out
+    assert found.split()[-2:] == ["ba", "den"]
 
 
 def test_files_of_spreadsheets_are_told_by_their_form(contrast: Contrast) -> None:

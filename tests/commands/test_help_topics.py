@@ -131,3 +131,11 @@ def test_the_help_of_a_command_is_that_of_its_option(command: tuple[str, ...], c
 )
 def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], what: str, hint: str, contrast: Contrast) -> None:
     refused(contrast("help", *asked), 2, what, hint)
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [("--learning-rate", "did you mean --lr or"), ("--temperature", "did you mean --tau or"), ("--bach-size", "see")],
+)
+def test_an_option_that_there_is_not_is_found_by_its_words(option: str, hint: str, contrast: Contrast) -> None:
+    refused(contrast("train", option, "0.1"), 2, option, hint)
