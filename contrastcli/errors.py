@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
 EXIT_CODES: Mapping[int, str] = {
@@ -73,3 +74,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)[:_NAMES]
     close = [name for name in names if name.endswith(f".{word}")] or difflib.get_close_matches(word, names, 1, 0.5)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+
+
+def possible(hint: str, options: Collection[str]) -> str:
+    """The alternatives of a hint that a command with these options has: the data are read by several commands."""
+    if "contrast " in hint:
+        return hint
+    alternatives = [
+        words
+        for words in hint.split(", or ")
+        if set(re.findall(r"--[a-z-]+", re.sub(r"\(.*\)", "", words))) <= {*options}  # in brackets are examples
+    ]
+    return ", or ".join(alternatives) or "change the file: contrast help data says what it may hold"

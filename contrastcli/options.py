@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from contrastcli import commands, show
-from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, nearest
+from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, nearest, possible
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.files import error_text
 from contrastcli.runs import directory as runs
@@ -236,18 +236,6 @@ class Command(click.Command):
             if not isinstance(self, click.Group):
                 error.hint = possible(error.hint, {name for param in self.get_params(ctx) for name in param.opts})
             raise
-
-
-def possible(hint: str, options: Collection[str]) -> str:
-    """The alternatives of a hint that a command with these options has: the data are read by several commands."""
-    if "contrast " in hint:
-        return hint
-    alternatives = [
-        words
-        for words in hint.split(", or ")
-        if set(re.findall(r"--[a-z-]+", re.sub(r"\(.*\)", "", words))) <= {*options}  # in brackets are examples
-    ]
-    return ", or ".join(alternatives) or "change the file: contrast help data says what it may hold"
 
 
 class Group(Command, click.Group):

@@ -63,6 +63,7 @@ class ModelField(ChoiceField):
         self._directory = directory
         self._default = ""
         self._posted: tuple[str, str] | None = None  # value and model of the last message
+        self._checkpoint = "", ""  # the model and its checkpoint, as last shown
 
     def on_mount(self) -> None:
         self.poll()
@@ -80,14 +81,17 @@ class ModelField(ChoiceField):
     async def poll(self) -> None:
         self._default = await asyncio.to_thread(default_model, self._directory)
         self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
-        if self.note != await asyncio.to_thread(checkpoint_in_words, self._directory, self.model):
-            self._posted = None  # the run has saved another checkpoint, which is another model
         self.choose(self.value)
+        self._show_checkpoint()
 
     @work(exclusive=True, group="checkpoint")
     async def _show_checkpoint(self) -> None:
-        self.note = await asyncio.to_thread(checkpoint_in_words, self._directory, self.model)
+        model, before = self.model, self._checkpoint
+        self.note = await asyncio.to_thread(checkpoint_in_words, self._directory, model)
+        self._checkpoint = model, self.note
         self.show(self.value)
+        if before != self._checkpoint and before[0] == model:  # the run has saved another, which is another model
+            self.post_message(self.Changed(self, self.value))
 
     def choose(self, value: str | None) -> None:
         self.show(self.value if value is None else value)
