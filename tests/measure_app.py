@@ -29,7 +29,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import encode
 from contrastcli.runs.status import Writer
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.feed import Feed
+from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.live.screen import LiveScreen
 from support.recorded import Kind, angles, append, recorded, started, stepped
 from support.screens import NARROW, WIDE, screen_text
@@ -117,7 +117,7 @@ async def million(folder: Path, size: tuple[int, int]) -> None:
         await until(lambda: "━━ loss" in screen_text(pilot.app))
         window = time.perf_counter() - begin
         await until(
-            lambda: live(pilot.app).earlier is None and len(live(pilot.app).history.tables["step"].steps) == MILLION
+            lambda: live(pilot.app).earlier is None and len(live(pilot.app).history.series["step"].steps) == MILLION
         )
         whole = time.perf_counter() - begin
     gigabytes = run.events_path.stat().st_size / 1e9

@@ -14,7 +14,7 @@ from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Event, decode, encode
 from contrastcli.show.pictures import Picture
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.history import History, metrics
+from contrastcli.tui.history.history import History, metrics
 from contrastcli.tui.live import area
 from contrastcli.tui.live.panels import Panel, all_panels
 from contrastcli.tui.live.view import View

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.tui.choice_field import narrowed
-from contrastcli.tui.completion import complete_sets, data_files
+from contrastcli.tui.fields.choice_field import narrowed
+from contrastcli.tui.fields.completion import complete_sets, data_files
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
 PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]

@@ -19,7 +19,7 @@ from contrastcli.settings import presets, published
 from contrastcli.show.results import suite_tables
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.model_field import NO_MODEL
+from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.processes import Finished
 from support.commands import Answer, Commands, answer_commands
 from support.recorded import recorded

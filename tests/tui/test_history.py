@@ -16,17 +16,17 @@ import pytest
 from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Done, Event, Note, Progress, Started, decode, encode
 from contrastcli.runs.status import Writer
-from contrastcli.tui import feed
-from contrastcli.tui.columns import Column, Table
-from contrastcli.tui.feed import Feed
-from contrastcli.tui.history import LOG_LINES, SAMPLES, History
+from contrastcli.tui.history import feed
+from contrastcli.tui.history.feed import Feed
+from contrastcli.tui.history.history import LOG_LINES, SAMPLES, History
+from contrastcli.tui.history.series import SeriesGroup, TimeSeries
 from support.recorded import angles, append, evaluated, recorded, started, stepped, training
 
 ME = Writer("here", 1, 1.0)
 
 
-def column(values: list[float | None]) -> tuple[Column, array[int]]:
-    numbers = Column()
+def column(values: list[float | None]) -> tuple[TimeSeries, array[int]]:
+    numbers = TimeSeries()
     for value in values:
         numbers.append(value)
     return numbers, array("q", range(1, len(values) + 1))
@@ -105,7 +105,7 @@ def test_a_cut_column_equals_one_that_never_had_the_rest() -> None:
 
 
 def test_a_part_that_appears_later_begins_with_a_gap() -> None:
-    table = Table()
+    table = SeriesGroup()
     table.add(1, {"loss": 2.0})
     table.add(2, {"loss": 1.0, "mlm": 5.0})
     table.add(3, {"loss": 0.5})
@@ -114,7 +114,7 @@ def test_a_part_that_appears_later_begins_with_a_gap() -> None:
 
 
 def test_a_value_at_a_step_is_the_last_one_measured_until_then() -> None:
-    table = Table()
+    table = SeriesGroup()
     table.add(10, {"lr": 0.5})
     table.add(20, {"lr": None})
     assert [table.at("lr", step) for step in (9, 10, 19, 20)] == [None, 0.5, 0.5, None]
@@ -125,11 +125,11 @@ def test_a_resume_voids_later_steps() -> None:
     before = [started(ME), evaluated(0, best=False), *training(1, 300)]
     after = [started(ME, resumed_from=200), *training(201, 260)]
     resumed, straight = taken(*before, *after), taken(*before[:2], *training(1, 200), *training(201, 260))
-    assert resumed.tables.keys() == straight.tables.keys() == {"step", "angles", "evaluated"}
-    for one, other in zip(resumed.tables.values(), straight.tables.values(), strict=True):
+    assert resumed.series.keys() == straight.series.keys() == {"step", "angles", "evaluated"}
+    for one, other in zip(resumed.series.values(), straight.series.values(), strict=True):
         assert one.steps == other.steps
-        assert {k: list(c.values) for k, c in one.columns.items()} == {
-            k: list(c.values) for k, c in other.columns.items()
+        assert {k: list(c.values) for k, c in one.by_name.items()} == {
+            k: list(c.values) for k, c in other.by_name.items()
         }
     assert resumed.best == straight.best == evaluated(200, best=True)
     assert resumed.histograms.newest == straight.histograms.newest == angles(260)
@@ -221,7 +221,7 @@ def test_a_feed_reads_old_and_new_events(tmp_path: Path) -> None:
 
     history = asyncio.run(more())
     steps = [event for event in read(run.events_path) if type(event).__name__ == "Step"]
-    assert list(history.tables["step"].steps) == [event.step for event in steps]
+    assert list(history.series["step"].steps) == [event.step for event in steps]
 
 
 async def _wait_for(condition: Callable[[], object]) -> None:
@@ -256,7 +256,7 @@ def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     followed, shown = fed(run.events_path, "step 600")
     window = shown[0]
     assert window.started == whole.started and window.begin > 300, "what it is, and no more than its end"
-    assert window.last_step == 600 and window.tables["step"].steps[0] >= window.begin
+    assert window.last_step == 600 and window.series["step"].steps[0] >= window.begin
     assert window is not followed.history
-    assert followed.history.tables["step"].steps == whole.tables["step"].steps and followed.history.begin == 0
+    assert followed.history.series["step"].steps == whole.series["step"].steps and followed.history.begin == 0
     assert list(followed.history.log) == list(whole.log)

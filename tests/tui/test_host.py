@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from contrastcli.runs.host import Host
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.model_field import ModelField
+from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup import screen
 from support.commands import answer_commands

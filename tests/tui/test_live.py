@@ -23,12 +23,13 @@ from textual.widget import Widget
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Note, Progress, System
 from contrastcli.runs.status import Digest, Writer, this_process
-from contrastcli.tui import feed, state
+from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.fields.model_field import ModelField
+from contrastcli.tui.history import feed
 from contrastcli.tui.live import header
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
-from contrastcli.tui.model_field import ModelField
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.widgets import KeyBar
 from support.commands import answer_commands

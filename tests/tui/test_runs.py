@@ -18,7 +18,7 @@ from contrastcli.runs.events import Done
 from contrastcli.runs.status import Status
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.history import metrics
+from contrastcli.tui.history.history import metrics
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
 from contrastcli.tui.runs.columns import all_columns, matching, ordered

@@ -17,7 +17,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.results import Preview
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.choice_field import ChoiceField, ChoiceList
+from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import Form, SettingRow

@@ -30,10 +30,10 @@ from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
 from contrastcli.show.results import suite_tables
 from contrastcli.tui import processes
-from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.completion import complete_path
 from contrastcli.tui.evaluate.picture_view import PictureView
-from contrastcli.tui.model_field import NO_MODEL, ModelField
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.completion import complete_path
+from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.progress import Bars
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import FormRow, PlainText, hidden_key

@@ -11,7 +11,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Digest, Status
 from contrastcli.runs.text import duration, printable, score
 from contrastcli.show.chart import number
-from contrastcli.tui.history import History
+from contrastcli.tui.history.history import History
 from contrastcli.tui.live.view import View
 from contrastcli.tui.run_screen import SHAPES, Seen
 from contrastcli.tui.widgets import PlainText, progress_bar

@@ -10,7 +10,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert
 from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.settings.sections import Alerts
-from contrastcli.tui.history import History
+from contrastcli.tui.history.history import History
 
 
 class Notices:

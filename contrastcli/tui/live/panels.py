@@ -17,8 +17,8 @@ from contrastcli.runs.events import Step, System
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.columns import Table
-from contrastcli.tui.history import History, Metric
+from contrastcli.tui.history.history import History, Metric
+from contrastcli.tui.history.series import SeriesGroup
 from contrastcli.tui.live.view import View
 from contrastcli.tui.widgets import PlainText, styled
 
@@ -28,7 +28,7 @@ _SPARKS = 8  # characters
 
 def loss(history: History, view: View, width: int) -> Picture:
     """The loss and its parts."""
-    names = tuple(name for name in history.tables["step"].columns if name not in Step.rates)
+    names = tuple(name for name in history.series["step"].by_name if name not in Step.rates)
     metric = Metric("Loss, logarithmic" if view.log else "Loss", "step", names)
     return replace(view.over_steps(metric, history, width), log=view.log)
 
@@ -52,14 +52,14 @@ def dev(history: History, view: View, width: int) -> Picture:
     picture = view.over_steps(Metric(title, "evaluated", ("score",)), history, width)
     if (best := history.best) is None or best.score is None:
         return picture
-    place = history.tables["evaluated"].place(best.step, history.axis(view.axis))
+    place = history.series["evaluated"].place(best.step, history.axis(view.axis))
     return replace(picture, best=(place, 100 * best.score))
 
 
 def plane(history: History, view: View, width: int) -> Picture:
     """Alignment against uniformity, as the path from the start to now."""
     until, axis = (0.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
-    table = history.tables["evaluated"]
+    table = history.series["evaluated"]
     (_, x), (_, y) = (table.line(name, until, width, axis) for name in ("uniformity", "alignment"))
     return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", (Series("", x, y),))
 
@@ -75,7 +75,7 @@ class Panel(ChartView, can_focus=True):
     def show_history(self, history: History, view: View) -> bool:
         """Show a history; returns whether there was something new to draw."""
         histories = [
-            (id(one), one.tables[self._kind].changes, one.last_step) for one in (history, view.baseline) if one
+            (id(one), one.series[self._kind].changes, one.last_step) for one in (history, view.baseline) if one
         ]
         new = (histories, view, self.size.width)
         if new == self._shown:
@@ -99,16 +99,16 @@ def run_numbers(history: History, view: View) -> list[Number]:
     end = end if view.cursor is None else view.cursor
     until = history.step_at(end, axis)
 
-    def row(name: str, table: Table, column: str, form: Callable[[float], str]) -> Number:
+    def row(name: str, table: SeriesGroup, column: str, form: Callable[[float], str]) -> Number:
         value = table.at(column, end, axis)
         return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS, axis))
 
     memory = step.memory_mb if step else None
     return [
-        row("learning rate", history.tables["step"], "lr", number),
-        row("gradient norm", history.tables["step"], "grad_norm", number),
-        row("batch accuracy", history.tables["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
-        row("sentences/s", history.tables["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
+        row("learning rate", history.series["step"], "lr", number),
+        row("gradient norm", history.series["step"], "grad_norm", number),
+        row("batch accuracy", history.series["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
+        row("sentences/s", history.series["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
         ("epoch", f"{until / max(1, started.steps_per_epoch):.2f}", ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
@@ -131,7 +131,7 @@ def spark(values: Sequence[float]) -> str:
 
 def system_numbers(history: History, view: View) -> list[Number]:
     """The machine that trains, as far as it tells."""
-    table, axis, (first, end) = history.tables["system"], history.axis(view.axis), view.x_range(history)
+    table, axis, (first, end) = history.series["system"], history.axis(view.axis), view.x_range(history)
     end = end if view.cursor is None else view.cursor
     return [
         (name, System.in_unit(key, value), spark(table.sampled(key, (first, end), _SPARKS, axis)))

@@ -14,10 +14,10 @@ from textual.binding import Binding, BindingType
 
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.choice_field import ChoiceField, ChoiceList
-from contrastcli.tui.columns import AXES, STEPS
 from contrastcli.tui.dialogs import Chooser
-from contrastcli.tui.feed import Feed
+from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
+from contrastcli.tui.history.feed import Feed
+from contrastcli.tui.history.series import AXES, STEPS
 from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
 from contrastcli.tui.live.notices import Notices

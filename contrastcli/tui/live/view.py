@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import GREY, Picture, Range
-from contrastcli.tui.columns import STEPS
-from contrastcli.tui.history import E, History, Metric, Samples
+from contrastcli.tui.history.history import E, History, Metric, Samples
+from contrastcli.tui.history.series import STEPS
 
 SHARES = {"all steps": 1.0, "the last third": 1 / 3, "the last tenth": 0.1}
 """How much of the steps charts show, by what the header says of it."""
@@ -65,13 +65,13 @@ class View:
         last = last if self.cursor is None else self.cursor
 
         def at(history: History, x: float) -> float | None:
-            return history.tables[metric.kind].at(name, x, history.axis(self.axis))
+            return history.series[metric.kind].at(name, x, history.axis(self.axis))
 
         value, before = at(history, last), at(self.baseline or history, last if self.baseline else first)
         if value is None:
             return ()
         if before is None:
-            before = next(iter(history.tables[metric.kind].columns[name].values), value)
+            before = next(iter(history.series[metric.kind].by_name[name].values), value)
         sign = "Δ" if self.baseline else ""
         return f"{number(value)} ({sign}{difference(value - before)})", number(value), f"{value:#.3g}"
 

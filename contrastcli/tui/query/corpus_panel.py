@@ -12,9 +12,9 @@ from textual.reactive import reactive
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
-from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.completion import complete_path, data_files
-from contrastcli.tui.model_field import NO_MODEL
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.completion import complete_path, data_files
+from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, PlainText

@@ -12,8 +12,8 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.widgets import Input
 
 from contrastcli.runs.directory import Run
-from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.model_field import ModelField
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.query.corpus_panel import CorpusPanel
 from contrastcli.tui.query.query_panel import query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel

@@ -11,8 +11,8 @@ from textual.containers import Horizontal
 
 from contrastcli.runs.results import Similarity
 from contrastcli.show.chart import Canvas
-from contrastcli.tui.choice_field import ChoiceField
-from contrastcli.tui.model_field import NO_MODEL, ModelField
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.query.query_panel import QueryPanel
 from contrastcli.tui.widgets import FormRow, PlainText
 

@@ -18,8 +18,8 @@ from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import by_method, run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
-from contrastcli.tui.feed import Feed
-from contrastcli.tui.history import metrics
+from contrastcli.tui.history.feed import Feed
+from contrastcli.tui.history.history import metrics
 from contrastcli.tui.runs.columns import shortened
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText

@@ -20,7 +20,7 @@ from contrastcli.runs.sweeps import run_names
 from contrastcli.show.runs import bootstrap
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Chooser
-from contrastcli.tui.history import metrics
+from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing

@@ -13,9 +13,16 @@ from textual.events import Resize
 from textual.widgets import Input
 
 from contrastcli.settings import presets, sections
-from contrastcli.tui.choice_field import ChoiceField, Choices
-from contrastcli.tui.completion import ABSENT, complete_model, complete_path, complete_sets, data_files, used_before
-from contrastcli.tui.model_field import list_models
+from contrastcli.tui.fields.choice_field import ChoiceField, Choices
+from contrastcli.tui.fields.completion import (
+    ABSENT,
+    complete_model,
+    complete_path,
+    complete_sets,
+    data_files,
+    used_before,
+)
+from contrastcli.tui.fields.model_field import list_models
 from contrastcli.tui.setup.draft import Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
 

@@ -20,7 +20,7 @@ from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.choice_field import ChoiceField
+from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft, draft_of
 from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow

@@ -12,7 +12,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import list_runs
 from contrastcli.runs.host import Host
 from contrastcli.show.format import size
-from contrastcli.tui.choice_field import Choices
+from contrastcli.tui.fields.choice_field import Choices
 
 ABSENT = "not on this machine; on the hub, if it is a name there"
 """Of a model that is typed and is neither in a list nor here."""

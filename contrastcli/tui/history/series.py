@@ -20,7 +20,7 @@ Points = tuple[list[float], list[float]]
 _BLOCK = 16  # values that one of the next level stands for
 
 
-class Column:
+class TimeSeries:
     """Numbers in their order, with the extremes and means of every 16, 256, 4096 … of them. NaN is a missing one."""
 
     def __init__(self, missing: int = 0) -> None:
@@ -110,23 +110,23 @@ STEPS = Axis()
 AXES = (STEPS.name, "minutes", "sentences", "epoch")
 
 
-class Table:
+class SeriesGroup:
     """Columns by their names, over the steps and the minutes at which they were measured."""
 
     def __init__(self) -> None:
         self.steps = array("q")
         self.minutes = array("d")
-        self.columns: dict[str, Column] = {}
+        self.by_name: dict[str, TimeSeries] = {}
         self.changes = 0  # grows with every change: a chart is drawn again only if it has
 
     def add(self, step: int, values: Mapping[str, float | None], minutes: float = 0.0) -> None:
         """Add a row; a new name gets a column, and a column that is not named a gap."""
         for name in values:
-            if name not in self.columns:
-                self.columns[name] = Column(missing=len(self.steps))
+            if name not in self.by_name:
+                self.by_name[name] = TimeSeries(missing=len(self.steps))
         self.steps.append(step)
         self.minutes.append(minutes)
-        for name, column in self.columns.items():
+        for name, column in self.by_name.items():
             column.append(values.get(name))
         self.changes += 1
 
@@ -134,7 +134,7 @@ class Table:
         """Drop the rows beyond a step."""
         length = bisect_right(self.steps, step)
         del self.steps[length:], self.minutes[length:]
-        for column in self.columns.values():
+        for column in self.by_name.values():
             column.cut(length)
         self.changes += 1
 
@@ -144,26 +144,26 @@ class Table:
 
     def line(self, name: str, x_range: Range, columns: int, axis: Axis = STEPS, smooth: float = 0.0) -> Points:
         """A column over a range of an axis, as a line that is so many columns of a picture wide."""
-        if name not in self.columns:
+        if name not in self.by_name:
             return [], []
         first, last = max(0, self.rows(x_range[0], axis) - 1), self.rows(x_range[1], axis)
         places = self.minutes if axis.timed else self.steps
-        x, y = self.columns[name].outline(places, first, last, columns, smooth)
+        x, y = self.by_name[name].outline(places, first, last, columns, smooth)
         return [axis.unit * place for place in x], y
 
     def sampled(self, name: str, x_range: Range, count: int, axis: Axis = STEPS) -> list[float]:
         """Some values of a column, evenly spread over a range of an axis."""
         first, last = self.rows(x_range[0], axis), self.rows(x_range[1], axis) - 1
-        if name not in self.columns or last < first:
+        if name not in self.by_name or last < first:
             return []
-        return [self.columns[name].values[first + (last - first) * n // max(1, count - 1)] for n in range(count)]
+        return [self.by_name[name].values[first + (last - first) * n // max(1, count - 1)] for n in range(count)]
 
     def at(self, name: str, x: float, axis: Axis = STEPS) -> float | None:
         """A number as it was at a place of an axis, or last before it; None where there is none."""
         row = self.rows(x, axis) - 1
-        if row < 0 or name not in self.columns:
+        if row < 0 or name not in self.by_name:
             return None
-        value = self.columns[name].values[row]
+        value = self.by_name[name].values[row]
         return None if math.isnan(value) else value
 
     def place(self, step: int, axis: Axis) -> float:

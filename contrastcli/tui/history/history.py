@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from contrastcli.runs.events import Alert, Angles, Done, Evaluated, Event, Progress, Started, Step
 from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
-from contrastcli.tui.columns import Axis, Table
+from contrastcli.tui.history.series import Axis, SeriesGroup
 
 LOG_LINES = 300  # lines of the log that are kept
 SAMPLES = 800
@@ -59,7 +59,7 @@ class History(Digest):
     def __init__(self) -> None:
         super().__init__()
         self.begin = 0  # its first step; more than 0 while only the end of a large file has been read
-        self.tables: defaultdict[str, Table] = defaultdict(Table)
+        self.series: defaultdict[str, SeriesGroup] = defaultdict(SeriesGroup)
         """Numbers over steps, by the kind of event that reports them."""
         self.histograms = Samples[Angles]()
         self.negatives = Samples[Angles]()  # those with texts
@@ -90,7 +90,7 @@ class History(Digest):
 
     def step_at(self, place: float, axis: Axis) -> int:
         """The last logged step up to a place of an axis."""
-        table = self.tables["step"]
+        table = self.series["step"]
         return table.steps[max(0, table.rows(place, axis) - 1)] if table.steps else 0
 
     def take(self, event: Event) -> None:
@@ -99,7 +99,7 @@ class History(Digest):
             self._start(event)
         self.minutes = (event.time - self._zero) / 60
         if numbers := event.numbers():
-            self.tables[event.kind()].add(event.step, numbers, self.minutes)
+            self.series[event.kind()].add(event.step, numbers, self.minutes)
         self._keep_whole(event)
         match event:
             case Step():
@@ -131,9 +131,9 @@ class History(Digest):
     def _start(self, started: Started) -> None:
         """Training begins or is resumed, which makes some of what is known void."""
         self.started = started
-        for table in self.tables.values():
+        for table in self.series.values():
             table.cut(started.valid_until)
-        self.minutes = max((table.minutes[-1] for table in self.tables.values() if table.minutes), default=0.0)
+        self.minutes = max((table.minutes[-1] for table in self.series.values() if table.minutes), default=0.0)
         self._zero = started.time - 60 * self.minutes
         for samples in (self.histograms, self.negatives, self.dev_pairs):
             samples.void(started)
@@ -153,7 +153,7 @@ class Metric:
 
     def series(self, history: History, width: int, x_range: Range = _ALL, **axis: Any) -> list[Series]:
         """The numbers over a range of steps or another axis, as lines of a picture that is so many dots wide."""
-        table = history.tables[self.kind]
+        table = history.series[self.kind]
         return [Series(name, *table.line(name, x_range, width, **axis), ink=_INKS.get(name, 0)) for name in self.names]
 
 

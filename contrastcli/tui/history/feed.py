@@ -14,7 +14,7 @@ from pathlib import Path
 
 from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.events import Started, decode
-from contrastcli.tui.history import History
+from contrastcli.tui.history.history import History
 
 POLL = 0.2  # seconds between two reads
 WINDOW = 2 << 20  # bytes at the end of a file that are shown before the rest has been read

@@ -12,8 +12,8 @@ from contrastcli.errors import ContrastError
 from contrastcli.model.locate import cached_names, default_word, resolve
 from contrastcli.runs.directory import list_runs
 from contrastcli.runs.host import Host
-from contrastcli.tui.choice_field import ChoiceField, Choices
-from contrastcli.tui.completion import ABSENT, complete_model
+from contrastcli.tui.fields.choice_field import ChoiceField, Choices
+from contrastcli.tui.fields.completion import ABSENT, complete_model
 
 NO_MODEL = (
     "No model to use: no run here has saved one yet. Press 1, then s, to train one; "

@@ -1,0 +1,6 @@
+"""What the app's forms are made of, and where their values come from.
+
+choice_field.py  a value chosen from a list, and the list, which is narrowed by typing
+model_field.py   the field that names a model
+completion.py    what may be typed into a field apart from its list: paths, models, values used before
+"""
