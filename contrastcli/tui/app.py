@@ -117,7 +117,7 @@ class ContrastApp(App[None]):
             self.theme = self.remembered.theme
 
     def on_mount(self) -> None:
-        self.run_worker(self.keys.run(super().on_event), group="keys")
+        self.run_worker(partial(self.keys.run, super().on_event), group="keys")
         if self.host:
             self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
         self.call_after_refresh(gc.freeze)  # scanning what exists by now would delay a frame or two

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import re
@@ -95,6 +96,22 @@ def charts(page: Page) -> set[str]:
 def test_a_run_is_not_said_to_start_while_its_events_are_being_read(tmp_path: Path) -> None:
     snapshot = header.poll(recorded(tmp_path, "running"), Digest(), None)
     assert snapshot and snapshot.status.state == "running" and snapshot.status.step > 0
+
+
+def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Path) -> None:
+    first, second = recorded(tmp_path, "finished"), recorded(tmp_path, "running")
+    app = opened(first)
+
+    async def body(page: Page) -> None:
+        await until(page, lambda: says(page, first.name))
+        screen = page.app.screen
+        assert isinstance(screen, live.LiveScreen)
+        for run in (second, first, second):
+            screen.choose(run)
+        await until(page, lambda: says(page, second.name))
+        gc.collect()  # a coroutine that was never awaited is an error now, not in a later test
+
+    show(app, body)
 
 
 @SIZES

@@ -125,7 +125,7 @@ class LiveScreen(RunScreen):
         self._header.announce(run)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self.run_worker(self.feed.follow(), group="feed", exclusive=True)
+        self.run_worker(self.feed.follow, group="feed", exclusive=True)
         self._poll(run, self.feed)
 
     @work(group="poll", exclusive=True)
@@ -249,7 +249,7 @@ class LiveScreen(RunScreen):
         if path and Run(Path(path)).exists():
             run = Run(Path(path))
             self._baseline = run.name, Feed(run.events_path, self._news.set)
-            self.run_worker(self._baseline[1].follow(), group="baseline")
+            self.run_worker(self._baseline[1].follow, group="baseline")
         self._news.set()
 
     def action_zoom(self) -> None:

@@ -71,7 +71,7 @@ class OverlayPanel(Container):
         self.pause()
         self._feeds = {run: Feed(run.events_path, self._news.set) for run in self._chosen[:INKS]}
         for feed in self._feeds.values():
-            self.run_worker(feed.follow(), group="feeds")
+            self.run_worker(feed.follow, group="feeds")
         self._news.set()
 
     @work(group="details", exclusive=True)
