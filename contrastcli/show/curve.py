@@ -21,7 +21,7 @@ class Curve:
     """A similarity over angles, all of it divided by the temperature."""
 
     value: tuple[float, ...]
-    pull: tuple[float, ...]
+    gradient: tuple[float, ...]
     """The length of the gradient at the embedding, which has length 1."""
     by_cosine: tuple[float, ...]
     """The slope |ds/dcos|; not a number at 0 and 180°, where the angle's has no limit."""
@@ -35,6 +35,6 @@ def curve(name: str, margin: float, tau: float, angles: Sequence[float] = ANGLES
     similarity = similarity_named(name)
     thetas = [math.radians(angle) for angle in angles]
     value = tuple(similarity.value(theta, margin) / tau for theta in thetas)
-    pull = tuple(similarity.slope(theta, margin) / tau for theta in thetas)
+    gradient = tuple(similarity.slope(theta, margin) / tau for theta in thetas)
     sines = [math.sin(theta) if 0 < theta < math.pi else math.nan for theta in thetas]
-    return Curve(value, pull, tuple(slope / sine for slope, sine in zip(pull, sines, strict=True)))
+    return Curve(value, gradient, tuple(slope / sine for slope, sine in zip(gradient, sines, strict=True)))

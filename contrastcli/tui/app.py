@@ -186,7 +186,7 @@ class ContrastApp(App[None]):
             lines = [(" ".join(dict.fromkeys(names)), tooltip) for tooltip, names in keys.items()]
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
-    def summon(self, text: str) -> None:
+    def alert(self, text: str) -> None:
         """Ring the bell, notify the desktop, and say it on the screen."""
         self.bell()
         if self._driver:
@@ -221,10 +221,10 @@ class ContrastApp(App[None]):
             self.exit()
 
     async def stop_run(self, run: Run) -> None:
-        if await self.act(partial(process.request_stop, run), "stop", run.name, "--wait", "0"):
+        if await self.change_run(partial(process.request_stop, run), "stop", run.name, "--wait", "0"):
             self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
 
-    async def act(self, here: Callable[[], object], *there: str) -> bool:
+    async def change_run(self, here: Callable[[], object], *there: str) -> bool:
         """Change a run, on another machine by a command; returns whether that was done, and shows why not."""
         error: str | ContrastError = ""
         if self.host:

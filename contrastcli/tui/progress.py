@@ -18,7 +18,7 @@ class Bars:
         self._most = most
         self._works: dict[str, tuple[Progress, float]] = {}  # with the time at which it began
 
-    def take(self, event: Progress) -> str:
+    def update(self, event: Progress) -> str:
         """Take a report; returns the bars as text."""
         before, began = self._works.pop(event.what, (event, time.monotonic()))
         if event.done < before.done or before.total != event.total:  # begun again

@@ -37,7 +37,7 @@ SHAPES: dict[State, str] = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunView:
     """A run as last seen: its status, None where it cannot be read, and whether it had a checkpoint."""
 
     run: Run
@@ -82,12 +82,12 @@ class RunScreen(ModeScreen):
     _deleted: Sequence[Run] = ()  # by this screen
 
     @property
-    def here(self) -> Seen | None:
+    def here(self) -> RunView | None:
         """The run that most keys act on."""
         raise NotImplementedError
 
     @property
-    def chosen(self) -> Sequence[Seen]:
+    def chosen(self) -> Sequence[RunView]:
         """The runs that are stopped, exported and deleted together."""
         return [self.here] if self.here else []
 
@@ -142,7 +142,7 @@ class RunScreen(ModeScreen):
         run = self.here.run
         prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", note_of(run))
         if (text := await self.app.push_screen_wait(prompt)) is not None:
-            await self.contrast.act(partial(run.write_note, text), "runs", "note", "--", run.name, text)
+            await self.contrast.change_run(partial(run.write_note, text), "runs", "note", "--", run.name, text)
             self.run_changed()
 
     @work
@@ -176,7 +176,7 @@ class RunScreen(ModeScreen):
             self._deleted = [
                 run
                 for run in ended
-                if await self.contrast.act(partial(runs.remove, run), "runs", "rm", run.name, "--yes")
+                if await self.contrast.change_run(partial(runs.remove, run), "runs", "rm", run.name, "--yes")
             ]
             self.run_changed()
 

@@ -66,7 +66,7 @@ def test_rbf_has_the_width_that_is_set(angle: float, sigma: float) -> None:
     expected = math.exp(-(chord**2) / (2 * sigma**2))
     assert paired(at(0, 2.0), at(angle), named).item() == pytest.approx(expected, rel=1e-9)
     drawn = curve(named, 0.0, 1.0, [angle])
-    assert drawn.value == pytest.approx((expected,)) and drawn.pull[0] == pytest.approx(
+    assert drawn.value == pytest.approx((expected,)) and drawn.gradient[0] == pytest.approx(
         gradient_length(named, angle, 1.0)
     )
 

@@ -17,7 +17,7 @@ from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history.history import History, metrics
 from contrastcli.tui.live import area
 from contrastcli.tui.live.panels import Panel, all_panels
-from contrastcli.tui.live.view import View
+from contrastcli.tui.live.view import LiveView
 from support.command import Contrast
 from support.recorded import append, recorded
 from support.screens import screen_text, show, until
@@ -38,7 +38,7 @@ class Recall(Event, frozen=True, kw_only=True):
 RECALLS = [Recall(step=step, at_1=step / 1000, at_10=0.9) for step in (200, 400, 600)]
 
 
-def curve(history: History, view: View, width: int) -> Picture:
+def curve(history: History, view: LiveView, width: int) -> Picture:
     """The panel's picture: recall over the steps."""
     return view.over_steps(metrics()["at 1"], history, width)
 
@@ -64,7 +64,7 @@ def test_runs_may_be_overlaid_by_it() -> None:
     metric = metrics()["at 1"]
     history = History()
     for recall in RECALLS:
-        history.take(recall)
+        history.add(recall)
     (series,) = metric.series(history, 80)
     assert (metric.title, series.name) == ("recall at 1, %", "at 1")
     assert list(series.x) == [200, 400, 600] and list(series.y) == pytest.approx([20, 40, 60])

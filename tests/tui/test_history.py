@@ -41,7 +41,7 @@ def noise(count: int) -> list[float | None]:
 def taken(*events: Event) -> History:
     history = History()
     for event in events:
-        history.take(event)
+        history.add(event)
     return history
 
 
@@ -157,7 +157,7 @@ def _all(path: Path) -> Iterator[Event]:
 def test_histograms_cover_the_whole_run_and_stay_few() -> None:
     history = History()
     for step in range(1, 5 * SAMPLES):
-        history.take(msgspec.structs.replace(angles(30), step=step))
+        history.add(msgspec.structs.replace(angles(30), step=step))
     kept = [event.step for event in history.histograms.kept]
     assert len(kept) <= SAMPLES and kept[0] == 1 and kept[-1] > 4.9 * SAMPLES
     assert len({b - a for a, b in pairwise(kept)}) == 1
@@ -171,7 +171,7 @@ def test_the_log_tells_what_happened_and_stays_short() -> None:
     assert "columns not used: source" in words and "step 300  Spearman 72.85 (best)" in words
     assert "step 400  Spearman 73.10  alignment" in words, "an evaluation that is no best too"
     for n in range(LOG_LINES):
-        history.take(Note(step=400, text=f"note {n}"))
+        history.add(Note(step=400, text=f"note {n}"))
     assert len(history.log) == LOG_LINES and history.log[-1].endswith(f"note {LOG_LINES - 1}")
 
 

@@ -20,7 +20,7 @@ from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.setup.form import Form, SettingRow
+from contrastcli.tui.setup.form import SettingRow, SettingsForm
 from contrastcli.tui.setup.screen import SetupScreen
 from contrastcli.tui.widgets import PlainText
 from support.command import Contrast
@@ -469,7 +469,7 @@ def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(com
     async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
         await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
         assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
-        preset = screen.query_one(Form).preset
+        preset = screen.query_one(SettingsForm).preset
         await pilot.press("down")
         await until(pilot, lambda: screen.focused is preset)
         await pilot.press("down")

@@ -246,7 +246,7 @@ class EvaluateScreen(ModeScreen):
             self.measuring = None
 
     def _show_progress(self, event: Progress) -> None:
-        self._status.update(self._bars.take(event))
+        self._status.update(self._bars.update(event))
 
     def action_scroll(self, pages: float) -> None:
         """Scroll the results: in their own panel, and where it is narrow the whole screen."""

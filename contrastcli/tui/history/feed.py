@@ -56,7 +56,7 @@ class Feed:
         """Show the end of a large file, and its first line, which says what the run is; returns the place after it."""
         first, _ = await asyncio.to_thread(read_lines, self._path, 0, BLOCK)
         if first and isinstance(started := decode(first[0]), Started):
-            self.history.take(started)
+            self.history.add(started)
         torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW, BLOCK)
         self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
@@ -77,7 +77,7 @@ class Feed:
         pause = time.perf_counter() + _SLICE
         for line in lines:
             if (event := decode(line)) is not None:
-                history.take(event)
+                history.add(event)
             if time.perf_counter() > pause:
                 await asyncio.sleep(_REST)
                 pause = time.perf_counter() + _SLICE

@@ -93,7 +93,7 @@ class History(Digest):
         table = self.series["step"]
         return table.steps[max(0, table.rows(place, axis) - 1)] if table.steps else 0
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         self.last = event
         if isinstance(event, Started):
             self._start(event)

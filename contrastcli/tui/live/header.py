@@ -12,8 +12,8 @@ from contrastcli.runs.status import Digest, Status
 from contrastcli.runs.text import duration, printable, score
 from contrastcli.show.chart import number
 from contrastcli.tui.history.history import History
-from contrastcli.tui.live.view import View
-from contrastcli.tui.run_screen import SHAPES, Seen
+from contrastcli.tui.live.view import LiveView
+from contrastcli.tui.run_screen import SHAPES, RunView
 from contrastcli.tui.widgets import PlainText, progress_bar
 
 _COLOURS = {"running": "good", "finished": "good"} | dict.fromkeys(
@@ -24,7 +24,7 @@ _LOG_LINES = 3  # of the end of train.log
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot(Seen):
+class Snapshot(RunView):
     """A run at one moment."""
 
     status: Status
@@ -115,7 +115,14 @@ def best_text(history: History) -> str:
 
 
 def progress_text(
-    snapshot: Snapshot, history: History, view: View, width: int, *, paused: bool, earlier: float | None, baseline: str
+    snapshot: Snapshot,
+    history: History,
+    view: LiveView,
+    width: int,
+    *,
+    paused: bool,
+    earlier: float | None,
+    baseline: str,
 ) -> str:
     """Progress, its bar as wide as there is room, then how the view differs from the usual one; `earlier` is the share
     of older events read so far."""

@@ -19,26 +19,26 @@ from contrastcli.show.pictures import Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history.history import History, Metric
 from contrastcli.tui.history.series import SeriesGroup
-from contrastcli.tui.live.view import View
+from contrastcli.tui.live.view import LiveView
 from contrastcli.tui.widgets import PlainText, styled
 
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARKS = 8  # characters
 
 
-def loss(history: History, view: View, width: int) -> Picture:
+def loss(history: History, view: LiveView, width: int) -> Picture:
     """The loss and its parts."""
     names = tuple(name for name in history.series["step"].by_name if name not in Step.rates)
     metric = Metric("Loss, logarithmic" if view.log else "Loss", "step", names)
     return replace(view.over_steps(metric, history, width), log=view.log)
 
 
-def angles(history: History, view: View, width: int) -> Picture:
+def angles(history: History, view: LiveView, width: int) -> Picture:
     """Mean positive, mean negative and hardest negative angle."""
     return view.over_steps(Metric("Angles, degrees", "angles", ("positive", "negative", "hardest")), history, width)
 
 
-def histogram(history: History, view: View, width: int) -> Picture:
+def histogram(history: History, view: LiveView, width: int) -> Picture:
     """The angles of one batch, the newest or the last of the view: the share of its pairs in each 5°, in per cent."""
     batch = view.sample(history.histograms, history)
     if batch is None or not batch.positive_histogram:
@@ -46,7 +46,7 @@ def histogram(history: History, view: View, width: int) -> Picture:
     return angle_histogram(f"% of pairs, step {batch.step:,}", batch.positive_histogram, batch.negative_histogram)
 
 
-def dev(history: History, view: View, width: int) -> Picture:
+def dev(history: History, view: LiveView, width: int) -> Picture:
     """The dev score × 100 with the best marked."""
     title = f"Dev {history.evaluated.title if history.evaluated else 'score'}"
     picture = view.over_steps(Metric(title, "evaluated", ("score",)), history, width)
@@ -56,7 +56,7 @@ def dev(history: History, view: View, width: int) -> Picture:
     return replace(picture, best=(place, 100 * best.score))
 
 
-def plane(history: History, view: View, width: int) -> Picture:
+def plane(history: History, view: LiveView, width: int) -> Picture:
     """Alignment against uniformity, as the path from the start to now."""
     until, axis = (0.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
     table = history.series["evaluated"]
@@ -67,12 +67,12 @@ def plane(history: History, view: View, width: int) -> Picture:
 class Panel(ChartView, can_focus=True):
     """A chart of a history, drawn again only after an event of the kind that it shows, or for another view."""
 
-    def __init__(self, id: str, kind: str, make: Callable[[History, View, int], Picture], waiting: str) -> None:
-        super().__init__(waiting, make(History(), View(), 1).title, id)
+    def __init__(self, id: str, kind: str, make: Callable[[History, LiveView, int], Picture], waiting: str) -> None:
+        super().__init__(waiting, make(History(), LiveView(), 1).title, id)
         self._kind, self._make = kind, make
         self._shown: object = None
 
-    def show_history(self, history: History, view: View) -> bool:
+    def show_history(self, history: History, view: LiveView) -> bool:
         """Show a history; returns whether there was something new to draw."""
         histories = [
             (id(one), one.series[self._kind].changes, one.last_step) for one in (history, view.baseline) if one
@@ -86,11 +86,11 @@ class Panel(ChartView, can_focus=True):
         return True
 
 
-Number = tuple[str, str, str]
+Reading = tuple[str, str, str]
 """A name, a value, and what is drawn behind it."""
 
 
-def run_numbers(history: History, view: View) -> list[Number]:
+def run_readings(history: History, view: LiveView) -> list[Reading]:
     """What Live shows as numbers: a name, the value at the end of the view, and what may be drawn behind it."""
     started, step = history.started, history.step
     if started is None:
@@ -99,7 +99,7 @@ def run_numbers(history: History, view: View) -> list[Number]:
     end = end if view.cursor is None else view.cursor
     until = history.step_at(end, axis)
 
-    def row(name: str, table: SeriesGroup, column: str, form: Callable[[float], str]) -> Number:
+    def row(name: str, table: SeriesGroup, column: str, form: Callable[[float], str]) -> Reading:
         value = table.at(column, end, axis)
         return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS, axis))
 
@@ -129,7 +129,7 @@ def spark(values: Sequence[float]) -> str:
     return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
 
 
-def system_numbers(history: History, view: View) -> list[Number]:
+def system_readings(history: History, view: LiveView) -> list[Reading]:
     """The machine that trains, as far as it tells."""
     table, axis, (first, end) = history.series["system"], history.axis(view.axis), view.x_range(history)
     end = end if view.cursor is None else view.cursor
@@ -140,16 +140,16 @@ def system_numbers(history: History, view: View) -> list[Number]:
     ]
 
 
-class NumbersPanel(PlainText, can_focus=True):
+class ReadingsPanel(PlainText, can_focus=True):
     """Numbers that need no chart, and how some of them have changed."""
 
-    def __init__(self, id: str, title: str, make: Callable[[History, View], list[Number]], waiting: str) -> None:
+    def __init__(self, id: str, title: str, make: Callable[[History, LiveView], list[Reading]], waiting: str) -> None:
         super().__init__(waiting, id=id, classes="numbers -waiting")
         self.border_title = title
         self._make, self._waiting = make, waiting
-        self._shown: list[Number] = []
+        self._shown: list[Reading] = []
 
-    def show_history(self, history: History, view: View) -> bool:
+    def show_history(self, history: History, view: LiveView) -> bool:
         numbers = self._make(history, view)
         if numbers == self._shown:
             return False
@@ -163,7 +163,7 @@ class NumbersPanel(PlainText, can_focus=True):
         return True
 
 
-def negatives(history: History, view: View) -> tuple[str, list[str]]:
+def negatives(history: History, view: LiveView) -> tuple[str, list[str]]:
     """The hardest negatives of a batch: each anchor, its negative and its positive."""
     batch, lines = view.sample(history.negatives, history), []
     for one in batch.closest if batch else ():
@@ -176,7 +176,7 @@ def negatives(history: History, view: View) -> tuple[str, list[str]]:
     return f"Hardest negatives{f', step {batch.step:,}' if batch else ''}", lines
 
 
-def dev_pairs(history: History, view: View) -> tuple[str, list[str]]:
+def dev_pairs(history: History, view: LiveView) -> tuple[str, list[str]]:
     """The dev pairs whose ranks by cosine and by score differ most."""
     event, lines = view.sample(history.dev_pairs, history), []
     for pair in event.worst if event else ():
@@ -187,7 +187,7 @@ def dev_pairs(history: History, view: View) -> tuple[str, list[str]]:
     return f"Worst dev pairs{f', step {event.step:,}' if event else ''}", lines
 
 
-def log(history: History, view: View) -> tuple[str, list[str]]:
+def log(history: History, view: LiveView) -> tuple[str, list[str]]:
     """What happened, the newest last."""
     return "Log", [*history.log]
 
@@ -198,19 +198,19 @@ class LinesPanel(ScrollView, can_focus=True):
     def __init__(
         self,
         id: str,
-        make: Callable[[History, View], tuple[str, list[str]]],
+        make: Callable[[History, LiveView], tuple[str, list[str]]],
         waiting: str = "",
         legend: str = "",
         *,
         follows: bool = False,
     ) -> None:
         super().__init__(id=id, classes="lines")
-        self.border_title, self.border_subtitle = make(History(), View())[0], legend
+        self.border_title, self.border_subtitle = make(History(), LiveView())[0], legend
         self._make, self._waiting, self._follows = make, waiting, follows
         self._lines: list[str] = []
         self._rows: list[str] = []
 
-    def show_history(self, history: History, view: View) -> bool:
+    def show_history(self, history: History, view: LiveView) -> bool:
         title, lines = self._make(history, view)
         lines = lines or [self._waiting]
         if (title, lines) == (self.border_title, self._lines):
@@ -243,7 +243,7 @@ class LinesPanel(ScrollView, can_focus=True):
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
 
-AnyPanel = Panel | NumbersPanel | LinesPanel
+AnyPanel = Panel | ReadingsPanel | LinesPanel
 
 
 def all_panels() -> list[AnyPanel]:
@@ -255,10 +255,10 @@ def all_panels() -> list[AnyPanel]:
         Panel("loss", "step", loss, f"the loss and its parts, {logged}"),
         Panel("angles", "angles", angles, f"positive, negative and hardest negative angle, {logged}"),
         Panel("dev", "evaluated", dev, "the dev score, from the first evaluation on, where there is a dev set"),
-        NumbersPanel("numbers", "Numbers", run_numbers, f"rates, memory and device, {logged}"),
+        ReadingsPanel("numbers", "Numbers", run_readings, f"rates, memory and device, {logged}"),
         Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
         Panel("plane", "evaluated", plane, path),
-        NumbersPanel("system", "System", system_numbers, "GPU, CPU, memory and disk, a few seconds after the start"),
+        ReadingsPanel("system", "System", system_readings, "GPU, CPU, memory and disk, a few seconds after the start"),
         LinesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
         LinesPanel("dev-pairs", dev_pairs, "the pairs that the model ranks worst, from the first evaluation on"),
         LinesPanel("log", log, "evaluations, checkpoints and notes", follows=True),

@@ -21,8 +21,8 @@ from contrastcli.tui.history.series import AXES, STEPS
 from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
 from contrastcli.tui.live.notices import Notices
-from contrastcli.tui.live.panels import run_numbers
-from contrastcli.tui.live.view import SHARES, SMOOTHING, View
+from contrastcli.tui.live.panels import run_readings
+from contrastcli.tui.live.view import SHARES, SMOOTHING, LiveView
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
@@ -77,7 +77,7 @@ class LiveScreen(RunScreen):
         self._run: Run | None = None
         self.feed: Feed | None = None
         self._snapshot: Snapshot | None = None
-        self.view = View()
+        self.view = LiveView()
         self._paused = False
         self._news = asyncio.Event()
         self._baseline: tuple[str, Feed] | None = None
@@ -95,7 +95,7 @@ class LiveScreen(RunScreen):
     def on_mount(self) -> None:
         last = self.contrast.remembered
         smoothing, axis = (last.smoothing if last.smoothing in SMOOTHING else "not smoothed"), last.axis
-        self.view = View(last.log_scale, smoothing=smoothing, axis=axis if axis in AXES else STEPS.name)
+        self.view = LiveView(last.log_scale, smoothing=smoothing, axis=axis if axis in AXES else STEPS.name)
         self._arrange()
         self._compare_with(last.baseline)
         self._zoom(zoomed if (zoomed := last.zoomed) in self._area.shown else "")
@@ -141,7 +141,7 @@ class LiveScreen(RunScreen):
                 return
             self.contrast.watched = summary(run, snapshot)
             for text in notices.new(feed.history, snapshot.status):
-                self.contrast.summon(text)
+                self.contrast.alert(text)
             if before is None or (snapshot.status.state, snapshot.is_saved) != (before.status.state, before.is_saved):
                 self.refresh_bindings()
             self._news.set()
@@ -277,10 +277,10 @@ class LiveScreen(RunScreen):
         if not (self._run and self.feed and self._snapshot):
             return ""
         history = self.feed.history
-        numbers = "\n".join(f"{name:<14} {value}" for name, value, _ in run_numbers(history, self.view))
+        numbers = "\n".join(f"{name:<14} {value}" for name, value, _ in run_readings(history, self.view))
         return "\n\n".join([summary(self._run, self._snapshot), numbers, "\n".join(history.log)])
 
-    def _change_view(self, view: View) -> None:
+    def _change_view(self, view: LiveView) -> None:
         self.view = view
         self._news.set()
 

@@ -17,7 +17,7 @@ SMOOTHING = {"not smoothed": 0.0, "smoothed over 5 %": 0.05, "smoothed over 20 %
 
 
 @dataclass(frozen=True)
-class View:
+class LiveView:
     """How panels look at a history: names in SHARES, SMOOTHING and AXES, a place of the x axis at which values are
     read, None the newest; and the history of another run to compare with."""
 

@@ -90,7 +90,7 @@ class CorpusPanel(QueryPanel):
         self.searching = False
         super().process_failed(reason)
 
-    def take_answer(self, line: str) -> None:
+    def show_answer(self, line: str) -> None:
         self.searching = False
         self._nearest = nearest = msgspec.json.decode(line, type=Nearest)
         self.show_message("")

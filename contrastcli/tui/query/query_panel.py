@@ -89,7 +89,7 @@ class QueryPanel(Vertical):
         self._directory = directory
         self._process: QueryProcess | None = None
 
-    def take_answer(self, line: str) -> None:
+    def show_answer(self, line: str) -> None:
         """Show an answer. Raises msgspec.DecodeError for one without numbers."""
         raise NotImplementedError
 
@@ -106,7 +106,7 @@ class QueryPanel(Vertical):
         if self._process is None or self._process.args != args:
             self.show_message("loading the model…")
             self._bars = Bars()
-            self._process = QueryProcess(self._directory, args, self._take, self._show_progress)
+            self._process = QueryProcess(self._directory, args, self._receive, self._show_progress)
             self._run(self._process)
         self._process.ask(line)
 
@@ -120,11 +120,11 @@ class QueryPanel(Vertical):
     def process_failed(self, reason: str) -> None:
         self.show_message(reason)
 
-    def _take(self, line: str) -> None:
+    def _receive(self, line: str) -> None:
         try:
-            self.take_answer(line)
+            self.show_answer(line)
         except msgspec.DecodeError:
             self.show_message(NO_NUMBERS)
 
     def _show_progress(self, event: Progress) -> None:
-        self.show_message(f"{self._bars.take(event)}{self.how_to_stop}")
+        self.show_message(f"{self._bars.update(event)}{self.how_to_stop}")

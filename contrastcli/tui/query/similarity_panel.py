@@ -77,12 +77,12 @@ class SimilarityPanel(QueryPanel):
         self._failed = True
         self.show_message(f"{reason}\nEnter tries again.")
 
-    def take_answer(self, line: str) -> None:
+    def show_answer(self, line: str) -> None:
         self._answer = answer = msgspec.json.decode(line, type=Similarity)
         if self._line:  # else the sentences were erased in the meantime
-            self._show_answer(answer)
+            self._draw_answer(answer)
 
-    def _show_answer(self, answer: Similarity) -> None:
+    def _draw_answer(self, answer: Similarity) -> None:
         super().show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°")
         room = self.query_one(".similarity").size
         height = max(4, min(room.height, (room.width - _NUMBERS) // 4 + 1))
@@ -90,7 +90,7 @@ class SimilarityPanel(QueryPanel):
 
     def on_resize(self) -> None:
         if self._answer:
-            self._show_answer(self._answer)
+            self._draw_answer(self._answer)
 
     def show_message(self, text: str) -> None:
         super().show_message(text)

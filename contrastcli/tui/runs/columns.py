@@ -14,7 +14,7 @@ from contrastcli.runs.text import MISSING, duration, fixed
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
 from contrastcli.tui.runs.listing import Entry
-from contrastcli.tui.runs.tree import Row
+from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import has_words
 
 NEWEST = "newest"  # the order of time, which no column has to show
@@ -24,7 +24,7 @@ _WIDEST = 18  # characters of a setting
 
 
 @dataclass(frozen=True)
-class Column:
+class RunColumn:
     """A column: its value of a run, by which it sorts and filters, and how that is written."""
 
     title: str
@@ -73,40 +73,40 @@ def _step(entry: Entry) -> str:
     return f"{entry.status.step:,}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
 
 
-def _setting(key: str, title: str, width: int) -> Column:
+def _setting(key: str, title: str, width: int) -> RunColumn:
     def value(entry: Entry) -> Value | None:
         return entry.settings.get(key)
 
     def text(entry: Entry) -> str:
         return "" if (own := value(entry)) is None else shortened(spell(own), width)
 
-    return Column(title, width, value, text)
+    return RunColumn(title, width, value, text)
 
 
-USUAL: tuple[Column, ...] = (
-    Column("name", 0, lambda e: e.name, lambda e: e.name),
-    Column("state", 10, lambda e: e.state.split()[-1], lambda e: e.state),
-    Column("step", 11, _of("step"), _step, highest_first=True, right=True),
-    Column("best dev", 12, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
-    Column("updated", 8, _of("updated"), lambda e: _ago(e), highest_first=True, right=True),
+USUAL: tuple[RunColumn, ...] = (
+    RunColumn("name", 0, lambda e: e.name, lambda e: e.name),
+    RunColumn("state", 10, lambda e: e.state.split()[-1], lambda e: e.state),
+    RunColumn("step", 11, _of("step"), _step, highest_first=True, right=True),
+    RunColumn("best dev", 12, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
+    RunColumn("updated", 8, _of("updated"), lambda e: _ago(e), highest_first=True, right=True),
     _setting("objective.name", "objective", 11),
     _setting("model.backbone", "backbone", _WIDEST),
-    Column("size", 8, lambda e: e.size, lambda e: size(e.size), highest_first=True, right=True),
+    RunColumn("size", 8, lambda e: e.size, lambda e: size(e.size), highest_first=True, right=True),
 )
 """The columns that are shown unless others are chosen, from the left as many as there is room for."""
 
 _MORE = (
-    Column("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24, keep_end=False)),
-    Column("loss", 8, _of("loss"), _number("loss", 4), right=True),
-    Column(
+    RunColumn("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24, keep_end=False)),
+    RunColumn("loss", 8, _of("loss"), _number("loss", 4), right=True),
+    RunColumn(
         "dev metric", 10, lambda e: e.status.title if e.status else "", lambda e: e.status.title if e.status else ""
     ),
-    Column("best step", 9, _of("best_step"), _number("best_step", 0), right=True),
-    Column("created", 10, _of("created"), _created),
+    RunColumn("best step", 9, _of("best_step"), _number("best_step", 0), right=True),
+    RunColumn("created", 10, _of("created"), _created),
 )
 
 
-def row_text(row: Row, column: Column) -> str:
+def row_text(row: TreeItem, column: RunColumn) -> str:
     """The cell of a run; of a heading, the mean of its best method, its size, or what all of its runs have."""
     if not row.entry and column.title == "best dev":
         return str(row.best[0]) if row.best else ""
@@ -116,7 +116,7 @@ def row_text(row: Row, column: Column) -> str:
     return texts.pop() if len(texts) == 1 else ""
 
 
-def all_columns(entries: Iterable[Entry]) -> dict[str, Column]:
+def all_columns(entries: Iterable[Entry]) -> dict[str, RunColumn]:
     """The columns by title: the usual ones, those of status and note, and a column for each setting of these runs."""
     columns = {column.title: column for column in (*USUAL, *_MORE)}
     longest: dict[str, int] = {}
@@ -129,12 +129,12 @@ def all_columns(entries: Iterable[Entry]) -> dict[str, Column]:
     return columns
 
 
-def ordered(entries: Sequence[Entry], columns: Mapping[str, Column], order: str) -> list[Entry]:
+def ordered(entries: Sequence[Entry], columns: Mapping[str, RunColumn], order: str) -> list[Entry]:
     """Entries, which come the newest first, in another order."""
     return sorted(entries, key=columns[order].rank) if order in columns else list(entries)
 
 
-def matching(entries: Sequence[Entry], columns: Mapping[str, Column], typed: str) -> list[Entry]:
+def matching(entries: Sequence[Entry], columns: Mapping[str, RunColumn], typed: str) -> list[Entry]:
     """The entries that satisfy all of the typed words.
 
     `tau=0.05` and `dev>60` compare a column, which part of its title names; any other word is in the name, state,
@@ -144,7 +144,7 @@ def matching(entries: Sequence[Entry], columns: Mapping[str, Column], typed: str
     return [entry for entry in entries if all(test(entry) for test in tests)]
 
 
-def _test(word: str, columns: Mapping[str, Column]) -> Callable[[Entry], bool]:
+def _test(word: str, columns: Mapping[str, RunColumn]) -> Callable[[Entry], bool]:
     compared = _COMPARISON.fullmatch(word)
     column = compared and _named(compared[1].lower().replace("-", "_"), columns)
     if not compared or not column:
@@ -164,7 +164,7 @@ def _test(word: str, columns: Mapping[str, Column]) -> Callable[[Entry], bool]:
     return test
 
 
-def _named(word: str, columns: Mapping[str, Column]) -> Column | None:
+def _named(word: str, columns: Mapping[str, RunColumn]) -> RunColumn | None:
     """The column with this title, else the first one with this word in it."""
     return columns.get(word) or next((c for title, c in columns.items() if word in re.split(r"[ .]", title)), None)
 

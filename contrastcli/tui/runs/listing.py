@@ -12,7 +12,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member
 from contrastcli.settings.setting import Value
-from contrastcli.tui.run_screen import SHAPES, Seen, note_of
+from contrastcli.tui.run_screen import SHAPES, RunView, note_of
 
 BROKEN = "▣ broken"  # state of a run that cannot be read
 
@@ -20,7 +20,7 @@ _REST = 0.002  # seconds for other threads between two runs
 
 
 @dataclass(frozen=True)
-class Entry(Seen):
+class Entry(RunView):
     """A run as it was when it was read; `problem` says why it could not be read in full."""
 
     settings: Mapping[str, Value] = field(default_factory=dict)

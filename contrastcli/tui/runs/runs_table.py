@@ -11,8 +11,8 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
-from contrastcli.tui.runs.columns import Column, row_text, shortened
-from contrastcli.tui.runs.tree import Row
+from contrastcli.tui.runs.columns import RunColumn, row_text, shortened
+from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import hidden_key
 
 _PADDING = 2  # of a cell
@@ -31,17 +31,17 @@ class RunsTable(DataTable[Text]):
 
     def __init__(self) -> None:
         super().__init__(id="table", cursor_type="row")
-        self.shown: Sequence[Row] = ()
+        self.shown: Sequence[TreeItem] = ()
         self._marks: Mapping[str, str] = {}
-        self._columns: Sequence[Column] = ()
-        self._laid_out: Sequence[Column] = ()
+        self._columns: Sequence[RunColumn] = ()
+        self._laid_out: Sequence[RunColumn] = ()
         self._name_width = 0
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> TreeItem | None:
         return self.shown[self.cursor_row] if 0 <= self.cursor_row < len(self.shown) else None
 
-    def show(self, rows: Sequence[Row], columns: Sequence[Column], marks: Mapping[str, str]) -> None:
+    def show(self, rows: Sequence[TreeItem], columns: Sequence[RunColumn], marks: Mapping[str, str]) -> None:
         """Show these rows, with a mark before some names; the cursor follows its row, or stays where it is."""
         before, at_cursor, place = [row.key for row in self.shown], self.row, self.cursor_row
         keys = [row.key for row in rows]
@@ -88,7 +88,7 @@ class RunsTable(DataTable[Text]):
                 if self.get_cell_at(place) != cell:
                     self.update_cell_at(place, cell)
 
-    def _cells(self, row: Row) -> list[Text]:
+    def _cells(self, row: TreeItem) -> list[Text]:
         marks = [self._marks.get(entry.name, " ") for entry in row.entries]
         mark = marks[0] if row.entry else "●" if marks and " " not in marks else " "
         before, name, after = row.label
@@ -97,10 +97,10 @@ class RunsTable(DataTable[Text]):
         return [Text(mark, style="bold"), *texts]
 
 
-def _left(room: int, columns: Sequence[Column]) -> int:
+def _left(room: int, columns: Sequence[RunColumn]) -> int:
     """The room that these columns leave for a name."""
     return room - sum(column.width + _PADDING for column in columns)
 
 
-def _aligned(text: str, column: Column) -> Text:
+def _aligned(text: str, column: RunColumn) -> Text:
     return Text(text, justify="right" if column.right else "left")

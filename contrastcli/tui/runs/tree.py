@@ -13,15 +13,15 @@ from contrastcli.runs.sweeps import short
 from contrastcli.settings.setting import spell
 from contrastcli.tui.runs.listing import Entry
 
-Path = tuple[str, ...]  # titles of headings, each below the one before
+HeadingPath = tuple[str, ...]  # titles of headings, each below the one before
 Names = Mapping[str, Set[str]]  # of the runs below each heading, those too that are not there yet
 
 
 @dataclass(frozen=True)
-class Row:
+class TreeItem:
     """A run below the headings `path`; or, if it has a size, the last of these headings, with its runs."""
 
-    path: Path
+    path: HeadingPath
     entries: Sequence[Entry]
     size: int | None = None
     is_open: bool = False
@@ -31,7 +31,7 @@ class Row:
         return self.entries[0] if self.size is None else None
 
     @property
-    def key(self) -> tuple[Path, object]:
+    def key(self) -> tuple[HeadingPath, object]:
         """Equal for the same row of another time."""
         return self.path, self.entry and self.entry.run
 
@@ -64,17 +64,19 @@ class Row:
         return f"{self.path[-1]}: {'; '.join(filter(None, [counts, *best]))}"
 
 
-def tree(entries: Sequence[Entry], names: Names, unfolded: Collection[Path], path: Path = ()) -> list[Row]:
+def tree(
+    entries: Sequence[Entry], names: Names, unfolded: Collection[HeadingPath], path: HeadingPath = ()
+) -> list[TreeItem]:
     """The rows of a table of runs: a heading stands where its first run would, and above all while it has none."""
     if path and any(len(some) == len(entries) for some in names.values()):  # the heading above says it all
         names = {}
-    rows = defaultdict[str, list[Row]](list)
+    rows = defaultdict[str, list[TreeItem]](list)
     for title, some in names.items():
         here, own = (*path, title), [entry for entry in entries if entry.name in some]
         below = tree(own, methods(own), unfolded, here) if here in unfolded else []
-        rows[own[0].name if own else ""] += [Row(here, own, len(some), here in unfolded), *below]
+        rows[own[0].name if own else ""] += [TreeItem(here, own, len(some), here in unfolded), *below]
     grouped = set[str]().union(*names.values())
-    rows |= {entry.name: [Row(path, [entry])] for entry in entries if entry.name not in grouped}
+    rows |= {entry.name: [TreeItem(path, [entry])] for entry in entries if entry.name not in grouped}
     return [row for name in ("", *(entry.name for entry in entries)) for row in rows[name]]
 
 

@@ -116,7 +116,7 @@ class SettingRow(Horizontal):
         self.show(self.field)
 
 
-class Form(VerticalScroll, can_focus=False):
+class SettingsForm(VerticalScroll, can_focus=False):
     """A preset, and the settings of a run in groups: the essential ones and the groups for which there is room, with
     `more` all of them."""
 

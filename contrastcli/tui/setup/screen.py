@@ -23,8 +23,8 @@ from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft, draft_of
-from contrastcli.tui.setup.form import FIELD_KEYS, Form, SettingRow
-from contrastcli.tui.setup.side_panels import VIEWS, View, first_rows, similarity_picture, summary
+from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
+from contrastcli.tui.setup.side_panels import VIEWS, CurveView, first_rows, similarity_picture, summary
 from contrastcli.tui.widgets import PlainText, hidden_key
 
 PAUSE = 0.4  # seconds without a key before the data is read
@@ -64,19 +64,19 @@ class SetupScreen(ModeScreen):
     _is_open = False
     _preview: Preview | None = None
     _asked: object = None  # the settings that the dry run, done or under way, is for
-    _view: View = "value"
+    _view: CurveView = "value"
     _failed = ""  # why the dry run or the start failed
     _starting = False
 
     def body(self) -> ComposeResult:
         with Container(id="setup"):
             with Vertical(id="left"):
-                self._form = Form()
+                self._form = SettingsForm()
                 yield self._form
                 yield PlainText(_HOW_TO, id="about", classes="muted")
             with VerticalScroll(id="side"):
                 yield ChartView(title=VIEWS["value"][0], id="value")
-                yield ChartView(title=VIEWS["pull"][0], id="gradient")
+                yield ChartView(title=VIEWS["gradient"][0], id="gradient")
                 command = PlainText(id="command", classes="panel")
                 command.border_title = "Command line (y copies it)"
                 yield command
@@ -174,8 +174,10 @@ class SetupScreen(ModeScreen):
 
     def action_gradient(self) -> None:
         """Show the next of value, gradient and slope; where both charts are shown, the value stays."""
-        views: list[View] = ["pull", "by_cosine"] if self.has_class("-wide") else ["value", "pull", "by_cosine"]
-        before = self._view if self._view in views else "pull"
+        views: list[CurveView] = (
+            ["gradient", "by_cosine"] if self.has_class("-wide") else ["value", "gradient", "by_cosine"]
+        )
+        before = self._view if self._view in views else "gradient"
         self._view = views[(views.index(before) + 1) % len(views)]
         self._draw()
 
@@ -196,7 +198,10 @@ class SetupScreen(ModeScreen):
 
     def _draw(self) -> None:
         no_curve = f"no curve: {self.draft.fields['objective.similarity'].off}"
-        shown: dict[str, View] = {"value": "value", "gradient": "pull" if self._view == "value" else self._view}
+        shown: dict[str, CurveView] = {
+            "value": "value",
+            "gradient": "gradient" if self._view == "value" else self._view,
+        }
         for name, view in shown.items():
             chart = self.query_one(f"#{name}", ChartView)
             chart.border_subtitle = VIEWS[view][1]

@@ -17,11 +17,11 @@ from contrastcli.show.format import size
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.tui.setup.draft import Draft
 
-View = Literal["value", "pull", "by_cosine"]
+CurveView = Literal["value", "gradient", "by_cosine"]
 
-VIEWS: dict[View, tuple[str, str]] = {
+VIEWS: dict[CurveView, tuple[str, str]] = {
     "value": ("similarity of a positive ÷ τ, by angle", "g gradient"),
-    "pull": ("its gradient on the embedding ÷ τ, |∂s/∂z|", "g slope"),
+    "gradient": ("its gradient on the embedding ÷ τ, |∂s/∂z|", "g slope"),
     "by_cosine": ("its slope over the cosine ÷ τ, |ds/dcos|", "g back"),
 }
 """The title of a chart, and what the key g shows next."""
@@ -29,7 +29,7 @@ VIEWS: dict[View, tuple[str, str]] = {
 _STEEPEST = 4  # times the cosine's slope; the angle's slope, infinite at both ends, is not shown beyond that
 
 
-def similarity_picture(draft: Draft, view: View) -> Picture:
+def similarity_picture(draft: Draft, view: CurveView) -> Picture:
     """The chosen similarity and the plain cosine with the same temperature; no curve where there is no such choice."""
     title, _ = VIEWS[view]
     if draft.fields["objective.similarity"].off:
