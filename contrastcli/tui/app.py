@@ -117,11 +117,15 @@ class ContrastApp(App[None]):
             self.theme = self.remembered.theme
 
     def on_mount(self) -> None:
-        self.run_worker(partial(self.keys.run, super().on_event), group="keys")
+        self._take_keys()
         if self.host:
             self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
         self.call_after_refresh(gc.freeze)  # scanning what exists by now would delay a frame or two
         self.call_after_refresh(gc.enable)
+
+    @work(group="keys")
+    async def _take_keys(self) -> None:
+        await self.keys.run(super().on_event)
 
     def on_unmount(self) -> None:
         self.remembered.theme = self.theme

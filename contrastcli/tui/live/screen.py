@@ -125,8 +125,12 @@ class LiveScreen(RunScreen):
         self._header.announce(run)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self.run_worker(self.feed.follow, group="feed", exclusive=True)
+        self._follow(self.feed)
         self._poll(run, self.feed)
+
+    @work(group="feed", exclusive=True)
+    async def _follow(self, feed: Feed) -> None:
+        await feed.follow()
 
     @work(group="poll", exclusive=True)
     async def _poll(self, run: Run, feed: Feed) -> None:
@@ -249,8 +253,12 @@ class LiveScreen(RunScreen):
         if path and Run(Path(path)).exists():
             run = Run(Path(path))
             self._baseline = run.name, Feed(run.events_path, self._news.set)
-            self.run_worker(self._baseline[1].follow, group="baseline")
+            self._follow_baseline(self._baseline[1])
         self._news.set()
+
+    @work(group="baseline", exclusive=True)
+    async def _follow_baseline(self, feed: Feed) -> None:
+        await feed.follow()
 
     def action_zoom(self) -> None:
         self._zoom("" if self.contrast.remembered.zoomed else self._area.focused_name or self._area.shown[0])

@@ -71,8 +71,12 @@ class OverlayPanel(Container):
         self.pause()
         self._feeds = {run: Feed(run.events_path, self._news.set) for run in self._chosen[:INKS]}
         for feed in self._feeds.values():
-            self.run_worker(feed.follow, group="feeds")
+            self._follow(feed)
         self._news.set()
+
+    @work(group="feeds")
+    async def _follow(self, feed: Feed) -> None:
+        await feed.follow()
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:
