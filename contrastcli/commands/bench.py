@@ -24,12 +24,12 @@ from contrastcli.commands.bench_peer import Peers
 from contrastcli.data.sources import load_examples
 from contrastcli.files import error_text
 from contrastcli.model.backbone import BertBackbone
+from contrastcli.model.bert.families import Shape
+from contrastcli.model.bert.packed import ROWS, product
 from contrastcli.model.devices import choose_device, choose_precision, has_products
 from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
-from contrastcli.model.families import Shape
 from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef
-from contrastcli.model.packed import ROWS, product
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Event, Step
 from contrastcli.runs.results import Benchmark

@@ -113,7 +113,7 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
     config = replace(config, model=model)
     if not config.objective.auxiliaries():
         return config
-    from contrastcli.training.auxiliary import make_auxiliaries  # torch is loaded here
+    from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries  # torch is loaded here
 
     changed: dict[str, object] = {}
     for auxiliary in make_auxiliaries(config.objective):

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import transformers
 from contrastcli.errors import DataError
 from contrastcli.files import error_text, json_bytes, read_json
-from contrastcli.model.bert import Bert, Hidden, MaskedLMHead
-from contrastcli.model.families import FAMILIES, Shape, canonical, fits
+from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
+from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
 
 _MOST_LAYERS = 1_000

@@ -16,8 +16,8 @@ from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import UsageError
 from contrastcli.model.backbone import Backbone, BertBackbone
+from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.devices import has_products
-from contrastcli.model.packed import PackedBert
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import fresh_linear, to_device

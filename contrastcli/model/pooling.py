@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from contrastcli.model.bert import Hidden
+from contrastcli.model.bert.network import Hidden
 from contrastcli.settings.sections import Pooling
 
 

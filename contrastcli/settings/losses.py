@@ -55,7 +55,7 @@ class InBatch(Contrast, frozen=True, kw_only=True):
     ] = 0.0
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        guide = AuxiliarySpec("contrastcli.training.teachers:Guide", {"guide": self.guide})
+        guide = AuxiliarySpec("contrastcli.training.auxiliaries.teachers:Guide", {"guide": self.guide})
         return (guide,) if self.guide else ()
 
     def further_negatives(self, rows: int) -> int:
@@ -77,7 +77,7 @@ class SimCSE(InBatch, frozen=True, kw_only=True):
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         settings = {"weight": self.mlm_weight, "probability": self.mlm_probability}
-        masked = AuxiliarySpec("contrastcli.training.mlm:MaskedTokens", settings)
+        masked = AuxiliarySpec("contrastcli.training.auxiliaries.mlm:MaskedTokens", settings)
         return super().auxiliaries() + ((masked,) if self.mlm_weight else ())
 
 
@@ -132,8 +132,8 @@ class PCL(Contrast, frozen=True, kw_only=True):
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         kinds = ("shuffle", "reverse", "delete", "repeat") * 2
         return (
-            AuxiliarySpec("contrastcli.training.views:PerturbedViews", {"kinds": kinds}, views=len(kinds)),
-            AuxiliarySpec("contrastcli.training.views:Peer", encoders=1),
+            AuxiliarySpec("contrastcli.training.auxiliaries.views:PerturbedViews", {"kinds": kinds}, views=len(kinds)),
+            AuxiliarySpec("contrastcli.training.auxiliaries.views:Peer", encoders=1),
         )
 
 
@@ -161,7 +161,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         settings = {"teachers": self.teachers}
-        return (AuxiliarySpec("contrastcli.training.teachers:Teachers", settings),) if self.gamma else ()
+        return (AuxiliarySpec("contrastcli.training.auxiliaries.teachers:Teachers", settings),) if self.gamma else ()
 
 
 class PairSupCon(Contrast, frozen=True, kw_only=True):

@@ -30,8 +30,8 @@ Tau = Annotated[float, about("temperature that divides every similarity", "τ", 
 class AuxiliarySpec:
     """Something that is trained or computed next to the encoder.
 
-    `make` is the `module:class` of a `contrastcli.training.auxiliary.Auxiliary`, made with `settings` as keywords.
-    It adds `views` to each batch, and `encoders` through which all views go as well.
+    `make` is the `module:class` of an `Auxiliary` (training/auxiliaries/auxiliary.py), made with `settings` as
+    keywords. It adds `views` to each batch, and `encoders` through which all views go as well.
     """
 
     make: str

@@ -25,7 +25,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note, Progress, Saved, Step
 from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
-from contrastcli.training.auxiliary import Emit
+from contrastcli.training.auxiliaries.auxiliary import Emit
 from contrastcli.training.batch import Batch
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet

@@ -17,7 +17,7 @@ from contrastcli.model.mining import Miner
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import Form
-from contrastcli.training.auxiliary import Auxiliary, make_auxiliaries
+from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
 
 
 @dataclass(frozen=True)

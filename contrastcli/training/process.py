@@ -18,7 +18,7 @@ from contrastcli.runs.events import Done, Event, Note, Started, Step
 from contrastcli.runs.process import handle_signals, hold, wait_behind
 from contrastcli.runs.status import Writer
 from contrastcli.settings.config import Config
-from contrastcli.training.auxiliary import Emit
+from contrastcli.training.auxiliaries.auxiliary import Emit
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment
 from contrastcli.training.plan import Plan

@@ -29,7 +29,7 @@ from contrastcli.settings.catalogue import BUILT_IN
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
-from contrastcli.training.auxiliary import Context, Emit, import_named
+from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext, Emit, import_named
 from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
@@ -54,7 +54,9 @@ def make_trainer(
             checkpoint.prune(run, config.train.keep)  # a killed process may have left an incomplete one
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
-    context = Context(config, encoder, choose_precision(config.train.precision, device), plan.corpus.texts, emit)
+    context = AuxiliaryContext(
+        config, encoder, choose_precision(config.train.precision, device), plan.corpus.texts, emit
+    )
     stepper = _make_stepper(plan, context, world)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         parameter.data = parameter.data.clone()  # aligned, unlike a mapped file's: rounding errors depend on that
@@ -142,7 +144,7 @@ def _untrained(model: Model) -> SentenceEncoder:
     return encoder
 
 
-def _make_stepper(plan: Plan, context: Context, world: World) -> Stepper:
+def _make_stepper(plan: Plan, context: AuxiliaryContext, world: World) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
     width = encoder.backbone.width

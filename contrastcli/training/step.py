@@ -20,7 +20,7 @@ from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
 from contrastcli.objectives.functional import Result, Views, to_device
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.sections import Precision
-from contrastcli.training.auxiliary import Auxiliary
+from contrastcli.training.auxiliaries.auxiliary import Auxiliary
 from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.passes import PARTS, Passes

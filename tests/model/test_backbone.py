@@ -15,11 +15,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from contrastcli.errors import DataError
-from contrastcli.model import bert
 from contrastcli.model.backbone import Backbone, BertBackbone, load_backbone, load_language_model_head
+from contrastcli.model.bert import cpu
+from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import autocast
-from contrastcli.model.packed import PackedBert
 from contrastcli.settings.sections import Precision
 
 transformers = pytest.importorskip("transformers")
@@ -322,7 +322,7 @@ def test_dropout_acts_in_training_only_and_follows_the_seed(published: Path) -> 
 def test_dropout_zeroes_its_share_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)
     x = torch.ones(301, 333, requires_grad=True)  # no multiple of four
-    dropped = bert.dropout(x, p)
+    dropped = cpu.dropout(x, p)
     deviation = math.sqrt(p * (1 - p) / x.numel())
     assert abs((dropped == 0).float().mean().item() - p) < 5 * deviation
     assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / (1 - p)), rtol=1e-4)
@@ -338,7 +338,7 @@ def test_attention_in_training_equals_attention_in_evaluation(p: float) -> None:
     q, k, v = torch.randn(3, 4, 2, 9, 8, generator=torch.Generator().manual_seed(0))
     mask = batch()[1][:, None, None, :]
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    assert torch.allclose(bert.attend(q, k, v, mask, p), expected, atol=1e-6)
+    assert torch.allclose(cpu.attend(q, k, v, mask, p), expected, atol=1e-6)
 
 
 def test_a_missing_tensor_is_named(small: Path) -> None:

@@ -325,7 +325,7 @@ def test_pcl_and_rankcse_are_simaces_tables(row: tuple[str, str, str, str]) -> N
 
 
 def test_the_teachers_of_rankcse_are_two_of_which_the_larger_counts_twice() -> None:
-    from contrastcli.training.teachers import Teacher, read_teachers
+    from contrastcli.training.auxiliaries.teachers import Teacher, read_teachers
 
     config = presets.find("rankcse-listmle-bert-base").config
     assert read_teachers(str(config.flat()["objective.teachers"])) == [

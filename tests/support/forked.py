@@ -25,8 +25,8 @@ tokenizers tomli_w torch._dynamo torch.distributed.nn transformers contrastcli.c
 contrastcli.commands.compare contrastcli.commands.encode contrastcli.commands.evaluate contrastcli.commands.export
 contrastcli.commands.query contrastcli.commands.sweep contrastcli.commands.train contrastcli.evaluation.evaluate
 contrastcli.evaluation.geometry contrastcli.evaluation.sts contrastcli.evaluation.transfer contrastcli.model.search
-contrastcli.training.process contrastcli.training.setup contrastcli.training.plan contrastcli.training.teachers
-contrastcli.training.views contrastcli.training.mlm
+contrastcli.training.process contrastcli.training.setup contrastcli.training.plan
+contrastcli.training.auxiliaries.teachers contrastcli.training.auxiliaries.views contrastcli.training.auxiliaries.mlm
 """
 
 

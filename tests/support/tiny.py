@@ -129,8 +129,8 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
 def write_backbone(folder: Path, **sizes: object) -> Path:
     """A model folder with random weights, a masked-language-model head and a tokenizer of whole words."""
     from contrastcli.model.backbone import BertBackbone
-    from contrastcli.model.bert import Bert, MaskedLMHead
-    from contrastcli.model.families import FAMILIES, Shape
+    from contrastcli.model.bert.families import FAMILIES, Shape
+    from contrastcli.model.bert.network import Bert, MaskedLMHead
 
     folder.mkdir()
     config = SIZES | sizes

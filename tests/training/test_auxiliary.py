@@ -7,8 +7,8 @@ import pytest
 from contrastcli.errors import UsageError
 from contrastcli.settings.losses import PCL, RankCSE, SimCSE
 from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
-from contrastcli.training.auxiliary import make_auxiliaries
-from contrastcli.training.mlm import MaskedTokens
+from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
+from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.plan import make_plan
 from support.tiny import Tiny
 
@@ -17,7 +17,7 @@ class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
     """Declares what does not exist."""
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        return (AuxiliarySpec("contrastcli.training.views:NoSuchViews"),)
+        return (AuxiliarySpec("contrastcli.training.auxiliaries.views:NoSuchViews"),)
 
 
 @pytest.mark.parametrize(

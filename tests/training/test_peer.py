@@ -13,10 +13,10 @@ from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Saved, Started, Step
-from contrastcli.training.auxiliary import Context
+from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
+from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
-from contrastcli.training.views import Perturbation, PerturbedViews, perturb
 from support.resuming import assert_same, story, train_with_a_kill
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
@@ -67,7 +67,7 @@ def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> N
 def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews:
     config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
     views = PerturbedViews(KINDS)
-    views.load(Context(config, load_encoder(tiny.backbone), "fp32", (), lambda event: None))
+    views.load(AuxiliaryContext(config, load_encoder(tiny.backbone), "fp32", (), lambda event: None))
     return views
 
 

@@ -15,15 +15,15 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import RunError
-from contrastcli.model.bert import Bert, Layer
+from contrastcli.model.bert.network import Bert, EncoderLayer
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
 from contrastcli.settings.sections import Precision
+from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
-from contrastcli.training.mlm import MaskedTokens
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
 from contrastcli.training.step import Outcome
 from support.settings import config
@@ -136,7 +136,7 @@ def test_compiled_layers_give_the_gradients_of_those_as_written(tiny: Tiny, tmp_
     assert_equal(gradients(compiled), kept)
     for trainer in (plain, compiled):
         for module in trainer.encoder.modules():
-            if isinstance(module, Bert | Layer):
+            if isinstance(module, Bert | EncoderLayer):
                 module.shape = dataclasses.replace(module.shape, dropout=0.0, attention_dropout=0.0, mix_dropout=0.0)
         trainer.stepper.backward(batch)
     assert_equal(gradients(compiled), gradients(plain))

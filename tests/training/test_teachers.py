@@ -21,12 +21,12 @@ from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Progress, Step
 from contrastcli.settings.losses import RankCSE, SimCSE
-from contrastcli.training.auxiliary import make_auxiliaries
+from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
+from contrastcli.training.auxiliaries.teachers import Teacher, Teachers
 from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import make_plan
 from contrastcli.training.setup import make_trainer
-from contrastcli.training.teachers import Teacher, Teachers
 from support import tiny as tiny_module
 from support.tiny import SPECIAL, Tiny, known, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of

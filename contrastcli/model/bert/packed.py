@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastcli.model.bert import Bert, Hidden, Layer
+from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden
 from contrastcli.model.devices import has_products
 from contrastcli.settings.sections import Precision
 
@@ -38,12 +38,12 @@ class PackedBert:
     def __init__(self, bert: Bert, precision: Precision, sample: Sequence[Tensor] = ()) -> None:
         self._bert = bert
         self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        products: Callable[[Layer], _Products]
+        products: Callable[[EncoderLayer], _Products]
         if precision == "int8":
             products = partial(_int8_products, ranges=_ranges(bert, sample))
         else:
             products = partial(_float_products, dtype=self._dtype)
-        self._layers = [_Layer(layer, products(layer)) for layer in bert.layers if isinstance(layer, Layer)]
+        self._layers = [_Layer(layer, products(layer)) for layer in bert.layers if isinstance(layer, EncoderLayer)]
 
     def __call__(self, texts: Sequence[Tensor], first_token: bool = False) -> list[Hidden]:
         """The hidden states of token ids (n, T), for each of several lengths T; the last as `bert.Bert` has them."""
@@ -77,7 +77,7 @@ class _Products(NamedTuple):
 
 
 class _Layer:
-    def __init__(self, layer: Layer, products: _Products) -> None:
+    def __init__(self, layer: EncoderLayer, products: _Products) -> None:
         self._heads = layer.shape.heads
         self._products = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
@@ -111,13 +111,13 @@ def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return mixed
 
 
-def _float_products(layer: Layer, dtype: torch.dtype) -> _Products:
+def _float_products(layer: EncoderLayer, dtype: torch.dtype) -> _Products:
     linear = partial(_Linear, dtype=dtype)
     expand = linear(layer.expand, activation=layer.shape.activation)
     return _Products(linear(_scaled(layer)), linear(layer.mix), expand, linear(layer.contract))
 
 
-def _scaled(layer: Layer) -> nn.Linear:
+def _scaled(layer: EncoderLayer) -> nn.Linear:
     """The layer's queries, keys and values, queries scaled for attention."""
     qkv = nn.Linear(layer.qkv.in_features, layer.qkv.out_features, device="meta")
     d, heads = layer.shape.width, layer.shape.heads
@@ -157,7 +157,7 @@ def product(linear: nn.Linear, precision: Precision, rows: int) -> tuple[Callabl
     return linear.to(dtype), x.to(dtype)
 
 
-def _int8_products(layer: Layer, ranges: dict[nn.Module, _Range]) -> _Products:
+def _int8_products(layer: EncoderLayer, ranges: dict[nn.Module, _Range]) -> _Products:
     def linear(module: nn.Linear, limits: nn.Module | None = None, **words: Any) -> _Int8Linear:
         return _Int8Linear(module, ranges[limits or module], **words)
 

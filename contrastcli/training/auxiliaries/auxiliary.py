@@ -31,7 +31,7 @@ Term = Callable[[Chunk], Tensor]
 
 
 @dataclass(frozen=True)
-class Context:
+class AuxiliaryContext:
     """What an auxiliary is loaded with. `texts` are those of the corpus."""
 
     config: Config
@@ -62,7 +62,7 @@ class Auxiliary:
     weight: float = 0.0
     """The weight of its term in the loss."""
 
-    def load(self, context: Context) -> None:
+    def load(self, context: AuxiliaryContext) -> None:
         """Get weights and vectors; the heads of the loss are made before. Raises DataError."""
 
     def with_models(self, path: Callable[[str], str]) -> Mapping[str, object]:

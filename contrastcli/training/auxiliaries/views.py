@@ -14,7 +14,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import Ids, TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.pcl import PEER
-from contrastcli.training.auxiliary import Auxiliary, Context
+from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext
 from contrastcli.training.batch import PERTURB, Batch, seed_of
 
 Perturbation = Literal["shuffle", "reverse", "delete", "repeat"]
@@ -45,7 +45,7 @@ class PerturbedViews(Auxiliary):
         self.kinds = kinds
         self.views_added = tuple(f"{kind}_{kinds[: place + 1].count(kind)}" for place, kind in enumerate(kinds))
 
-    def load(self, context: Context) -> None:
+    def load(self, context: AuxiliaryContext) -> None:
         self.max_length = context.max_length
         self.run_seed = context.config.train.seed
         self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])  # of an empty text
@@ -76,7 +76,7 @@ class Peer(Auxiliary):
     name = "peer"
     module: SentenceEncoder
 
-    def load(self, context: Context) -> None:
+    def load(self, context: AuxiliaryContext) -> None:
         encoder = context.encoder
         self.module = SentenceEncoder(deepcopy(encoder.backbone), encoder.tokenizer, encoder.pooling).train()
 

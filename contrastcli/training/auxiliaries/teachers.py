@@ -19,7 +19,7 @@ from contrastcli.objectives.infonce import GUIDE
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
 from contrastcli.settings.sections import Pooling
-from contrastcli.training.auxiliary import Auxiliary, Context
+from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Teachers(Auxiliary):
         self.teachers = read_teachers(teachers, self.name)
         self.models = tuple(teacher.name for teacher in self.teachers)
 
-    def load(self, context: Context) -> None:
+    def load(self, context: AuxiliaryContext) -> None:
         """Encode the texts with each teacher, with its own tokenizer, pooling and length.
 
         The vectors, (T, d_k) of each, are mapped from the cache. Raises DataError.

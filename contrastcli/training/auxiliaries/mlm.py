@@ -17,7 +17,7 @@ from contrastcli.model.encoder import autocast
 from contrastcli.model.locate import resolve
 from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
-from contrastcli.training.auxiliary import Auxiliary, Context, Term
+from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext, Term
 from contrastcli.training.batch import MASKS, MLM, Batch, Chunk, seed_of, set_seed
 
 Masked = tuple[Tensor, Tensor, Tensor]
@@ -33,7 +33,7 @@ class MaskedTokens(Auxiliary):
         self.weight = weight
         self.probability = probability
 
-    def load(self, context: Context) -> None:
+    def load(self, context: AuxiliaryContext) -> None:
         """Load the head of the backbone's folder. Raises DataError for a backbone without, or without a mask token."""
         folder, encoder = resolve(context.config.model.backbone).folder(), context.encoder
         if encoder.tokenizer.mask_id < 0:

@@ -1,0 +1,7 @@
+"""The BERT family (BERT, RoBERTa, XLM-RoBERTa, DistilBERT) without transformers, over its published weights.
+
+network.py   the encoder and its masked-language-model head
+cpu.py       what makes the encoder fast on a CPU: bf16 products, no padding, dropout
+packed.py    a copy for encoding on a CPU, in fp32, bf16 or int8
+families.py  how the models of the family differ: names, config keys, positions
+"""

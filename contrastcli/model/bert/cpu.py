@@ -1,0 +1,188 @@
+"""What makes the BERT family's network fast on a CPU: products in bfloat16, no padding, cheap random numbers.
+
+Elsewhere, without dropout and in torch.compile, each of these is torch's own operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from contrastcli.model.devices import has_products
+from contrastcli.model.workers import generator
+
+_ROWS = 64
+"""Packed tokens are a multiple of this: the library prepares each size of product that it meets."""
+
+
+def is_half(x: Tensor) -> bool:
+    """Whether a CPU computes in bfloat16 here. Elsewhere, and in torch.compile, that is left to autocast."""
+    is_eager = x.device.type == "cpu" and not torch.compiler.is_compiling()
+    return is_eager and torch.is_autocast_enabled("cpu") and has_products("bf16")
+
+
+class Linear(nn.Linear):
+    """A linear layer that keeps a copy of its weights in bfloat16, made again after each change of them."""
+
+    _half: tuple[object, Tensor, Tensor] | None = None  # the weights as they were and in bfloat16
+
+    def reset_parameters(self) -> None:
+        """Skip the random weights, which take longer than reading a file."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not is_half(x):
+            return super().forward(x)
+        version = self.weight.data_ptr(), self.weight._version
+        half = self._half
+        if half is None or half[0] != version:
+            half = self._half = version, self.weight.detach().bfloat16(), self.bias.detach().bfloat16()
+        return _Product.apply(x.bfloat16(), self.weight, self.bias, *half[1:])  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Product(Function):
+    """A linear layer in bfloat16 on a CPU. Torch's own adds the bias in a pass of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, half: Tensor, half_bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.half = half
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, half, half_bias, "none", [], "")
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        weight = gradient.T.contiguous() @ x if gradient.shape[1] < x.shape[1] else gradient.T @ x
+        return gradient @ ctx.half, weight.float(), gradient.sum(0).float(), None, None
+
+
+class Packing(NamedTuple):
+    """The places of a padded batch (B, T). On a CPU padding is computed in attention only."""
+
+    size: tuple[int, int]  # B, T
+    mask: Tensor | None  # (B, 1, 1, T) false on padding; None if there is none
+    places: tuple[Tensor, Tensor, Tensor] | None = None
+    """(M,) the computed places among the B·T, real tokens and a few of padding, (B·T,) the number of the token at a
+    place, and the places of padding; None if all places are computed."""
+
+    @classmethod
+    def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
+        """Of a (B, T) bool mask. Other devices compute padding too, in fewer operations, and so do traces."""
+        if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            return cls(size, None if mask is None else mask[:, None, None, :])
+        padding = (~mask).flatten().nonzero().squeeze(1)
+        if len(padding) == 0:
+            return cls(size, None)
+        computed = mask.flatten().clone()
+        computed[padding[: -int(computed.sum()) % _ROWS]] = True  # the library prepares each size that it meets
+        places = (computed.nonzero().squeeze(1), (computed.cumsum(0) - 1).clamp_(min=0), padding)
+        return cls(size, mask[:, None, None, :], places)
+
+    def pack(self, x: Tensor) -> Tensor:
+        """(B, T, n) → (M, n), the computed places."""
+        rows = x.flatten(0, 1)
+        return rows if self.places is None else _Pack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
+
+    def unpack(self, rows: Tensor) -> Tensor:
+        """(M, n) → (B, T, n) with zeros for padding."""
+        if self.places is not None:
+            rows = _Unpack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
+        return rows.view(*self.size, -1)
+
+    def first(self, rows: Tensor) -> Tensor:
+        """(M, n) → (B, n), the first token of each text, which all have one."""
+        count, length = self.size
+        if self.places is None:
+            return rows.view(count, length, -1)[:, 0]
+        return rows.index_select(0, self.places[1][::length])
+
+
+def _unpack(rows: Tensor, number: Tensor, padding: Tensor) -> Tensor:
+    return rows.index_select(0, number).index_fill_(0, padding, 0)  # much faster than index_copy
+
+
+class _Pack(Function):
+    """Both ways by gathering rows: torch scatters the gradient of a gather, which is slower."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, real: Tensor, number: Tensor, padding: Tensor) -> Tensor:
+        ctx.places = number, padding
+        return rows.index_select(0, real)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _unpack(gradient, *ctx.places), None, None, None
+
+
+class _Unpack(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, real: Tensor, number: Tensor, padding: Tensor) -> Tensor:
+        ctx.real = real
+        return _unpack(rows, number, padding)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return gradient.index_select(0, ctx.real), None, None, None
+
+
+class _AddDropped(Function):
+    """x + dropout(y) on a CPU, with a probability that is exact to 2⁻¹⁶.
+
+    Torch draws a Bernoulli number for each element, a quarter of a training step. Here four elements share the 64 bits
+    of one draw, by the fastest generator, which torch's seeds.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, p: float) -> Tensor:
+        count = y.numel()
+        seed = torch.empty((), dtype=torch.int64).random_(generator=generator())
+        draws = np.random.SFC64(int(seed)).random_raw(-(-count // 4)).view(np.int16)
+        bits = torch.from_numpy(draws)[:count].view(y.shape)
+        torch.ge(bits, round(p * 2**16) - 2**15, out=bits)  # 1 where an element is kept
+        if y.element_size() == 2:  # to compare into bools, and to convert, is much slower
+            ctx.kept = bits.mul_(torch.ones((), dtype=y.dtype).view(torch.int16)).view(y.dtype)
+        else:
+            ctx.kept = bits.to(y.dtype)
+        ctx.scale = 1 / (1 - p)
+        return torch.addcmul(x, y, ctx.kept, value=ctx.scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return gradient, torch.addcmul(gradient.new_zeros(()), gradient, ctx.kept, value=ctx.scale), None
+
+
+def _is_plain(x: Tensor, p: float) -> bool:
+    """Whether torch's own operations serve better than those here: without dropout, on a GPU, and in torch.compile."""
+    return p == 0 or x.device.type != "cpu" or torch.compiler.is_compiling()
+
+
+def add_dropped(x: Tensor, y: Tensor, p: float) -> Tensor:
+    """The sum x + dropout(y)."""
+    if _is_plain(x, p):
+        return x + F.dropout(y, p)
+    return _AddDropped.apply(x, y, p)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Zero each element with probability `p` and scale the others by 1 / (1 − p)."""
+    return F.dropout(x, p) if _is_plain(x, p) else add_dropped(x.new_zeros(()), x, p)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Tensor:
+    """Attention of (B, H, T, d/H) heads over the keys where `mask` (B, 1, 1, T) is true; dropout `p` on its weights."""
+    if _is_plain(q, p):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+    batch, heads, queries, _ = q.shape
+    q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B·H, T, d/H)
+    bias = q.new_zeros(batch, 1, k.shape[1])
+    if mask is not None:
+        bias = bias.masked_fill_(~mask.squeeze(2), -torch.inf)
+    bias = bias.repeat_interleave(heads, 0)  # (B·H, 1, T)
+    scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)  # (B·H, T, T)
+    weights = dropout(scores.float().softmax(-1).to(v.dtype), p)
+    return (weights @ v).view(batch, heads, queries, -1)

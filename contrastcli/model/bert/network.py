@@ -1,0 +1,190 @@
+"""BERT, RoBERTa, XLM-RoBERTa and DistilBERT without transformers, with their published weights.
+
+One encoder serves all of them; `families` has the differences, and `cpu` what makes it fast without a GPU. Outputs
+equal transformers' to 1e-5 in fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from contrastcli.errors import DataError
+from contrastcli.model.bert.cpu import Linear, Packing, add_dropped, attend, dropout, is_half
+from contrastcli.model.bert.families import ACTIVATIONS, Family, Shape, canonical
+
+_WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
+
+
+class Hidden(NamedTuple):
+    """The layers that pooling uses, each (B, T, d). With a single layer `penultimate` is `first`."""
+
+    first: Tensor
+    """Output of the embedding layer, before any attention."""
+    penultimate: Tensor
+    last: Tensor
+    """(B, 1, d) where only the first token was asked for."""
+
+
+class _Embedding(nn.Embedding):
+    def reset_parameters(self) -> None:
+        """Skip the random weights."""
+
+
+class EncoderLayer(nn.Module):
+    """One transformer layer, normalised after each half (Vaswani et al. 2017; Devlin et al. 2019)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.activation = ACTIVATIONS[shape.activation]
+        self.qkv = Linear(shape.width, 3 * shape.width)
+        self.mix = Linear(shape.width, shape.width)
+        self.attention_norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
+        self.expand = Linear(shape.width, shape.inner)
+        self.contract = Linear(shape.inner, shape.width)
+        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
+
+    def forward(self, x: Tensor, packing: Packing, first: bool = False) -> Tensor:
+        """The next hidden states of tokens: (M, d) → (M, d), or (B, d) of the first token of each text."""
+        qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
+        parts = qkv.permute(2, 0, 3, 1, 4)
+        q, k, v = parts.contiguous() if x.device.type == "cpu" else parts  # (B, H, T, d/H) each
+        q = q[:, :, :1] if first else q
+        mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
+        x, mixed = (packing.first(x), mixed[:, 0]) if first else (x, packing.pack(mixed))
+        mixed = self.mix(mixed)  # (M, d)
+        x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
+        inner = self.activation(self.expand(x))  # (M, inner)
+        normed: Tensor = self.norm(add_dropped(x, self.contract(inner), self._rate(self.shape.dropout)))
+        return normed
+
+    def _rate(self, p: float) -> float:
+        return p if self.training else 0.0
+
+
+class PublishedModule(nn.Module):
+    """A module whose weights have other names in published files. They are uninitialised until `load`."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__()
+        self.family = family
+
+    def published_names(self, name: str) -> list[str]:
+        """The published names of a parameter; several are rows of one fused matrix."""
+        raise NotImplementedError
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Load published tensors, under any known spelling and in any float type, as fp32; ignore all others.
+
+        Raises DataError for a tensor that is missing or of another shape.
+        """
+        published = canonical(weights, self.family)
+        state = {}
+        for name, parameter in self.named_parameters():
+            names = self.published_names(name)
+            missing = [part for part in names if part not in published]
+            if missing:
+                raise DataError(f"the weights lack '{missing[0]}'", _WEIGHTS_HINT)
+            tensor = published[names[0]] if len(names) == 1 else torch.cat([published[part] for part in names])
+            if tensor.shape != parameter.shape or not tensor.is_floating_point():
+                actual, expected = f"{tensor.dtype} {list(tensor.shape)}", f"floats {list(parameter.shape)}"
+                what = f"the weights of '{name}' are {actual} where config.json says {expected}"
+                raise DataError(what, _WEIGHTS_HINT)
+            state[name] = tensor.float()
+        self.load_state_dict(state, assign=True)
+
+    def published_state(self) -> dict[str, Tensor]:
+        """The weights under the names of transformers, sharing memory with the parameters."""
+        return {
+            published: part
+            for name, parameter in self.named_parameters()
+            for names in (self.published_names(name),)
+            for published, part in zip(names, parameter.detach().chunk(len(names)), strict=True)
+        }
+
+
+class Bert(PublishedModule):
+    """The encoder of the BERT family."""
+
+    def __init__(self, shape: Shape, family: Family) -> None:
+        super().__init__(family)
+        self.shape = shape
+        self.words = _Embedding(shape.vocab_size, shape.width, padding_idx=shape.padding)
+        self.positions = _Embedding(
+            shape.positions, shape.width, padding_idx=shape.padding if family.count_from_padding else None
+        )
+        self.types = _Embedding(shape.types, shape.width) if shape.types else None
+        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
+        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
+        self.is_compiled = False
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
+        """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding).
+
+        With `first_token` the last layer computes that token's state alone.
+        """
+        packing = Packing.of(attention_mask, (input_ids.shape[0], input_ids.shape[1]))
+        x = self.embed(input_ids, packing)  # (M, d)
+        first = x
+        *layers, last = self.layers
+        for layer in layers:
+            x = layer(x, packing)
+        states = last(x, packing, first_token)
+        states = states[:, None] if first_token else packing.unpack(states)
+        return Hidden(packing.unpack(first), packing.unpack(x), states)
+
+    def compile_layers(self) -> None:
+        """Compile the layers, which are alike, so that one serves all."""
+        self.is_compiled = True
+        for layer in self.layers:
+            layer.compile(dynamic=True)
+
+    def embed(self, input_ids: Tensor, packing: Packing | None = None) -> Tensor:
+        """The embedding layer's output (B, T, d) of token ids (B, T), or (M, d) where they are packed."""
+        if self.family.count_from_padding:
+            real = input_ids.ne(self.shape.first_position - 1).long()  # (B, T) 0 on padding
+            positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)  # (B, T, d)
+        else:
+            positions = self.positions.weight[: input_ids.shape[1]]  # (T, d)
+        # on a CPU to fill a dense gradient for each chunk takes a tenth of a step; most of its rows are zero
+        sparse = self.training and input_ids.device.type == "cpu"
+        x = F.embedding(input_ids, self.words.weight, self.words.padding_idx, sparse=sparse) + positions
+        if self.types is not None:
+            x = x + self.types.weight[0]
+        x = self.norm(packing.pack(x) if packing else x)
+        x = dropout(x, self.shape.dropout) if self.training else x
+        return x.bfloat16() if is_half(x) else x  # and with it all that follows
+
+    def published_names(self, name: str) -> list[str]:
+        module, _, kind = name.rpartition(".")
+        head, *rest = module.split(".")
+        index, template = (rest[0], f"{head}.{{}}.{rest[1]}") if rest else ("", module)
+        return [f"{part.format(index)}.{kind}" for part in self.family.modules[template]]
+
+
+class MaskedLMHead(PublishedModule):
+    """The pretrained masked-language-model head: dense, activation, LayerNorm, and the tied word embeddings."""
+
+    def __init__(self, encoder: Bert) -> None:
+        super().__init__(encoder.family)
+        shape = encoder.shape
+        self.activation = ACTIVATIONS[encoder.family.head_activation or shape.activation]
+        self.dense = Linear(shape.width, shape.width)
+        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
+        self.bias = nn.Parameter(torch.empty(shape.vocab_size))
+        # a tuple hides the tied matrix from this module: it is a parameter of the encoder alone
+        self._words = (encoder.words,)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(M, d) last hidden states at masked tokens → (M, V) logits."""
+        x = self.norm(self.activation(self.dense(hidden)))  # (M, d)
+        return F.linear(x, self._words[0].weight, self.bias)  # (M, V)
+
+    def published_names(self, name: str) -> list[str]:
+        module, dot, kind = name.partition(".")
+        return [f"{self.family.head[module]}{dot}{kind}"]
