@@ -18,7 +18,7 @@ from contrastcli.show import console, pictures, plots
 from contrastcli.show.pictures import Picture
 
 if TYPE_CHECKING:
-    from contrastcli.data.dev import DevData
+    from contrastcli.data.dev_data import DevData
 
 
 def check(runs: Sequence[Run], bootstrap: bool, dev: str | None, pictures_dir: Path | None) -> list[Run]:
@@ -90,7 +90,7 @@ def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
     Of rows that the first run held out, those that the second did not train on. Pairs without scores are ranked among
     the texts that they were among while the first run trained.
     """
-    from contrastcli.data.dev import named_pairs, unseen
+    from contrastcli.data.dev_data import named_pairs, unseen
     from contrastcli.data.sources import SPLIT
     from contrastcli.training.plan import make_plan
 

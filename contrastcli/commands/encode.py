@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from contrastcli.data.formats import decode, within
+from contrastcli.data.formats import decode, limit_memory
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError
@@ -47,7 +47,7 @@ def read_sentences(source: str) -> Sequence[str]:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
         return load_sentences(source)
-    lines = [line.strip() for _, line in within(decode(sys.stdin.buffer, "stdin"), _STDIN, "stdin")]
+    lines = [line.strip() for _, line in limit_memory(decode(sys.stdin.buffer, "stdin"), _STDIN, "stdin")]
     if not lines:
         raise DataError("stdin is empty", "give one sentence a line")
     if "" in lines:

@@ -23,7 +23,7 @@ from contrastcli.files import check_output, json_bytes, replaced, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import Floats
-from contrastcli.model.mining import CLOSE, GUARDED, KEPT, SPARE, VERDICTS, Judged, Pool, Rule, mine, read_ranks
+from contrastcli.model.mining import CLOSE, GUARDED, KEPT, SPARE, VERDICTS, JudgedBlock, Pool, Rule, mine, read_ranks
 from contrastcli.model.vectors import cached_vectors, fingerprint
 from contrastcli.runs.results import Candidate, Mined, MinedRow
 from contrastcli.settings.sections import Data, Precision
@@ -118,7 +118,7 @@ class _Chosen(NamedTuple):
     with_verdict: Counter[int]
 
 
-def _judge_all(blocks: Iterator[Judged], rows: int, count: int, advance: OnProgress) -> _Chosen:
+def _judge_all(blocks: Iterator[JudgedBlock], rows: int, count: int, advance: OnProgress) -> _Chosen:
     chosen = _Chosen(np.full((rows, count), -1), np.zeros((3, rows)), Counter())
     done = 0
     for judged in blocks:
@@ -131,7 +131,7 @@ def _judge_all(blocks: Iterator[Judged], rows: int, count: int, advance: OnProgr
     return chosen
 
 
-def _describe(judged: Judged, texts: Texts, pairs: Examples) -> Iterator[MinedRow]:
+def _describe(judged: JudgedBlock, texts: Texts, pairs: Examples) -> Iterator[MinedRow]:
     """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
         dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_SHOWN]

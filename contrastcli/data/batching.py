@@ -78,16 +78,16 @@ class Mix:
 
     sizes: tuple[int, ...]
     drawn: tuple[int, ...]
-    apart: bool
+    one_set_per_batch: bool
     """Whether each batch holds rows of one set."""
 
     @classmethod
-    def of(cls, sizes: Sequence[int], weights: Sequence[float], temperature: float, apart: bool) -> Mix:
+    def of(cls, sizes: Sequence[int], weights: Sequence[float], temperature: float, one_set_per_batch: bool) -> Mix:
         """As many rows as Σ weight · size, shared in proportion to weight · size^(1/T) (T5: Raffel et al. 2020)."""
         shares = [weight * size ** (1 / temperature) for weight, size in zip(weights, sizes, strict=True)]
         total = sum(weight * size for weight, size in zip(weights, sizes, strict=True)) / sum(shares)
         drawn = (max(size > 0, round(total * share)) for size, share in zip(sizes, shares, strict=True))
-        return cls(tuple(sizes), tuple(drawn), apart)
+        return cls(tuple(sizes), tuple(drawn), one_set_per_batch)
 
     def draw(self, seed: int, epoch: int) -> list[Indices]:
         """The rows of an epoch, of each set: a pure function of seed and epoch."""
@@ -129,7 +129,7 @@ class BatchOrder:
         random = np.random.Generator(np.random.PCG64([self.seed, number]))
         if self.groups is None:
             sets = self.mix.draw(self.seed, number) if self.mix else [np.arange(self.rows)]
-            sets = sets if self.mix and self.mix.apart else [np.concatenate(sets)]
+            sets = sets if self.mix and self.mix.one_set_per_batch else [np.concatenate(sets)]
             cut = [self._split(random.permutation(rows)) for rows in sets]
             batches = [*chain.from_iterable(cut)]
             return batches if len(cut) == 1 else [batches[n] for n in random.permutation(len(batches))]
@@ -155,7 +155,9 @@ class BatchOrder:
         if self.groups is not None:
             return len(self.epoch(0))
         drawn = self.mix.drawn if self.mix else [self.rows]
-        return sum(-(-rows // self.batch_size) for rows in (drawn if self.mix and self.mix.apart else [sum(drawn)]))
+        return sum(
+            -(-rows // self.batch_size) for rows in (drawn if self.mix and self.mix.one_set_per_batch else [sum(drawn)])
+        )
 
 
 def chunks(lengths: Indices, token_budget: int) -> list[Indices]:

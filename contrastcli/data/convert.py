@@ -12,7 +12,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.examples import Examples, ScoredPairs, dropped, rankable
+from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores
 from contrastcli.data.forms import BECOMES, FORMS, LABELS
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
@@ -28,7 +28,9 @@ def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
     return [form] if form in needs else [target for target in BECOMES[form] if target in needs]
 
 
-def suit(examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], columns: Iterable[str] = ()) -> Examples:
+def adapt(
+    examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], columns: Iterable[str] = ()
+) -> Examples:
     """The rows in a form of `needs`; of labelled rows those whose label is in `labels` (all, if it is empty).
 
     Rows that already have a form of `needs` keep it. Otherwise triplets become labelled pairs (the positive entails,
@@ -158,4 +160,4 @@ def scored(examples: Examples) -> ScoredPairs:
     """
     rows = examples if examples.scores else convert(examples, "labelled")
     scores = rows.scores or [_SCORES[label] for label in rows.labels or ()]
-    return rankable(ScoredPairs(rows.views["anchor"], rows.views["positive"], scores, examples.source))
+    return require_different_scores(ScoredPairs(rows.views["anchor"], rows.views["positive"], scores, examples.source))

@@ -1,4 +1,4 @@
-"""Training rows and scored pairs, and how they are made from the columns of a table."""
+"""Training rows and scored pairs, and how they are made from the columns of a frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data import roles
-from contrastcli.data.formats import Table
+from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, LABELS
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
@@ -110,35 +110,35 @@ def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
     return rows
 
 
-def from_table(
-    table: Table, columns: str, labels: str, source: str, *, with_scores: bool = False, texts_only: bool = False
+def from_frame(
+    frame: Frame, columns: str, labels: str, source: str, *, with_scores: bool = False, texts_only: bool = False
 ) -> Examples:
-    """The rows of a table in the form that its columns make; `columns` and `labels` as in `sections.Data`.
+    """The rows of a frame in the form that its columns make; `columns` and `labels` as in `sections.Data`.
 
     With `texts_only` labels and scores are not read. Raises DataError, also for scored pairs unless `with_scores`, and
     UsageError for malformed `columns` and `labels`.
     """
     names = roles.label_names(labels)
-    form, used = roles.shape(table, columns, source)
+    form, used = roles.shape(frame, columns, source)
     if form == "scored" and not (with_scores or texts_only):
         pair = f"anchor={used['anchor']},positive={used['positive']}"
         what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
         raise DataError(what, f"train with --objective cosent or aoe, or take the pairs alone: --columns {pair}")
-    notes = _notes(table, used.values())
+    notes = _notes(frame, used.values())
     label, score = used.pop("label", None), used.pop("score", None)
     if texts_only:
         label = score = None
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
-    views = {"anchor" if role == "sentence" else role: roles.texts(table, column) for role, column in used.items()}
+    views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
     if hard:
-        views |= roles.negatives(table, hard)
+        views |= roles.negatives(frame, hard)
         notes += _count_negatives(views)
     if label is None:
-        scores = roles.scores(table, score) if score else None
+        scores = roles.scores(frame, score) if score else None
         if scores:
             check_scores(scores, source, "learnt of them", "give pairs of different scores")
         return Examples(form, views, None, source, notes, scores)
-    values = roles.labels(table, label, names)
+    values = roles.labels(frame, label, names)
     has_gold = np.array([value is not None for value in values])
     views = {view: texts.take(has_gold) for view, texts in views.items()}
     gold = [value for value in values if value is not None]
@@ -159,23 +159,23 @@ def dropped(keep: NDArray[np.bool_], which: str) -> tuple[str, ...]:
     return (f"{count:,} of {len(keep):,} rows {which} were dropped",) if count else ()
 
 
-def _notes(table: Table, used: Collection[str]) -> tuple[str, ...]:
-    unused = [column for column in table.columns if column not in used]
-    return (*table.notes, f"columns not used: {', '.join(unused)}") if unused else table.notes
+def _notes(frame: Frame, used: Collection[str]) -> tuple[str, ...]:
+    unused = [column for column in frame.columns if column not in used]
+    return (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
 
 
-def scored_from_table(table: Table, source: str) -> ScoredPairs:
-    """The scored pairs of a table. Raises DataError if it has none."""
-    form, used = roles.shape(table, "", source)
+def scored_from_frame(frame: Frame, source: str) -> ScoredPairs:
+    """The scored pairs of a frame. Raises DataError if it has none."""
+    form, used = roles.shape(frame, "", source)
     if form != "scored":
         what = f"{source} holds {FORMS[form]}, not scored pairs"
         raise DataError(what, "scored pairs have the columns sentence1, sentence2 and score")
-    first, second = (roles.texts(table, used[role]) for role in ("anchor", "positive"))
-    scores = roles.scores(table, used["score"])
-    return rankable(ScoredPairs(first, second, scores, source, _notes(table, used.values())))
+    first, second = (roles.texts(frame, used[role]) for role in ("anchor", "positive"))
+    scores = roles.scores(frame, used["score"])
+    return require_different_scores(ScoredPairs(first, second, scores, source, _notes(frame, used.values())))
 
 
-def rankable(pairs: ScoredPairs) -> ScoredPairs:
+def require_different_scores(pairs: ScoredPairs) -> ScoredPairs:
     """The same pairs. Raises DataError if all have the same score, which has no rank correlation."""
     check_scores(pairs.scores, pairs.source, "ranked", "give pairs of different scores, or --dev none")
     return pairs

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from contrastcli.data.forms import FORMATS, LARGEST_JSON, LONGEST
-from contrastcli.data.texts import Cell, Column, read_columns
+from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError
 from contrastcli.files import check_regular, error_text
 
@@ -36,7 +36,7 @@ _EXPANSION = 50  # bytes for each byte of a larger one; text takes fewer than 20
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
 
-Rows = Iterator[tuple[int, Sequence[Cell]]]
+Records = Iterator[tuple[int, Sequence[object]]]
 """Rows, each with the number of its first line. The first row is the names of the columns."""
 
 
@@ -50,10 +50,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Table:
+class Frame:
     """Columns by name, all of one length, and the files that their rows come from."""
 
-    columns: Mapping[str, Column[Cell]]
+    columns: Mapping[str, Column[object]]
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
 
@@ -76,7 +76,7 @@ def format_of(path: Path) -> str:
     return suffix if known else ""
 
 
-def read_file(path: Path, name: str, limit: int = 0) -> Table:
+def read_file(path: Path, name: str, limit: int = 0) -> Frame:
     """The first `limit` rows of a file (0: all). Raises DataError, which calls the file `name`."""
     suffix = format_of(path)
     if not suffix:
@@ -89,7 +89,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Table:
         with _open(path) as stream:
             lines = decode(stream, name, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
             if path.name.endswith(".gz"):
-                lines = within(lines, memory, name)
+                lines = limit_memory(lines, memory, name)
             return _read_text(suffix, lines, name, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
@@ -103,7 +103,7 @@ def _open(path: Path) -> BinaryIO:
     return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # reads lines without a call into Python for each
 
 
-def within(lines: Lines, memory: int, name: str, row: int = _ROW) -> Lines:
+def limit_memory(lines: Lines, memory: int, name: str, row: int = _ROW) -> Lines:
     """The lines. Raises DataError where they take more memory than that: they may be few, repeated without end."""
     for number, text in lines:
         memory -= len(text) + row
@@ -134,13 +134,13 @@ def decode(stream: BinaryIO | Sequence[bytes], name: str, first: int = 1, longes
         yield number, text
 
 
-def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Table:
+def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     first = next(lines, None)
     if first is None:
         raise DataError(f"{name} is empty", "give a file with at least two sentences")
     lines = chain([first], lines)
     unit, notes = "line", list[str]()
-    rows: Rows = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
+    rows: Records = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
     if suffix == ".json":
         unit, rows = "row", _json(lines, name)
     elif suffix == ".jsonl":
@@ -155,15 +155,15 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Table:
     return collect(rows, name, limit, unit, notes)
 
 
-def collect(rows: Rows, name: str, limit: int, unit: str = "row", notes: Iterable[str] = ()) -> Table:
-    """The table of the first `limit` rows (0: all). Raises DataError if there are none, or not of one length."""
+def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iterable[str] = ()) -> Frame:
+    """The frame of the first `limit` rows (0: all). Raises DataError if there are none, or not of one length."""
     header = [str(cell).strip() for cell in next(rows, (0, ()))[1]]
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
     numbers = array("I")  # four bytes for each row
 
-    def cells() -> Iterator[Cell]:
+    def cells() -> Iterator[object]:
         for number, row in islice(rows, limit or None):
             if len(row) != len(header):
                 what = f"{name}, line {number}: {len(row)} fields where the header has {len(header)}"
@@ -174,10 +174,10 @@ def collect(rows: Rows, name: str, limit: int, unit: str = "row", notes: Iterabl
     columns = read_columns(header, cells())
     if not numbers:
         raise DataError(f"{name} has no rows", "give data with at least two rows")
-    return Table(columns, (Part(name, numbers, unit),), tuple(notes))
+    return Frame(columns, (Part(name, numbers, unit),), tuple(notes))
 
 
-def _csv(lines: Lines, name: str) -> Rows:
+def _csv(lines: Lines, name: str) -> Records:
     record: list[str] = []  # the lines of the current row: an unclosed quote shows only at the end of the file
 
     def feed() -> Iterator[str]:
@@ -229,7 +229,7 @@ def _is_stsb(line: str) -> bool:
         return False
 
 
-def _stsb(lines: Lines, name: str) -> Rows:
+def _stsb(lines: Lines, name: str) -> Records:
     yield 1, ["score", "sentence1", "sentence2"]
     for number, text in lines:
         fields = text.rstrip("\r\n").split("\t")
@@ -239,15 +239,15 @@ def _stsb(lines: Lines, name: str) -> Rows:
         yield number, fields[4:7]
 
 
-def _json(lines: Lines, name: str) -> Rows:
-    content = _parse("".join(text for _, text in within(lines, LARGEST_JSON, name, 0)), name, 1)
+def _json(lines: Lines, name: str) -> Records:
+    content = _parse("".join(text for _, text in limit_memory(lines, LARGEST_JSON, name, 0)), name, 1)
     items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')
     return _objects(enumerate(items, 1), name, "row")
 
 
-def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Rows:
+def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Records:
     """The values of objects, in the order of the first one's keys."""
     header: list[str] = []
     for number, item in objects:
@@ -281,7 +281,7 @@ def _parse(text: str, name: str, number: int) -> object:
     return value
 
 
-def _unique_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """The object of keys and values. Raises KeyError for a repeated key."""
     value = dict(pairs)
     if len(value) < len(pairs):
@@ -293,12 +293,12 @@ def _unique_keys(pairs: list[tuple[str, Cell]]) -> dict[str, Cell]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would make one for each line
 
 
-def _parquet(path: Path, name: str, limit: int, memory: int) -> Rows:
+def _parquet(path: Path, name: str, limit: int, memory: int) -> Records:
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:  # else all of it is in memory
-            batches = _within(file.iter_batches(min(limit or _BATCH, _BATCH)), memory, name)
+            batches = _decoded(file.iter_batches(min(limit or _BATCH, _BATCH)), memory, name)
             yield from of_batches(batches, file.schema_arrow.names, _features(file.schema_arrow))
     except DataError:
         raise
@@ -309,7 +309,7 @@ def _parquet(path: Path, name: str, limit: int, memory: int) -> Rows:
         raise DataError(what, "write or download it again") from None
 
 
-def _within(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping[str, Sequence[Cell]]]:
+def _decoded(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping[str, Sequence[object]]]:
     import pyarrow
 
     rows = 0
@@ -333,7 +333,7 @@ def _features(schema: Any) -> Mapping[str, object]:
     return features
 
 
-def _class_name(names: Sequence[str], label: Cell) -> str:
+def _class_name(names: Sequence[str], label: object) -> str:
     """The name of a class label; "-" for −1 and for none."""
     if not isinstance(label, int) or label < 0:
         return "-"
@@ -343,8 +343,8 @@ def _class_name(names: Sequence[str], label: Cell) -> str:
 
 
 def of_batches(
-    batches: Iterable[Mapping[str, Sequence[Cell]]], names: Sequence[str], features: Mapping[str, object]
-) -> Rows:
+    batches: Iterable[Mapping[str, Sequence[object]]], names: Sequence[str], features: Mapping[str, object]
+) -> Records:
     """The rows of a `datasets.Dataset` with these features, its class labels by their names and −1 as "-"."""
     yield 0, names
     numbers = count(1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from contrastcli.data.formats import Table, collect, of_batches, read_file
+from contrastcli.data.formats import Frame, collect, of_batches, read_file
 from contrastcli.errors import DataError, UsageError, nearest
 from contrastcli.files import error_text
 
@@ -44,7 +44,7 @@ def parse(name: str) -> Reference:
     return Reference(match["repo"], match["revision"] or "", match["file"] or "", **query)
 
 
-def read(name: str, default_split: str, limit: int = 0) -> Table:
+def read(name: str, default_split: str, limit: int = 0) -> Frame:
     """The first `limit` rows (0: all) of a data set, or of one of its files, read by `formats`.
 
     Raises DataError where the hub cannot be reached or has no such data.

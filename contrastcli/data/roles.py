@@ -11,9 +11,9 @@ from typing import cast
 
 import numpy as np
 
-from contrastcli.data.formats import Table
+from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
-from contrastcli.data.texts import Cell, Column, Texts, read_columns
+from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError, UsageError, nearest
 from contrastcli.settings.objective import Form
 
@@ -27,13 +27,13 @@ _HINT = (
 )
 
 
-def shape(table: Table, columns: str, source: str) -> tuple[Form, dict[str, str]]:
-    """The kind of rows that a table holds and the column of each role, of several hard negatives in their order.
+def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]]:
+    """The kind of rows that a frame holds and the column of each role, of several hard negatives in their order.
 
     Roles come from `columns` ("anchor=a,positive=b") alone if it is set, else from the names of the columns. Raises
     UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
     """
-    roles = _parse_columns(columns, table, source) if columns else _roles_by_name(table, source)
+    roles = _parse_columns(columns, frame, source) if columns else _roles_by_name(frame, source)
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
         raise DataError(what, f"choose one: --columns sentence={roles['sentence']}")
@@ -41,12 +41,12 @@ def shape(table: Table, columns: str, source: str) -> tuple[Form, dict[str, str]
     for form, needed in SHAPES:
         if set(needed) <= {_kind(role) for role in roles}:
             return form, {role: roles[role] for kind in needed for role in in_order if _kind(role) == kind}
-    names = ", ".join(f"'{column}'" for column in table.columns)
+    names = ", ".join(f"'{column}'" for column in frame.columns)
     what = f"{source}: its columns {names} make neither sentences nor pairs"
     hint = _HINT
-    if any("\t" in column for column in table.columns):
+    if any("\t" in column for column in frame.columns):
         hint = "its fields are separated by tabs: name the file .tsv"
-    elif any(";" in column for column in table.columns):
+    elif any(";" in column for column in frame.columns):
         hint = "its fields are separated by semicolons: write it with commas, as .csv, or with tabs, as .tsv"
     raise DataError(what, hint)
 
@@ -62,10 +62,10 @@ def _kind(role: str) -> str:
     return role.partition("_")[0]
 
 
-def _roles_by_name(table: Table, source: str) -> dict[str, str]:
+def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
     second: dict[str, str] = {}
-    for column in table.columns:
+    for column in frame.columns:
         role = _role_of(column)
         if role and roles.setdefault(role, column) != column:
             second.setdefault(role, column)
@@ -75,7 +75,7 @@ def _roles_by_name(table: Table, source: str) -> dict[str, str]:
     return roles
 
 
-def _parse_columns(columns: str, table: Table, source: str) -> dict[str, str]:
+def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
     for key, column in _parse_items("data.columns", columns, "anchor=a,positive=b").items():
         role = _role_of(key)
@@ -83,8 +83,8 @@ def _parse_columns(columns: str, table: Table, source: str) -> dict[str, str]:
             raise UsageError(f"data.columns: there is no role '{key}'", nearest(key, set(NAMES.values())))
         if role in roles:
             raise UsageError(f"data.columns gives the role '{role}' twice", "give each role one column")
-        if column not in table.columns:
-            raise DataError(f"{source} has no column '{column}'", nearest(column, table.columns))
+        if column not in frame.columns:
+            raise DataError(f"{source} has no column '{column}'", nearest(column, frame.columns))
         roles[role] = column
     return roles
 
@@ -102,60 +102,60 @@ def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     return items
 
 
-def texts(table: Table, column: str, *, blank: bool = False) -> Texts:
+def texts(frame: Frame, column: str, *, blank: bool = False) -> Texts:
     """A column of sentences. Raises DataError for what is no text and, unless they may be `blank`, for blanks."""
-    cells = table.columns[column]
+    cells = frame.columns[column]
     others = np.flatnonzero(~cells.is_text).tolist()
     for row in others:
         if cells[row] is not None:
-            what = f"{table.where(row)}: the column '{column}' holds {cells[row]!r:.40}, which is not text"
+            what = f"{frame.where(row)}: the column '{column}' holds {cells[row]!r:.40}, which is not text"
             raise DataError(what, "write sentences as text, or choose another column by data.columns")
     sizes = cells.sizes
     blanks = sorted([*others, *np.flatnonzero(sizes == 0).tolist()])
     if blanks and not blank:
-        what = f"{table.where(blanks[0])}: the sentence in the column '{column}' is blank"
+        what = f"{frame.where(blanks[0])}: the sentence in the column '{column}' is blank"
         raise DataError(what, "fill it in or delete the row")
     for row in np.flatnonzero(sizes > LONGEST).tolist():
         if len(cast(str, cells[row])) > LONGEST:
-            what = f"{table.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
+            what = f"{frame.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
             raise DataError(what, "is it a sentence? Shorten it or delete the row")
     return cast(Texts, cells)
 
 
-def negatives(table: Table, columns: Sequence[str]) -> dict[str, Texts]:
+def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
     """The hard negatives of columns of texts or of lists of texts, by view (negative, negative_2 …).
 
     A row that has fewer than others is filled up with "". Raises DataError, for one column of texts also for blanks.
     """
-    cells = [table.columns[column] for column in columns]
+    cells = [frame.columns[column] for column in columns]
     if len(columns) == 1 and not any(isinstance(cell, list) for cell in cells[0].take(~cells[0].is_text)):
-        return {"negative": texts(table, columns[0])}
+        return {"negative": texts(frame, columns[0])}
     width = max(map(len, _given(cells)), default=0)
     if not width:
         raise DataError(f"no row has a hard negative in {', '.join(columns)}", "fill one in, or delete the columns")
     names = ["negative", *(f"negative_{number}" for number in range(2, width + 1))]
     filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
-    table = replace(table, columns=read_columns(names, filled))
-    return {name: texts(table, name, blank=True) for name in names}
+    frame = replace(frame, columns=read_columns(names, filled))
+    return {name: texts(frame, name, blank=True) for name in names}
 
 
-def _given(columns: Sequence[Column[Cell]]) -> Iterator[list[Cell]]:
+def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
     """Of each row the cells, and what they list, that are not blank."""
     for row in zip(*columns, strict=True):
         flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
         yield [cell for cell in flat if cell is not None and str(cell).strip()]
 
 
-def scores(table: Table, column: str) -> list[float]:
+def scores(frame: Frame, column: str) -> list[float]:
     """A column of finite numbers. Raises DataError."""
     numbers = []
-    for row, cell in enumerate(table.columns[column]):
+    for row, cell in enumerate(frame.columns[column]):
         try:
             number = float(cell) if isinstance(cell, str | int | float) else math.nan
         except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            what = f"{table.where(row)}: the score in the column '{column}' is {cell!r:.40}"
+            what = f"{frame.where(row)}: the score in the column '{column}' is {cell!r:.40}"
             raise DataError(what, "a score is a finite number; fix or delete the row")
         numbers.append(number)
     return numbers
@@ -171,19 +171,19 @@ def label_names(text: str) -> dict[str, int]:
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 
-def labels(table: Table, column: str, names: Mapping[str, int]) -> list[int | None]:
+def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | None]:
     """A column of labels as 0, 1 and 2, None for a row without a gold label. `names` are added to the known words.
 
     Raises DataError for other words, and for numbers that `names` does not explain.
     """
     known: dict[str, int | None] = {**dict.fromkeys(_NO_GOLD, None), **_LABEL_WORDS, **names}
     values = []
-    for row, cell in enumerate(table.columns[column]):
+    for row, cell in enumerate(frame.columns[column]):
         if isinstance(cell, float) and cell.is_integer():
             cell = int(cell)  # parquet gives integers with gaps as floats
         word = str(cell).strip().lower()
         if word not in known:
-            what = f"{table.where(row)}: the label in the column '{column}' is {cell!r:.40}"
+            what = f"{frame.where(row)}: the label in the column '{column}' is {cell!r:.40}"
             numbers = "0=entailment,1=neutral,2=contradiction"
             example = numbers if word.isdecimal() or not word else f"{word}=entailment,…"
             raise DataError(what, f"explain the labels: --labels {example}")

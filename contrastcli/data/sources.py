@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from contrastcli.data import hub
-from contrastcli.data.convert import suit
-from contrastcli.data.examples import Examples, from_table
-from contrastcli.data.formats import Table, format_of, read_file
+from contrastcli.data.convert import adapt
+from contrastcli.data.examples import Examples, from_frame
+from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.mixing import join, read_sets
-from contrastcli.data.retrieval import documents_of
+from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings import sections
@@ -46,18 +46,18 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
 
 
 def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
-    table = open_table(name, "train", data.limit)
+    frame = open_frame(name, "train", data.limit)
     with_scores = "scored" in needs
     if name.startswith(_SENTEVAL) and not with_scores:
-        pairs = from_table(table, "anchor=sentence1,positive=sentence2", "", name)
-        return suit(suit(pairs, ("sentences",), ()), needs, labels, ["sentence"])
-    examples = from_table(table, data.columns, data.labels, name, with_scores=with_scores)
-    return suit(examples, needs, labels, table.columns)
+        pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name)
+        return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"])
+    examples = from_frame(frame, data.columns, data.labels, name, with_scores=with_scores)
+    return adapt(examples, needs, labels, frame.columns)
 
 
 def load_rows(name: str) -> Examples:
     """The rows of a file or data set in their own form, without labels and scores. Raises DataError."""
-    return from_table(open_table(name, "train"), "", "", name, texts_only=True)
+    return from_frame(open_frame(name, "train"), "", "", name, texts_only=True)
 
 
 def load_sentences(name: str) -> Texts:
@@ -76,7 +76,7 @@ def load_documents(name: str) -> Texts:
     return documents_of(load_rows(name))
 
 
-def open_dev(name: str) -> Table:
+def open_dev(name: str) -> Frame:
     """The rows of dev data. Raises DataError and UsageError.
 
     `stsb` is the dev split of STS-B: of the SentEval folder in CONTRAST_SENTEVAL if it is set, else of the hub.
@@ -86,7 +86,7 @@ def open_dev(name: str) -> Table:
     if name.startswith(SPLIT):
         raise UsageError(f"'{name}' needs training rows to hold out", "name scored pairs: a file, stsb or starter")
     if name != "stsb":
-        return open_table(name, "validation")
+        return open_frame(name, "validation")
     if folder := os.environ.get("CONTRAST_SENTEVAL"):
         return _open_stsb(Path(folder), "validation")
     try:
@@ -96,7 +96,7 @@ def open_dev(name: str) -> Table:
         raise DataError(f"stsb: {error.what}", hint) from None
 
 
-def open_table(name: str, split: Split, limit: int = 0) -> Table:
+def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     """The first `limit` rows (0: all) of a name; `split` is that of a data set whose name does not say one."""
     if name == "starter":
         file = "nli.tsv" if split == "train" else "dev.tsv"
@@ -122,7 +122,7 @@ def _stsb_files(folder: Path, file: str) -> list[Path]:
     return [folder / above / "STS" / "STSBenchmark" / file for above in SENTEVAL_FOLDERS]
 
 
-def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Table:
+def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:
     """STS-B under SentEval's root, or under a folder above it."""
     paths = _stsb_files(folder, "sts-train.csv" if split == "train" else "sts-dev.csv")
     for path in paths:
@@ -142,7 +142,7 @@ def _near(path: Path) -> str:
     return f"the folder holds {', '.join(names[:5]) or 'no data file; see --data in the help'}"
 
 
-def _read_folder(folder: Path, name: str, limit: int) -> Table:
+def _read_folder(folder: Path, name: str, limit: int) -> Frame:
     """All data files of a folder, in the order of their names. Raises DataError if formats or columns differ."""
     paths = sorted(path for path in folder.iterdir() if path.is_file() and format_of(path))
     if not paths:
@@ -150,18 +150,18 @@ def _read_folder(folder: Path, name: str, limit: int) -> Table:
     if len({format_of(path) for path in paths}) > 1:
         names = ", ".join(path.name for path in paths)
         raise DataError(f"the folder {name} mixes formats: {names}", "name one file, or keep one format in the folder")
-    tables: list[Table] = []
+    frames: list[Frame] = []
     left = limit
     for path in paths:
-        tables.append(read_file(path, str(Path(name) / path.name), left))
-        left -= len(tables[-1]) if limit else 0
+        frames.append(read_file(path, str(Path(name) / path.name), left))
+        left -= len(frames[-1]) if limit else 0
         if limit and not left:
             break
-    first = tables[0]
-    for table in tables:
-        if table.columns.keys() != first.columns.keys():
-            one, other = (f"{t.parts[0].name} ({', '.join(t.columns)})" for t in (first, table))
+    first = frames[0]
+    for frame in frames:
+        if frame.columns.keys() != first.columns.keys():
+            one, other = (f"{t.parts[0].name} ({', '.join(t.columns)})" for t in (first, frame))
             raise DataError(f"the columns of {one} and {other} differ", "give all files of a folder the same columns")
-    columns = {column: Column.join([table.columns[column] for table in tables]) for column in first.columns}
-    parts = tuple(part for table in tables for part in table.parts)
-    return Table(columns, parts, tuple(note for table in tables for note in table.notes))
+    columns = {column: Column.join([frame.columns[column] for frame in frames]) for column in first.columns}
+    parts = tuple(part for frame in frames for part in frame.parts)
+    return Frame(columns, parts, tuple(note for frame in frames for note in frame.notes))

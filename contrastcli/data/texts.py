@@ -17,9 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from contrastcli.files import cache_dir, writing_to
 
-Cell = object
-"""A value of a file: text, and from JSON and parquet numbers, lists and null as well."""
-
 T = TypeVar("T")
 T_kind = TypeVar("T_kind", bound=np.generic)
 T_co = TypeVar("T_co", covariant=True)
@@ -94,7 +91,7 @@ class Store:
     hashes: NDArray[np.uint64]  # (N,)
 
 
-def _encode(cell: Cell) -> bytes:
+def _encode(cell: object) -> bytes:
     """A cell of a store; texts are without the white space around them."""
     return cell.strip().encode() if type(cell) is str else bytes([_NOT_TEXT]) + pickle.dumps(cell)
 

@@ -10,25 +10,25 @@ from pathlib import Path
 
 from contrastcli.errors import DataError
 
-Rows = Iterable[Sequence[str]]
+Records = Iterable[Sequence[str]]
 
 _GROUP = 10_000  # rows of a .parquet written together
 
 
-def _write_jsonl(path: Path, columns: Sequence[str], rows: Rows) -> None:
+def _write_jsonl(path: Path, columns: Sequence[str], rows: Records) -> None:
     with open(path, "w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
 
 
-def _write_csv(path: Path, columns: Sequence[str], rows: Rows) -> None:
+def _write_csv(path: Path, columns: Sequence[str], rows: Records) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
 
 
-def _write_tsv(path: Path, columns: Sequence[str], rows: Rows) -> None:
+def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
     """Raises DataError for a text with a tab or a line end, which no field of a .tsv can hold."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.write("\t".join(columns) + "\n")
@@ -38,7 +38,7 @@ def _write_tsv(path: Path, columns: Sequence[str], rows: Rows) -> None:
             file.write("\t".join(row) + "\n")
 
 
-def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> None:
+def _write_parquet(path: Path, columns: Sequence[str], rows: Records) -> None:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -50,7 +50,7 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> None:
             writer.write_table(pa.table(texts, schema=schema))
 
 
-WRITERS: Mapping[str, Callable[[Path, Sequence[str], Rows], None]] = {
+WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
     ".jsonl": _write_jsonl,
     ".csv": _write_csv,
     ".tsv": _write_tsv,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from contrastcli.data.examples import ScoredPairs, scored_from_table
+from contrastcli.data.examples import ScoredPairs, scored_from_frame
 from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
@@ -66,7 +66,7 @@ def _dev_file(data_dir: Path | None) -> Path | None:
 
 
 def _read_pairs(path: Path, name: str) -> ScoredPairs:
-    return scored_from_table(read_file(path, str(path)), name)
+    return scored_from_frame(read_file(path, str(path)), name)
 
 
 def _read_classes(data_dir: Path | None, task: str) -> Classed:

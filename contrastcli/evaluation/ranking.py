@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.retrieval import Retrieval
+from contrastcli.data.relevance import Retrieval
 from contrastcli.objectives.similarity import unit
 
 Floats = NDArray[np.float64]

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from contrastcli.data.formats import Table
+from contrastcli.data.formats import Frame
 from contrastcli.data.hub import PREFIX
-from contrastcli.data.retrieval import Retrieval
-from contrastcli.data.sources import open_table
+from contrastcli.data.relevance import Retrieval
+from contrastcli.data.sources import open_frame
 from contrastcli.errors import DataError, nearest
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.measure import Context, Procedure
@@ -65,7 +65,7 @@ def _read_hub(name: str) -> Retrieval:
     if name not in NANO and not name.startswith(PREFIX):
         raise DataError(f"NanoBEIR has no set '{name}'", nearest(name, NANO))
     repo = name if name.startswith(PREFIX) else _OWNER + name
-    return read(name, *(open_table(f"{repo}?config={part}", "train") for part in _PARTS))
+    return read(name, *(open_frame(f"{repo}?config={part}", "train") for part in _PARTS))
 
 
 def _read_folder(folder: Path) -> Retrieval:
@@ -76,11 +76,11 @@ def _read_folder(folder: Path) -> Retrieval:
         if path is None:
             raise DataError(f"{folder} has no {part}", _HINT)
         split = next(_named(path, *_SPLITS), path) if part == "qrels" else path
-        tables.append(open_table(str(split), "train"))
+        tables.append(open_frame(str(split), "train"))
     return read(str(folder), *tables)
 
 
-def read(source: str, corpus: Table, queries: Table, qrels: Table) -> Retrieval:
+def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
     """A set from its tables; judgements of texts that it lacks are counted in a note.
 
     Raises DataError for missing columns, ids that are blank or occur twice, and a set without a relevant document.
@@ -110,7 +110,7 @@ def read(source: str, corpus: Table, queries: Table, qrels: Table) -> Retrieval:
     return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
 
 
-def _by_id(table: Table, texts: Iterable[str]) -> dict[str, str]:
+def _by_id(table: Frame, texts: Iterable[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for row, (name, text) in enumerate(zip(_cells(table, "_id"), texts, strict=True)):
         if not name or name in named:
@@ -120,7 +120,7 @@ def _by_id(table: Table, texts: Iterable[str]) -> dict[str, str]:
     return named
 
 
-def _cells(table: Table, column: str) -> list[str]:
+def _cells(table: Frame, column: str) -> list[str]:
     """The texts of a column, "" where it is blank; of `title` and `score` also where there is none."""
     if column not in table.columns:
         if column in ("title", "score"):

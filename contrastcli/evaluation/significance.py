@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.dev import DevData
+from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import OnProgress
 from contrastcli.evaluation.measure import Vectors

@@ -78,7 +78,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedBlock:
     """The candidates of some rows, the nearest first, and what became of each."""
 
     rows: Indices  # (R,)
@@ -101,7 +101,7 @@ class Judged:
 
 def mine(
     vectors: Floats, pool: Pool, rule: Rule, guard: Floats | None = None, only: Indices | None = None
-) -> Iterator[Judged]:
+) -> Iterator[JudgedBlock]:
     """Judge the candidates of all rows, or `only` of some, in blocks of rows of neighbouring anchors.
 
     `vectors` and those of the `guard` are (T, d); memory does not grow with the number of rows or candidates.
@@ -145,7 +145,7 @@ class _Excluded:
 
 def _judge(
     vectors: Floats, pool: Pool, rule: Rule, guard: Floats | None, rows: Indices, cosines: Floats, texts: Indices
-) -> Judged:
+) -> JudgedBlock:
     anchors, positives = pool.anchors[rows], pool.positives[rows]
     positive = cosine(vectors[anchors], vectors[positives])
     verdicts = np.zeros(cosines.shape, np.int8)
@@ -158,7 +158,7 @@ def _judge(
     verdicts[np.isneginf(cosines)] = NONE
     kept = verdicts == KEPT
     verdicts[kept & (kept.cumsum(axis=1) > rule.count)] = SPARE
-    return Judged(rows, positive, texts, cosines, verdicts)
+    return JudgedBlock(rows, positive, texts, cosines, verdicts)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ Vectors = NDArray[np.float32]
 Blocks = Iterable[Vectors]
 """Rows (·, d), some at a time."""
 
-Writer = Callable[[Path, Blocks, Sequence[str], int], None]
+VectorWriter = Callable[[Path, Blocks, Sequence[str], int], None]
 """Writes the vectors (N, d) of N texts, given in blocks, to a file; the last argument is d. Raises OSError."""
 
 
@@ -58,7 +58,7 @@ def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int) 
             done += len(block)
 
 
-WRITERS: Mapping[str, Writer] = {".npy": write_npy, ".safetensors": write_safetensors, ".parquet": write_parquet}
+WRITERS: Mapping[str, VectorWriter] = {".npy": write_npy, ".safetensors": write_safetensors, ".parquet": write_parquet}
 """By the suffix of a file."""
 
 

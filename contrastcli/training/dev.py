@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.dev import DevData
+from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.retrieval import Retrieval
+from contrastcli.data.relevance import Retrieval
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.measure import finite

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
-from contrastcli.data.dev import DevData, load_dev
+from contrastcli.data.dev_data import DevData, load_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.data.mixing import read_sets
@@ -115,7 +115,7 @@ def _mix(config: Config, examples: Examples) -> Mix | None:
     mix = Mix.of(examples.sets, weights, config.data.mix_temperature, config.data.mix == "one")
     if not config.spec.grouped:
         return mix
-    if mix != Mix(examples.sets, examples.sets, apart=False):
+    if mix != Mix(examples.sets, examples.sets, one_set_per_batch=False):
         what = f"'{config.spec.name}' keeps the rows of an anchor in one batch, so that sets are joined as they are"
         raise UsageError(what, "leave out weights, data.mix and data.mix_temperature, or choose another objective")
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.commands.compare import compare
-from contrastcli.data.retrieval import Retrieval
+from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import comparison as side_by_side
 from contrastcli.evaluation import significance

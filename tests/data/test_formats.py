@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.data.formats import Table, format_of, read_file
+from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.errors import DataError
 
-Read = Callable[..., Table]
+Read = Callable[..., Frame]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Writes a file and reads it by the name alone."""
 
-    def write_and_read(name: str, content: bytes, limit: int = 0) -> Table:
+    def write_and_read(name: str, content: bytes, limit: int = 0) -> Frame:
         path = tmp_path / name
         path.write_bytes(content)
         return read_file(path, name, limit)
@@ -192,8 +192,8 @@ def test_rows_beyond_the_limit_are_not_read(read: Read) -> None:
 
 
 def test_a_row_is_named_by_the_line_in_which_it_starts(read: Read) -> None:
-    table = read("a.csv", b'text\n"one\nand a half"\ntwo\n"three\n\n3"\nfour\n')
-    assert [table.where(row) for row in range(4)] == [
+    frame = read("a.csv", b'text\n"one\nand a half"\ntwo\n"three\n\n3"\nfour\n')
+    assert [frame.where(row) for row in range(4)] == [
         "a.csv, line 2",
         "a.csv, line 4",
         "a.csv, line 5",
@@ -218,8 +218,8 @@ def test_csv_gives_back_what_a_csv_writer_wrote(tmp_path: Path) -> None:
     rows = [[one, other] for one in words for other in words]
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([["anchor", "positive"], *rows])
-    table = read_file(tmp_path / "a.csv", "a.csv")
-    assert [list(row) for row in zip(table.columns["anchor"], table.columns["positive"], strict=True)] == rows
+    frame = read_file(tmp_path / "a.csv", "a.csv")
+    assert [list(row) for row in zip(frame.columns["anchor"], frame.columns["positive"], strict=True)] == rows
 
 
 def stsb_lines() -> list[str]:
@@ -232,14 +232,14 @@ def stsb_lines() -> list[str]:
 
 @pytest.mark.parametrize("name", ["sts-dev.csv", "sts-dev.tsv"])
 def test_the_published_form_of_stsb_is_known_by_its_content(read: Read, name: str) -> None:
-    table = read(name, "\n".join(stsb_lines()).encode())
-    assert table.columns == {
+    frame = read(name, "\n".join(stsb_lines()).encode())
+    assert frame.columns == {
         "score": [f"{n / 4:.3f}" for n in range(20)],
         "sentence1": [f'"Row {n}, he said' for n in range(20)],
         "sentence2": [f'Row "{n}" it is' for n in range(20)],
     }
-    assert table.where(19) == f"{name}, line 20"
-    assert "published form" in table.notes[0]
+    assert frame.where(19) == f"{name}, line 20"
+    assert "published form" in frame.notes[0]
 
 
 def test_tabs_alone_do_not_make_it_stsb(read: Read) -> None:
@@ -249,9 +249,9 @@ def test_tabs_alone_do_not_make_it_stsb(read: Read) -> None:
 
 def test_the_published_form_of_sick_is_known_by_its_header(read: Read) -> None:
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
-    table = read("SICK_train.txt", (header + "1\ta\tb\t4.5\tNEUTRAL\r\n").encode())
-    assert table.columns["sentence_A"] == ["a"]
-    assert table.columns["relatedness_score"] == ["4.5"]
+    frame = read("SICK_train.txt", (header + "1\ta\tb\t4.5\tNEUTRAL\r\n").encode())
+    assert frame.columns["sentence_A"] == ["a"]
+    assert frame.columns["relatedness_score"] == ["4.5"]
 
 
 def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path) -> None:
@@ -262,20 +262,20 @@ def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path) -> None:
     features = datasets.Features({"premise": datasets.Value("string"), "label": names})
     rows = datasets.Dataset.from_dict({"premise": ["a", "b", "c"], "label": [2, 0, -1]}, features=features)
     parquet.write_table(rows.data.table, tmp_path / "a.parquet")
-    table = read_file(tmp_path / "a.parquet", "a.parquet")
-    assert table.columns == {"premise": ["a", "b", "c"], "label": ["contradiction", "entailment", "-"]}
-    assert table.where(2) == "a.parquet, row 3"
+    frame = read_file(tmp_path / "a.parquet", "a.parquet")
+    assert frame.columns == {"premise": ["a", "b", "c"], "label": ["contradiction", "entailment", "-"]}
+    assert frame.where(2) == "a.parquet, row 3"
     assert read_file(tmp_path / "a.parquet", "a.parquet", limit=2).columns["premise"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(("split", "rows"), [("train", 5749), ("dev", 1500), ("test", 1379)])
 def test_stsb_itself_keeps_every_row(data_folder: Path, split: str, rows: int) -> None:
     path = data_folder / "stsb" / f"sts-{split}.csv"
-    table = read_file(path, path.name)
+    frame = read_file(path, path.name)
     fields = [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
-    assert len(table) == rows
-    assert table.columns["sentence1"] == [row[5].strip() for row in fields]
-    assert table.columns["sentence2"] == [row[6].strip() for row in fields]
+    assert len(frame) == rows
+    assert frame.columns["sentence1"] == [row[5].strip() for row in fields]
+    assert frame.columns["sentence2"] == [row[6].strip() for row in fields]
 
 
 @pytest.mark.parametrize(("suffix", "header"), [("txt", b""), ("csv", b"sentence\n"), ("tsv", b"sentence\n")])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import leaks
-from contrastcli.data.dev import load_dev
+from contrastcli.data.dev_data import load_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.errors import DataError

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastcli.data.retrieval import Retrieval
+from contrastcli.data.relevance import Retrieval
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.ranking import measure, ranks
 

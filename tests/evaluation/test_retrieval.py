@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from contrastcli.data import hub
-from contrastcli.data.formats import Table, read_file
+from contrastcli.data.formats import Frame, read_file
 from contrastcli.errors import DataError
 from contrastcli.evaluation import retrieval
 from contrastcli.evaluation.measure import measure
@@ -90,7 +90,7 @@ def test_without_a_folder_the_sets_are_those_of_nanobeir_on_the_hub(
     write_set(tmp_path, "jsonl")
     asked = []
 
-    def read(name: str, split: str, limit: int = 0) -> Table:
+    def read(name: str, split: str, limit: int = 0) -> Frame:
         asked.append((name, split))
         part = name.partition("=")[2]
         file = tmp_path / ("qrels/test.tsv" if part == "qrels" else f"{part}.jsonl")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from contrastcli.errors import UsageError
 from contrastcli.model import mining, search
-from contrastcli.model.mining import KEPT, Judged, Pool, Rule, mine, read_ranks
+from contrastcli.model.mining import KEPT, JudgedBlock, Pool, Rule, mine, read_ranks
 
 Floats = NDArray[np.float32]
 WIDTH = 6
@@ -56,7 +56,7 @@ def by_loops(
     return chosen
 
 
-def kept(judged: Sequence[Judged], rows: int) -> list[list[int]]:
+def kept(judged: Sequence[JudgedBlock], rows: int) -> list[list[int]]:
     """The negatives of each row, in order."""
     negatives: list[list[int]] = [[] for _ in range(rows)]
     for block in judged:

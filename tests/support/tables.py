@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contrastcli.data.examples import ScoredPairs, scored_from_table
+from contrastcli.data.examples import ScoredPairs, scored_from_frame
 from contrastcli.data.sources import open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.evaluation.result import SuiteResult
@@ -25,7 +25,7 @@ def cells(result: SuiteResult) -> dict[str, dict[str, str]]:
 
 def scored_pairs(name: str) -> ScoredPairs:
     """The scored pairs of dev data."""
-    return scored_from_table(open_dev(name), name)
+    return scored_from_frame(open_dev(name), name)
 
 
 def texts(**views: Iterable[str]) -> dict[str, Texts]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.data import retrieval
-from contrastcli.data.dev import load_dev
+from contrastcli.data import relevance
+from contrastcli.data.dev_data import load_dev
 from contrastcli.data.examples import Examples, ScoredPairs
-from contrastcli.data.retrieval import Retrieval, from_rows
+from contrastcli.data.relevance import Retrieval, from_rows
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
@@ -178,8 +178,8 @@ def test_dev_columns_with_other_names_have_the_roles_of_the_training_columns(tmp
 
 
 def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "QUERIES", 10)
-    monkeypatch.setattr(retrieval, "DOCUMENTS", 50)
+    monkeypatch.setattr(relevance, "QUERIES", 10)
+    monkeypatch.setattr(relevance, "DOCUMENTS", 50)
     others = Texts.of([f"other {n}" for n in range(1000)])
     dev = from_rows(many("pairs"), others, "ndcg@10")
     assert len(dev) == 10 and len(relevant(dev)) == 30 and len(dev.documents) == 50

@@ -10,10 +10,10 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
-from contrastcli.data.examples import Examples, ScoredPairs, from_table, scored_from_table, text_key
-from contrastcli.data.formats import Table
+from contrastcli.data.examples import Examples, ScoredPairs, from_frame, scored_from_frame, text_key
+from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS
-from contrastcli.data.retrieval import QUERIES, Retrieval, documents_of, from_rows
+from contrastcli.data.relevance import QUERIES, Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
@@ -46,12 +46,12 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
         metric = _metric(dev, train.form, train.source)
         train, held = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
     else:
-        table = open_dev(dev.data)
-        columns, form = _shape(table, data.columns, dev.data)
+        frame = open_dev(dev.data)
+        columns, form = _shape(frame, data.columns, dev.data)
         metric = _metric(dev, form, dev.data)
         if form == "scored":
-            return train, scored_from_table(table, dev.data)
-        held = from_table(table, columns, data.labels, dev.data)
+            return train, scored_from_frame(frame, dev.data)
+        held = from_frame(frame, columns, data.labels, dev.data)
     if metric == "spearman":
         return train, scored(held)
     if held.form == "labelled":
@@ -64,8 +64,8 @@ def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
     """The scored pairs of that name; None where it holds out training rows, or names rows without scores."""
     if dev.data.startswith(SPLIT):
         return None
-    table = open_dev(dev.data)
-    return scored_from_table(table, dev.data) if _shape(table, data.columns, dev.data)[1] == "scored" else None
+    frame = open_dev(dev.data)
+    return scored_from_frame(frame, dev.data) if _shape(frame, data.columns, dev.data)[1] == "scored" else None
 
 
 def unseen(data: DevData, train: Examples) -> DevData:
@@ -76,22 +76,22 @@ def unseen(data: DevData, train: Examples) -> DevData:
         pairs = [[column[row] for row in rows] for column in data.columns]
         return replace(data, first=pairs[0], second=pairs[1], scores=[data.scores[row] for row in rows])
 
-    def kept(table: Indices) -> Indices:
-        table = table[np.isin(table[:, 0], rows)]
-        return np.column_stack([np.searchsorted(rows, table[:, 0]), table[:, 1:]])
+    def kept(numbers: Indices) -> Indices:
+        numbers = numbers[np.isin(numbers[:, 0], rows)]
+        return np.column_stack([np.searchsorted(rows, numbers[:, 0]), numbers[:, 1:]])
 
     queries = [data.queries[row] for row in rows]
     return replace(data, queries=queries, judged=kept(data.judged), triplets=kept(data.triplets))
 
 
-def _shape(table: Table, columns: str, name: str) -> tuple[str, Form]:
+def _shape(frame: Frame, columns: str, name: str) -> tuple[str, Form]:
     """The roles of the columns of dev data ("": by their names) and the kind of its rows."""
     try:
-        return "", shape(table, "", name)[0]
+        return "", shape(frame, "", name)[0]
     except DataError:
         if not columns:
             raise
-        return columns, shape(table, columns, name)[0]
+        return columns, shape(frame, columns, name)[0]
 
 
 def _metric(dev: Dev, form: Form, source: str) -> str:
