@@ -102,7 +102,7 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
         file = "nli.tsv" if split == "train" else "dev.tsv"
         return read_file(STARTER / file, f"starter/{file}", limit)
     if name.startswith(_SENTEVAL):
-        return _open_stsb(Path(name.removeprefix(_SENTEVAL)).expanduser(), split, limit)
+        return _open_stsb(Path(os.path.expanduser(name.removeprefix(_SENTEVAL))), split, limit)
     if name.startswith(hub.PREFIX):
         return hub.read(name, split, limit)
     path = Path(os.path.expanduser(name))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
+import os
 import string
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +34,7 @@ _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 def is_word_vectors(name: str) -> bool:
     """Whether a model's name is that of a file of word vectors: .txt or .vec, or .gz of these."""
-    return name.endswith(_SUFFIXES) and Path(name).expanduser().is_file()
+    return name.endswith(_SUFFIXES) and os.path.isfile(os.path.expanduser(name))
 
 
 def load_subject(name: str, pooling: Pooling | None) -> Subject:

@@ -20,12 +20,11 @@ STARTER = Path(__file__).resolve().parents[1] / "starter" / "backbone"
 PICKLED = "pytorch_model.bin"
 """The weights of models published before safetensors."""
 
-# The files of a model that are used: no ONNX, and pickles only where there are no safetensors
+# The files of a model that are used: no ONNX, and pickles only where there are no safetensors.
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
 _PICKLES = [PICKLED, f"[0-9]_*/{PICKLED}"]
-_CONVERTER = "SFconvertbot"  # the hub's own account, which offers a model's weights as safetensors in a pull request
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
-_PATIENCE = 5.0  # seconds to wait for the hub's word on a model
+_HUB_TIMEOUT_SECONDS = 5.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -36,7 +35,7 @@ class ModelRef:
     name: str
     run: Run | None = None
     runs_dir: Path | None = field(default=None, compare=False)
-    """Where a run may have a name like it, which an error tells."""
+    """Where an error looks for a run of a similar name."""
 
     @classmethod
     def of(cls, run: Run) -> ModelRef:
@@ -60,10 +59,8 @@ class ModelRef:
             raise
 
     def origin(self) -> str:
-        """Where the weights are from, in words, if not from safetensors that were published with the model."""
+        """Where the weights are from, in words, if not from safetensors."""
         folder = self.folder()
-        if pull := next((ref for ref, commit in _pulls(self.name) if commit == folder.name), None):
-            return f"the weights of {self.name} are the hub's conversion to safetensors, {pull}"
         if any(folder.glob("model*.safetensors")) or not (folder / PICKLED).is_file():
             return ""
         return f"the weights of {self.name} are read from its {PICKLED}, as tensors only, and copied to the cache"
@@ -86,7 +83,7 @@ class ModelRef:
             with _hub_errors(self.name):
                 from huggingface_hub import HfApi  # takes half a second
 
-                HfApi().model_info(repo, revision=revision or None, timeout=_PATIENCE)
+                HfApi().model_info(repo, revision=revision or None, timeout=_HUB_TIMEOUT_SECONDS)
         except Unreachable as error:
             return error.what
         return f"the model '{self.name}' is not on this machine; it will be downloaded"
@@ -104,8 +101,9 @@ class ModelRef:
             return self.run.checkpoint()
         if self.name == "starter":
             return STARTER
-        folder = Path(self.name).expanduser()
-        return folder if self.name and os.path.isdir(folder) else None  # Path("") is the working folder
+        folder = Path(os.path.expanduser(self.name))
+        # Path("") is the working folder.
+        return folder if self.name and os.path.isdir(folder) else None
 
 
 def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
@@ -138,7 +136,7 @@ def default_word(runs_dir: Path) -> str:
 
 
 def _run(word: str, runs_dir: Path | None) -> Run | None:
-    path = Path(word).expanduser()
+    path = Path(os.path.expanduser(word))
     if word and word != "last" and Run(path).exists():
         return Run(path)
     if not word or runs_dir is None:
@@ -155,7 +153,8 @@ def _backbone(run: Run) -> str:
     try:
         return run.config().model.backbone
     except ContrastError:
-        return ""  # an unreadable run is an error only if it is the one that is named
+        # An unreadable run is an error only if it is the one that is named.
+        return ""
 
 
 def revision(folder: Path) -> str | None:
@@ -184,42 +183,18 @@ def _from_hub(name: str) -> Path:
     if _HUB_NAME.fullmatch(name) is None:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
     with _hub_errors(name):
-        folder = _snapshot(name, local_files_only=False) or _without_safetensors(name)
-    if folder is None:  # without a network the hub's client returns the incomplete snapshot that it has
+        folder = _snapshot(name, local_files_only=False)
+    # Without a network the hub's client returns the incomplete snapshot that it has.
+    if folder is None:
         what = f"the model '{name}' has no config.json and weights, in the hub cache or on the hub"
         raise DataError(what, f"check the network; weights are read from model.safetensors or {PICKLED}")
     return folder
 
 
-def _without_safetensors(name: str) -> Path | None:
-    """The snapshot of the hub's own conversion to safetensors if there is one, else that with the published pickle."""
-    from huggingface_hub import HfApi  # as above
-
-    repo, _, named = name.partition("@")
-    pulls = []
-    if not named:
-        with suppress(Exception):  # without a network, or of a model that takes no pull requests
-            pulls = [*HfApi().get_repo_discussions(repo, author=_CONVERTER, discussion_type="pull_request")]
-    for pull in pulls:
-        if folder := _snapshot(f"{repo}@refs/pr/{pull.num}", local_files_only=False):
-            return folder
-    return _snapshot(name, local_files_only=False, pickled=True)
-
-
-def _pulls(name: str) -> list[tuple[str, str]]:
-    """The pull requests of a hub name in the cache, as `refs/pr/1`, each with the commit of its snapshot."""
-    if "@" in name or _HUB_NAME.fullmatch(name) is None:
-        return []
-    from huggingface_hub import constants  # as above
-
-    refs = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs"
-    return [(file.relative_to(refs).as_posix(), file.read_text()) for file in sorted(refs.glob("refs/pr/*"))]
-
-
 @contextmanager
 def _hub_errors(name: str) -> Iterator[None]:
     """Turn errors of the hub in the body into DataErrors. Raises Unreachable where it must not be asked."""
-    from huggingface_hub import constants, errors  # as above
+    from huggingface_hub import constants, errors
 
     neither = f"the model '{name}' is neither a folder nor"
     if constants.HF_HUB_OFFLINE:
@@ -234,7 +209,8 @@ def _hub_errors(name: str) -> Iterator[None]:
         raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
         raise DataError(f"{neither} a model on the hub", "check the spelling: owner/name") from None
-    except Exception:  # of the hub, requests or httpx, by the version of the library
+    # Of the hub, requests or httpx, by the version of the library.
+    except Exception:
         remedy = "check the network, or use the model 'starter', which needs none"
         raise Unreachable(f"{neither} in the hub cache, and the hub cannot be reached", remedy) from None
 
@@ -242,23 +218,22 @@ def _hub_errors(name: str) -> Iterator[None]:
 def _cached(name: str) -> Path | None:
     if _HUB_NAME.fullmatch(name) is None:
         return None
-    from huggingface_hub import errors  # as above
+    from huggingface_hub import errors
 
-    names = [name, *(f"{name}@{ref}" for ref, _ in _pulls(name))]
-    for one, pickled in [*((one, False) for one in names), (name, True)]:
-        with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
-            if folder := _snapshot(one, local_files_only=True, pickled=pickled):
-                return folder
+    with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
+        return _snapshot(name, local_files_only=True)
     return None
 
 
-def _snapshot(name: str, *, local_files_only: bool, pickled: bool = False) -> Path | None:
+def _snapshot(name: str, *, local_files_only: bool) -> Path | None:
     """The snapshot of a hub name if it holds a model; that of another tool may have a config or a tokenizer only."""
-    from huggingface_hub import snapshot_download  # as above
+    from huggingface_hub import snapshot_download
 
     repo, _, revision = name.partition("@")
-    files = _FILES + _PICKLES * pickled
-    path = snapshot_download(repo, revision=revision or None, local_files_only=local_files_only, allow_patterns=files)
-    folder = Path(path)
-    weights = any(folder.glob("model*.safetensors")) or (pickled and (folder / PICKLED).is_file())
-    return folder if (folder / "config.json").is_file() and weights else None
+    for weights, files in (("model*.safetensors", _FILES), (PICKLED, _FILES + _PICKLES)):
+        folder = Path(
+            snapshot_download(repo, revision=revision or None, local_files_only=local_files_only, allow_patterns=files)
+        )
+        if (folder / "config.json").is_file() and any(folder.glob(weights)):
+            return folder
+    return None

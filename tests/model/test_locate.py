@@ -136,7 +136,7 @@ def test_offline_mode_is_named(hub: Path, monkeypatch: pytest.MonkeyPatch) -> No
         resolve("owner/name").folder()
 
 
-@pytest.mark.parametrize("name", ["./x", "/nowhere/x", "~/x-that-is-not-there", "a/b/c", "", " "])
+@pytest.mark.parametrize("name", ["./x", "/nowhere/x", "~/x-that-is-not-there", "~nobody/x", "a/b/c", "", " "])
 def test_a_path_that_does_not_exist_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
     with pytest.raises(DataError, match="there is no folder"):

@@ -6,7 +6,6 @@ import os
 import pickle
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,12 @@ from safetensors.torch import load_file
 
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir
-from contrastcli.model import locate
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.weights import count_parameters, read_weights
 from contrastcli.runs.events import Note
 from support.tiny import Tiny, told, train
 
-MAIN, PULL = "0" * 40, "1" * 40
 TEXTS = ["ba den", "go", "lum ka"]
 
 
@@ -42,17 +39,6 @@ def folder(tiny: Tiny, tmp_path: Path) -> Path:
 def hub(hub_cache: Path) -> Path:
     """Where the cache has the model owner/name."""
     return hub_cache / "models--owner--name"
-
-
-def add(hub: Path, ref: str, commit: str, folder: Path, *files: str) -> Path:
-    """A snapshot with these files of a folder, as the hub's client keeps it."""
-    snapshot = hub / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    for file in files:
-        shutil.copy(folder / file, snapshot)
-    (hub / "refs" / ref).parent.mkdir(parents=True, exist_ok=True)
-    (hub / "refs" / ref).write_text(commit)
-    return snapshot
 
 
 def test_pickled_tensors_make_the_same_model(tiny: Tiny, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,14 +123,13 @@ def test_a_truncated_file_and_one_in_parts_are_named(folder: Path) -> None:
         load_encoder(folder)
 
 
-# ---- of the hub ----------------------------------------------------------------------------------------------------
-
-
 def test_a_cached_model_with_pickled_weights_is_found_and_a_note_says_so(
     tiny: Tiny, folder: Path, hub: Path, tmp_path: Path
 ) -> None:
-    files = [file.name for file in folder.iterdir()]
-    snapshot = add(hub, "main", MAIN, folder, *files)
+    commit = "0" * 40
+    snapshot = Path(shutil.copytree(folder, hub / "snapshots" / commit))
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text(commit)
     assert resolve("owner/name").folder() == snapshot
     assert resolve("owner/name").absence() == ""
     run = tiny.run(tmp_path / "runs" / "one", "simcse", "pairs", model__backbone="owner/name", train__max_steps=1)
@@ -153,38 +138,21 @@ def test_a_cached_model_with_pickled_weights_is_found_and_a_note_says_so(
     assert "the weights of owner/name are read from its pytorch_model.bin, as tensors only" in notes[0]
 
 
-def test_the_hubs_conversion_comes_before_the_pickle(tiny: Tiny, folder: Path, hub: Path) -> None:
-    add(hub, "main", MAIN, folder, *[file.name for file in folder.iterdir()])
-    converted = add(hub, "refs/pr/3", PULL, tiny.backbone, *[file.name for file in tiny.backbone.iterdir()])
-    assert resolve("owner/name").folder() == converted
-    assert resolve("owner/name").origin().endswith("are the hub's conversion to safetensors, refs/pr/3")
-    assert resolve("owner/name@main").folder() == hub / "snapshots" / MAIN  # the revision that was asked for
-    assert resolve(str(tiny.backbone)).origin() == resolve("starter").origin() == ""
-
-
-@pytest.mark.parametrize("is_converted", [True, False])
-def test_what_the_hub_has_is_downloaded(
-    tiny: Tiny, folder: Path, hub: Path, monkeypatch: pytest.MonkeyPatch, is_converted: bool
+def test_a_model_without_safetensors_is_downloaded_with_its_pickle(
+    folder: Path, hub: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import huggingface_hub
 
-    asked: list[tuple[str | None, bool]] = []
-
-    def discussions(self: object, repo: str, *, author: str, discussion_type: str) -> list[SimpleNamespace]:
-        assert (repo, author, discussion_type) == ("owner/name", "SFconvertbot", "pull_request")
-        return [SimpleNamespace(num=7)] if is_converted else []
+    asked: list[bool] = []
 
     def download(repo: str, *, revision: str | None, local_files_only: bool, allow_patterns: list[str]) -> str:
         if local_files_only:
             raise huggingface_hub.errors.LocalEntryNotFoundError("not here")
-        asked.append((revision, locate.PICKLED in allow_patterns))
-        if revision == "refs/pr/7":
-            return str(tiny.backbone)
+        asked.append("pytorch_model.bin" in allow_patterns)
         empty = hub / "empty"
         empty.mkdir(parents=True, exist_ok=True)
-        return str(folder if locate.PICKLED in allow_patterns else empty)
+        return str(folder if asked[-1] else empty)
 
-    monkeypatch.setattr(huggingface_hub.HfApi, "get_repo_discussions", discussions)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert resolve("owner/name").folder() == (tiny.backbone if is_converted else folder)
-    assert asked == [(None, False), ("refs/pr/7", False) if is_converted else (None, True)]
+    assert resolve("owner/name").folder() == folder
+    assert asked == [False, True]
