@@ -215,7 +215,7 @@ def _request(
     """How to make an item, as typed. Raises UsageError for an unknown setting."""
     layer = flag_layer(assignments, {})
     for key, source in layer.sources.items():
-        sections.find(key, source)
+        sections.find_setting(key, source)
     settings = {key: str(value) for key, value in layer.values.items()}
     chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
     return papers.Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or "")

@@ -86,7 +86,7 @@ def _similarities() -> Iterator[tuple[str, str]]:
 def _settings() -> Iterator[tuple[str, str]]:
     """Every setting with its meaning, its possible values, and its default unless that depends on the objective."""
     defaults: dict[str, set[Value]] = {}
-    for spec in catalogue.every():
+    for spec in catalogue.all_objectives():
         for key, setting in sections.settings_of(spec).items():
             defaults.setdefault(key, set()).add(setting.default)
     for key, setting in sections.all_settings().items():

@@ -45,7 +45,7 @@ def adapt(
         what = f"{examples.source} holds {content}, where {FORMS[needs[0]]} are needed"
         others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
         convertible = f", or {' or '.join(others)}, which are converted" if others else ""
-        takers = [spec.name for spec in catalogue.every() if _targets(examples.form, spec.needs)]
+        takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
         instead = f", or train with --objective {takers[0]}, which takes these" if takers else ""
         raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles{instead}")
     for form in possible:

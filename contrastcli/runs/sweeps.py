@@ -101,7 +101,7 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         if key in typed.values:
             what = f"{key} is in the grid and set for all cells"
             raise UsageError(what, "leave one out", key=key, source=typed.sources[key])
-        setting = sections.find(key, f"--grid {key}")
+        setting = sections.find_setting(key, f"--grid {key}")
         grid[key] = tuple(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
 
@@ -114,7 +114,7 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     if SEED in grid:
         raise UsageError("a grid has no seeds", "give their number, --seeds N, and the first one, --seed S")
     # As part of the grid, typed settings are not reset by a grid over objectives.
-    settings = [sections.find(key, source) for key, source in typed.sources.items()]
+    settings = [sections.find_setting(key, source) for key, source in typed.sources.items()]
     fixed = {setting.key: (typed.read(setting),) for setting in settings if setting.section == "objective"}
     rest = {key: value for key, value in typed.values.items() if key not in fixed}
     base = configs.resolve([*below, replace(typed, values=rest)])

@@ -224,14 +224,14 @@ BUILT_IN: tuple[Spec, ...] = (
 ENTRY_POINTS = "contrast.objectives"
 
 
-def find(name: str, source: str = "") -> Spec:
+def find_objective(name: str, source: str = "") -> Spec:
     """The objective of that name; entry points are loaded only for a name that is not built in.
 
     Raises UsageError, with the source of the name.
     """
     by_name = {spec.name: spec for spec in BUILT_IN}
     if name not in by_name:
-        by_name = {spec.name: spec for spec in every()}
+        by_name = {spec.name: spec for spec in all_objectives()}
     if name not in by_name:
         what = f"there is no objective '{name}'"
         raise UsageError(what, nearest(name, by_name), key="objective.name", source=source)
@@ -239,7 +239,7 @@ def find(name: str, source: str = "") -> Spec:
 
 
 @cache
-def every() -> tuple[Spec, ...]:
+def all_objectives() -> tuple[Spec, ...]:
     """All objectives, those of other packages last. Raises UsageError for an entry point that cannot be used."""
     from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes
 

@@ -29,7 +29,7 @@ from contrastcli.settings.sections import (
     Model,
     Train,
     all_settings,
-    find,
+    find_setting,
     settings_of,
 )
 from contrastcli.settings.setting import Setting, Value, spell, values
@@ -102,7 +102,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     """One config from layers, the lowest first. Raises UsageError for unknown keys and bad values."""
     layers = _apply_resets([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
     top = next(layer for layer in reversed(layers) if OBJECTIVE.key in layer.values)
-    spec = catalogue.find(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
+    spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
     settings = settings_of(spec)
     chosen: dict[str, Value] = {}
     sources = dict.fromkeys(settings, "default")
@@ -142,7 +142,7 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
 def _unused(key: str, spec: Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and unknown keys."""
     source = layer.sources[key]
-    find(key, source)
+    find_setting(key, source)
     if layer.strict:
         what = f"the objective '{spec.name}' has no setting '{key}'"
         raise UsageError(what, f"it has {', '.join(spec.describe()) or 'none'}", key=key, source=source)

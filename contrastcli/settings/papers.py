@@ -211,7 +211,7 @@ def config_of(row: Row, request: Request) -> Config:
 
 def _execution(layer: Layer) -> Layer:
     """The settings of a layer that do not change what is trained."""
-    roles = {key: sections.find(key, layer.sources[key]).role for key in layer.values}
+    roles = {key: sections.find_setting(key, layer.sources[key]).role for key in layer.values}
     kept = {key: value for key, value in layer.values.items() if roles[key] == "execution" and key != sections.SEED}
     return replace(layer, values=kept)
 

@@ -91,7 +91,7 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportedScores:
     """A row of a paper's table: `values` by task as the suites name them, averages included.
 
     `differs` are the settings in which a run differs from the row; if there are none, this is the published result of
@@ -125,28 +125,28 @@ def tables() -> Tables:
 
 
 @cache
-def every() -> tuple[Row, ...]:
+def all_scores() -> tuple[ReportedScores, ...]:
     """All rows of all tables, those that are not comparable included."""
-    return tuple(Row(table, *line) for table in tables().tables for line in table.lines())
+    return tuple(ReportedScores(table, *line) for table in tables().tables for line in table.lines())
 
 
-def rows(suite: str, config: Config) -> list[Row]:
+def nearest(suite: str, config: Config) -> list[ReportedScores]:
     """The comparable rows of a suite and of the run's method that are nearest to its settings.
 
     Rows of the same backbone are nearer than any other.
     """
     of_suite = [row for row in _of_method(config) if row.table.suite == suite]
     comparable = [row for row in of_suite if row.table.mark != "not comparable"]
-    nearest = min(map(_distance, comparable), default=None)
-    return _distinct(row for row in comparable if _distance(row) == nearest)
+    shortest = min(map(_distance, comparable), default=None)
+    return _distinct(row for row in comparable if _distance(row) == shortest)
 
 
-def exact(config: Config) -> list[Row]:
+def exact(config: Config) -> list[ReportedScores]:
     """The published results of exactly these settings, on every suite, those that are not comparable included."""
     return _distinct(row for row in _of_method(config) if not row.differs)
 
 
-def _of_method(config: Config) -> list[Row]:
+def _of_method(config: Config) -> list[ReportedScores]:
     """The rows of a run's method, each with the settings in which the run differs from it.
 
     A row states what makes its method; the settings of its method and data that it does not state are those of the
@@ -155,7 +155,7 @@ def _of_method(config: Config) -> list[Row]:
     flat = {key: _base_name(value) for key, value in config.flat().items()}
     counted = [key for key, one in settings_of(config.spec).items() if one.role != "execution" and key != _BACKBONE]
     of_method = []
-    for row in every():
+    for row in all_scores():
         wanted = stated(row.method)
         differs = [key for key, allowed in wanted.items() if flat.get(key) not in allowed]
         if wanted and row.values and not set(differs).intersection(_ESSENTIAL):
@@ -195,15 +195,15 @@ def _base_name(value: Value | None) -> Value | None:
     return value.partition("@")[0].rstrip("/").rpartition("/")[2] if isinstance(value, str) else value
 
 
-def _distance(row: Row) -> tuple[int, int]:
+def _distance(row: ReportedScores) -> tuple[int, int]:
     """How far a row is from the run: first by backbone, in the order of the file, then by the number of settings."""
     order = list(tables().backbones)
     return 1 + order.index(row.backbone) if _BACKBONE in row.differs else 0, len(row.differs)
 
 
-def _distinct(rows: Iterable[Row]) -> list[Row]:
+def _distinct(rows: Iterable[ReportedScores]) -> list[ReportedScores]:
     """The rows without those that repeat the numbers of another table, perhaps without its deviations."""
-    kept: list[Row] = []
+    kept: list[ReportedScores] = []
     for row in rows:
         numbers = row.values.items()
         for other in kept:

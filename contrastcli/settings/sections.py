@@ -191,10 +191,10 @@ def settings_of(*specs: Spec) -> Mapping[str, Setting]:
 
 def all_settings() -> Mapping[str, Setting]:
     """Every setting of every objective, by key."""
-    return settings_of(*catalogue.every())
+    return settings_of(*catalogue.all_objectives())
 
 
-def find(key: str, source: str = "") -> Setting:
+def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
     if key not in known:

@@ -52,7 +52,7 @@ def suite_tables(scores: Mapping[str, Any], config: Config | None) -> list[Suite
     """A table for each suite with scores in a scores.json; with the settings of a run, the papers' rows too."""
     measured = scores.get("suites", {})
     return [
-        _suite_table(suite, measured[name], published.rows(name, config) if config else [])
+        _suite_table(suite, measured[name], published.nearest(name, config) if config else [])
         for name, suite in SUITES.items()
         if _tasks(measured.get(name, {})) or measured.get(name, {}).get("pending")
     ]
@@ -63,7 +63,7 @@ def _tasks(entries: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {name: entry for name, entry in entries.items() if isinstance(entry, Mapping) and name != "missing"}
 
 
-def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[published.Row]) -> SuiteTable:
+def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[published.ReportedScores]) -> SuiteTable:
     tasks, missing = _tasks(entries), entries.get("missing", {})
     order, pending = [*suite.tasks, *suite.optional], list(entries.get("pending", ()))
     rows = dict.fromkeys([*tasks, *missing, *pending])
@@ -97,7 +97,7 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
     return SuiteTable(suite.name, tuple(columns), cells, tuple(notes), tuple(remedies))
 
 
-def _names(papers: Sequence[published.Row]) -> list[str]:
+def _names(papers: Sequence[published.ReportedScores]) -> list[str]:
     """A column's name for each row of a paper: its table, with the paper where several have a table of this number."""
     full = [row.table.source.replace(", Table ", ", Tab. ") for row in papers]
     tables = [name.partition(", ")[2] for name in full]

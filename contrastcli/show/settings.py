@@ -94,7 +94,7 @@ def preset_details(preset: Preset) -> str:
 def objectives() -> list[tuple[str, str]]:
     """Every objective by name: what it does, its paper, the rows that it needs, its settings, its scores."""
     described = []
-    for spec in catalogue.every():
+    for spec in catalogue.all_objectives():
         *others, last = [f"{form} pairs" if form in ("labelled", "scored") else form for form in spec.needs]
         needs = (f"{', '.join(others)} or {last}" if others else last) + (" with neutral" if 1 in spec.labels else "")
         units = {name: f" ({bounds.unit})" for name, bounds in spec.settings().bounds().items()}
@@ -116,7 +116,7 @@ def _published_score(spec: Spec) -> str:
     """The published STS average of the objective's first preset, those named after it first, with its mark."""
     candidates = [preset for preset in map(presets.find, presets.names()) if preset.config.spec == spec]
     for preset in sorted(candidates, key=lambda preset: not preset.name.startswith(f"{spec.name}-")):
-        exact = [row for row in published.rows("sts", preset.config) if not row.differs]
+        exact = [row for row in published.nearest("sts", preset.config) if not row.differs]
         scores = [row.average for row in exact if row.average and row.table.mark == exact[0].table.mark]
         if scores:
             score = next((score for score in scores if score.deviation), scores[0])

@@ -101,7 +101,7 @@ def _forms(config: Config) -> tuple[Form, ...]:
     if not config.data.mine_every:
         return config.spec.needs
     if "triplets" not in config.spec.needs:
-        takers = ", ".join(spec.name for spec in catalogue.every() if "triplets" in spec.needs)
+        takers = ", ".join(spec.name for spec in catalogue.all_objectives() if "triplets" in spec.needs)
         what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
         raise UsageError(what, f"choose one of {takers}, or --mine-every 0")
     return "triplets", "pairs"

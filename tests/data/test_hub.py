@@ -16,7 +16,7 @@ from contrastcli.settings.sections import Data
 
 
 def load(name: str, objective: str, limit: int = 0) -> Examples:
-    spec = catalogue.find(objective)
+    spec = catalogue.find_objective(objective)
     return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
 
 

@@ -50,7 +50,7 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 
 def load(name: str, objective: str, limit: int = 0) -> Examples:
-    spec = catalogue.find(objective)
+    spec = catalogue.find_objective(objective)
     return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
 
 

@@ -88,7 +88,7 @@ def test_each_margin_has_its_own_unit_limits_and_default() -> None:
     margins = {}
     for name in LOSSES:
         flat = config(objective__name=name).flat()
-        margins[name] = (flat["objective.margin"], catalogue.find(name).settings().bounds()["margin"].unit)
+        margins[name] = (flat["objective.margin"], catalogue.find_objective(name).settings().bounds()["margin"].unit)
         assert "objective.similarity" not in flat
     assert margins == {"mpt": (0.09, "cosine"), "met": (0.45, "distance"), "mat": (27.0, "degrees")}
 

@@ -48,7 +48,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda group: [entry] if group == "contrast.objectives" else []
     )
-    monkeypatch.setattr(catalogue, "every", catalogue.every.__wrapped__)  # without its cache
+    monkeypatch.setattr(catalogue, "all_objectives", catalogue.all_objectives.__wrapped__)  # without its cache
     return entry
 
 
@@ -57,7 +57,7 @@ def test_an_objective_of_another_package_is_one_like_ours(outside: EntryPoint) -
     assert resolved.spec is OUTSIDE
     assert resolved.flat()["objective.sharpness"] == 4.0
     assert "objective.sharpness" in sections.all_settings()
-    assert catalogue.every()[-1] is OUTSIDE
+    assert catalogue.all_objectives()[-1] is OUTSIDE
 
 
 def test_a_similarity_needs_no_margin(outside: EntryPoint) -> None:
@@ -71,14 +71,14 @@ def test_another_packages_settings_have_limits_too(outside: EntryPoint) -> None:
 
 
 def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside: EntryPoint) -> None:
-    assert catalogue.find("simace").name == "simace"
+    assert catalogue.find_objective("simace").name == "simace"
     config(objective__name="simcse", objective__tau=0.1)
     assert outside.loaded == 0
 
 
 def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside: EntryPoint) -> None:
     with pytest.raises(UsageError) as raised:
-        catalogue.find("decuopled")
+        catalogue.find_objective("decuopled")
     assert raised.value.hint == "did you mean 'decoupled'?"
 
 
@@ -121,9 +121,9 @@ def test_an_entry_point_that_is_no_objective_is_refused(
 ) -> None:
     entry = SimpleNamespace(name="decoupled", value="elsewhere:SPEC", load=load)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
-    monkeypatch.setattr(catalogue, "every", catalogue.every.__wrapped__)  # without its cache
+    monkeypatch.setattr(catalogue, "all_objectives", catalogue.all_objectives.__wrapped__)  # without its cache
     with pytest.raises(UsageError, match=what):
-        catalogue.find("decoupled")
+        catalogue.find_objective("decoupled")
 
 
 def test_objectives_have_names_of_their_own_and_a_paper() -> None:
@@ -161,4 +161,4 @@ def test_heads_have_the_requested_width(spec: Spec) -> None:
     ],
 )
 def test_negatives_per_anchor_are_those_of_the_formulas(name: str, rows: int, hard: int, negatives: int) -> None:
-    assert catalogue.find(name).negatives(rows, hard) == negatives
+    assert catalogue.find_objective(name).negatives(rows, hard) == negatives

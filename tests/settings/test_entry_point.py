@@ -91,7 +91,9 @@ def test_its_settings_are_options_and_show_their_sources(site: Path, tiny: Tiny)
 
 
 def test_it_is_the_last_of_all_objectives_and_imports_no_torch(site: Path) -> None:
-    code = "import sys; from contrastcli.settings import catalogue; names = [s.name for s in catalogue.every()]; "
+    code = (
+        "import sys; from contrastcli.settings import catalogue; names = [s.name for s in catalogue.all_objectives()]; "
+    )
     code += "print(names[-1], 'torch' in sys.modules)"
     assert python(site, "-c", code).stdout.split() == ["soft-triplet", "False"]
 

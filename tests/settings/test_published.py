@@ -7,10 +7,10 @@ import pytest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.settings import catalogue, presets, published, sections
 from contrastcli.settings.config import Config
-from contrastcli.settings.published import Row, Score, Table, rows
+from contrastcli.settings.published import ReportedScores, Score, Table, nearest
 from support.settings import preset
 
-EVERY = published.every()
+EVERY = published.all_scores()
 AVERAGED = [
     table for table in published.tables().tables if len(table.columns) > 1 and table.columns[-1].startswith("average")
 ]
@@ -22,7 +22,7 @@ PAPERS = ("SimACE", "PairSupCon", "SupCon", "SBERT", "SimCSE")
 
 
 def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]]:
-    scores = [(row.table.source, row.values["average"]) for row in rows(suite, config) if not row.differs]
+    scores = [(row.table.source, row.values["average"]) for row in nearest(suite, config) if not row.differs]
     return [(source, score.value, score.deviation) for source, score in scores]
 
 
@@ -39,7 +39,7 @@ def test_a_table_is_of_a_suite_and_of_its_tasks_and_averages(table: Table) -> No
     assert table.measure == "all" or any(path.startswith(f"{table.measure}.") for path in suite.columns.values())
 
 
-def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> Row:
+def row_of(suite: str, table: int, paper: str, backbone: str, method: str) -> ReportedScores:
     of_table = [row for row in EVERY if (row.table.suite, row.table.number, row.table.paper) == (suite, table, paper)]
     return next(row for row in of_table if (row.backbone, row.method) == (backbone, method))
 
@@ -109,11 +109,11 @@ def test_a_number_that_two_tables_print_is_the_same() -> None:
 
 def test_a_cell_without_a_number_is_left_out() -> None:
     assert row_of("sts", 2, "SimACE", "RoBERTa-large", "ArcCon").values == {}
-    assert all(row.values for row in rows("sts", preset("arccon-roberta-large")))
+    assert all(row.values for row in nearest("sts", preset("arccon-roberta-large")))
 
 
 def test_one_seed_and_the_mean_of_five_are_shown_next_to_each_other() -> None:
-    shown = rows("sts", preset("simcse-bert-base"))
+    shown = nearest("sts", preset("simcse-bert-base"))
     assert [(row.table.source, row.table.mark, row.values["average"]) for row in shown] == [
         ("SimACE, Table 1", "one seed", Score(76.25)),
         ("SimACE, Table 2", "mean of five seeds", Score(75.97, 0.69)),
@@ -127,28 +127,28 @@ def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
     assert averages("clustering", preset("pairsupcon-base", objective__beta=0.5)) == [
         ("PairSupCon, Table 4", 61.6, None)
     ]
-    shown = rows("sts", preset("supcon-medium", objective__lambda=0.7))
+    shown = nearest("sts", preset("supcon-medium", objective__lambda=0.7))
     numbers = [(row.table.source, row.values["average"].value, row.table.measure) for row in shown]
     assert numbers == [("SupCon, Table 6", 69.69, "wmean")]
 
 
 def test_what_the_paper_did_not_do_is_shown_next_to_the_nearest_that_it_did() -> None:
-    (row, *_) = rows("sts", preset("simace-bert-large", objective__margin=25.0))
+    (row, *_) = nearest("sts", preset("simace-bert-large", objective__margin=25.0))
     assert (row.backbone, row.method, row.differs) == ("BERT-large", "SimACE", ("objective.margin",))
 
 
 def test_every_setting_of_method_and_data_that_is_not_the_papers_is_named() -> None:
     changed = {"objective__tau": 1.0, "train__lr": 1.0, "train__batch_size": 2, "data__train": "mine/triplets.tsv"}
     kept = {"train__seed": 7, "train__log_every": 3, "data__train": "elsewhere/wiki1m_for_simcse.txt"}
-    row, *_ = rows("sts", preset("simace-bert-base", **changed))
+    row, *_ = nearest("sts", preset("simace-bert-base", **changed))
     assert set(row.differs) == {"objective.tau", "train.lr", "train.batch_size", "data.train"}
-    assert rows("sts", preset("simace-bert-base", **kept))[0].differs == ()
-    row, *_ = rows("sts", preset("simace-bert-base", **changed, model__pooling="mean", dev__data="none"))
+    assert nearest("sts", preset("simace-bert-base", **kept))[0].differs == ()
+    row, *_ = nearest("sts", preset("simace-bert-base", **changed, model__pooling="mean", dev__data="none"))
     assert row.words.endswith(" and 1 more") and len(row.differs) == 6
 
 
 def test_another_backbone_is_marked_as_one() -> None:
-    shown = rows("sts", preset("simace-bert-base", model__backbone="starter"))
+    shown = nearest("sts", preset("simace-bert-base", model__backbone="starter"))
     assert [(row.table.source, row.backbone) for row in shown] == [
         ("SimACE, Table 1", "BERT-base"),
         ("SimACE, Table 2", "BERT-base"),
@@ -160,13 +160,13 @@ def test_another_backbone_is_marked_as_one() -> None:
     "name", ["bert-base-uncased", "google-bert/bert-base-uncased@main", "models/bert-base-uncased/"]
 )
 def test_a_backbone_is_known_by_its_last_word(name: str) -> None:
-    assert not rows("sts", preset("simace-bert-base", model__backbone=name))[0].differs
+    assert not nearest("sts", preset("simace-bert-base", model__backbone=name))[0].differs
 
 
 def test_supervised_and_unsupervised_simcse_are_two_methods() -> None:
-    assert {row.method for row in rows("transfer", preset("simcse-sup-bert-base"))} == {"SimCSE on NLI"}
-    assert {row.method for row in rows("transfer", preset("simcse-bert-base"))} == {"SimCSE"}
-    assert rows("clustering", preset("simcse-bert-base")) == []
+    assert {row.method for row in nearest("transfer", preset("simcse-sup-bert-base"))} == {"SimCSE on NLI"}
+    assert {row.method for row in nearest("transfer", preset("simcse-bert-base"))} == {"SimCSE"}
+    assert nearest("clustering", preset("simcse-bert-base")) == []
 
 
 def test_what_does_not_compare_is_never_a_target() -> None:
@@ -176,7 +176,7 @@ def test_what_does_not_compare_is_never_a_target() -> None:
         assert not [
             row
             for suite in {row.table.suite for row in EVERY}
-            for row in rows(suite, preset(name))
+            for row in nearest(suite, preset(name))
             if row.table.mark == "not comparable"
         ]
 
@@ -186,7 +186,7 @@ def test_every_preset_of_a_paper_has_its_published_result(name: str) -> None:
     results = published.exact(preset(name))
     assert results and all(row.differs == () for row in results)
     assert [row for row in results if row.table.suite == "sts" and row.table.mark != "not comparable"] == [
-        row for row in rows("sts", preset(name)) if not row.differs
+        row for row in nearest("sts", preset(name)) if not row.differs
     ]
 
 
@@ -218,7 +218,7 @@ def test_a_number_is_spelled_with_the_digits_of_its_table(
 def test_every_setting_that_identifies_a_row_exists() -> None:
     for method in published.tables().methods:
         wanted = published.stated(method)
-        known = sections.settings_of(catalogue.find(str(wanted["objective.name"][0])))
+        known = sections.settings_of(catalogue.find_objective(str(wanted["objective.name"][0])))
         for key, values in wanted.items():
             for one in values:
                 assert key == "objective.name" or known[key].check(one) == one, method

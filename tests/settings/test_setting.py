@@ -19,7 +19,7 @@ from contrastcli.tui.setup.draft import Draft
 from support.command import Contrast
 
 SETTINGS = sections.settings_of(*catalogue.BUILT_IN)
-SIMCSE = sections.settings_of(catalogue.find("simcse"))
+SIMCSE = sections.settings_of(catalogue.find_objective("simcse"))
 ALERTS = {f"alerts.{name}" for name in ("webhook", "evaluations", "collapse", "disk", "gpu", "ring")}
 EXECUTION = {
     f"train.{name}" for name in ("seed", "device", "compile", "token_budget", "log_every", "save_every", "keep")

@@ -100,7 +100,7 @@ def chosen() -> Iterator[Case]:
     """Each loss on the first form of rows that it takes, and what adds modules or selects rows."""
     losses: set[str] = set()
     for objective, form, changes in cases():
-        spec = catalogue.find(objective)
+        spec = catalogue.find_objective(objective)
         is_new = not changes and spec.loss not in losses
         adds = {"objective__mlm_weight", "objective__positives"} & changes.keys()
         if form == spec.needs[0] and (is_new or adds or (objective, changes) == ("simcse", {"model__head": "keep"})):

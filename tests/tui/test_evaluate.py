@@ -348,7 +348,7 @@ def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place
 def test_the_papers_columns_are_next_to_the_result() -> None:
     preset = presets.find("simcse-bert-base").config
     (table,) = suite_tables({"suites": {"sts": STS}}, preset)
-    paper = published.rows("sts", preset)
+    paper = published.nearest("sts", preset)
     column = table.header.index("Tab. 1")
     (row,) = [row for row in table.rows if row[0] == "STS12"]
     assert row[1] == "63.81"

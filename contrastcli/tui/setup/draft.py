@@ -68,7 +68,7 @@ class Draft:
 
     def __init__(self, preset: str, typed: Mapping[str, str], directory: str = "") -> None:
         self._host = Host.of(Path(directory))
-        self.objectives = catalogue.every()
+        self.objectives = catalogue.all_objectives()
         self.known = sections.settings_of(*self.objectives)
         self.preset = preset if preset in presets.names() else ""
         self.typed = {key: text for key, text in typed.items() if key in self.known}
@@ -159,7 +159,9 @@ class Draft:
 
     def _update(self) -> None:
         """All that follows from the preset and what was typed."""
-        settings = sections.settings_of(catalogue.find(self.typed.get(sections.OBJECTIVE.key, self._inherited)))
+        settings = sections.settings_of(
+            catalogue.find_objective(self.typed.get(sections.OBJECTIVE.key, self._inherited))
+        )
         self.wrong = {}
         self._values = {}
         for key in settings.keys() & self.typed.keys():
