@@ -289,7 +289,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
     contrast eval simcse simace --suite sts,geometry --out pictures
     """
     scores, drawn = commands.evaluate.measure(models, directory, **request)
-    _print(show.results.scores(scores, json))
+    _print(show.scores.scores(scores, json))
     _show_pictures(drawn, not json, request["folder"])
     commands.evaluate.check_measured(scores)
 
@@ -326,7 +326,7 @@ def mine(directory: Path, /, source: str, output: Path, ranks: str, negatives: i
     """
     rule = commands.mine.make_rule(ranks, how.pop("below"), how.pop("margin"), negatives)
     made = commands.mine.mine_file(source, output, directory, rule, **how)
-    _print(show.results.mined(made, json))
+    _print(show.answers.mined(made, json))
     commands.mine.report(made, output)
 
 
@@ -521,7 +521,7 @@ def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) 
     """
     with show.console.progress() as advance:
         measured = commands.bench.measure_speed(resolve(model, directory), rounds, minutes, advance)
-        _print(show.results.benchmarks(measured, json))
+        _print(show.answers.benchmarks(measured, json))
 
 
 @cli.command()
@@ -533,7 +533,7 @@ def doctor(directory: Path, json: bool) -> None:
     contrast doctor
     contrast doctor --json
     """
-    _print(show.results.facts(commands.doctor.examine(directory), json))
+    _print(show.answers.facts(commands.doctor.examine(directory), json))
 
 
 @cli.command("help")
@@ -572,7 +572,7 @@ def main() -> int:
 
 def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
     if on_terminal:
-        _print(show.results.drawings(drawn))
+        _print(show.scores.drawings(drawn))
     for path in [path for picture in drawn for path in show.plots.save(picture, folder)] if folder else []:
         show.console.narrate(f"wrote {path}")
 

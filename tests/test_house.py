@@ -261,7 +261,7 @@ def test_commands_that_start_others_load_nothing_heavy(module: str) -> None:
 def test_the_app_knows_nothing_that_computes() -> None:
     known = {one.target for one in imports(PACKAGE) if room(one.file) == "tui"}
     others = {name for name in known if room(name) not in KNOWN_TO_THE_APP}
-    assert others == {"data.forms", "evaluation.comparison", "evaluation.suites", "model.locate"}
+    assert others == {"data.forms", "evaluation.run_scores", "evaluation.suites", "model.locate"}
 
 
 def test_the_app_starts_without_libraries_of_numbers(tmp_path: Path) -> None:

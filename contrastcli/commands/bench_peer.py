@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +19,6 @@ from numpy.typing import NDArray
 
 from contrastcli.commands.export import Graph, padded, write_onnx
 from contrastcli.data.sources import load_examples
-from contrastcli.evaluation.silence import silenced
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
@@ -24,6 +27,19 @@ from contrastcli.settings.sections import Data, Precision
 Encode = Callable[[Sequence[str]], object]
 
 BATCH = 32  # texts, sentence-transformers' default
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Suppress log records, warnings and printed text in the body."""
+    before, stream = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(stream), redirect_stderr(stream):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 class Encoder(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation import comparison
+from contrastcli.evaluation import run_scores
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, Comparison, Method, Welch
 from contrastcli.show import console, pictures, plots
@@ -41,7 +41,7 @@ def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Comparis
 
     Raises DataError and UsageError.
     """
-    compared = comparison.compare(chosen)
+    compared = run_scores.compare(chosen)
     compared = structs.replace(compared, welch=_welch(compared.groups))
     if bootstrap:
         first, second = _two_runs(chosen, compared.groups)

@@ -15,7 +15,8 @@ from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, pictures, plots
 
 if TYPE_CHECKING:
-    from contrastcli.evaluation.result import OnProgress, Scores
+    from contrastcli.evaluation.measure import Scores
+    from contrastcli.evaluation.procedure import OnProgress
     from contrastcli.show.pictures import Picture
 
 
@@ -37,7 +38,7 @@ def measure(
     possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
     """
     from contrastcli.evaluation.evaluate import check_model, evaluate  # torch is loaded only when a model is needed
-    from contrastcli.evaluation.result import Options
+    from contrastcli.evaluation.procedure import Options
 
     chosen = check_suites(suites)
     named = check_tasks(tasks, chosen) if tasks is not None else ()
@@ -82,8 +83,7 @@ def draw_sentences(
 ) -> Picture:
     """A picture of training sentences under models, by label the name and pooling of each. Raises DataError."""
     from contrastcli.evaluation.evaluate import load_subject  # torch is loaded only when a model is needed
-    from contrastcli.evaluation.geometry import training_sentences
-    from contrastcli.evaluation.projection import pca
+    from contrastcli.evaluation.geometry import pca, training_sentences
 
     texts = training_sentences(data)
     subjects = {label: load_subject(model, pooling, advance) for label, (model, pooling) in models.items()}

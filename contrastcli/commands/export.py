@@ -25,7 +25,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import POOLINGS
 from contrastcli.show.format import markdown_table
-from contrastcli.show.results import suite_tables
+from contrastcli.show.scores import suite_tables
 
 Format = Literal["sentence-transformers", "onnx"]
 

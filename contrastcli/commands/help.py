@@ -21,9 +21,9 @@ from contrastcli.settings.setting import Value, spell
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show import papers as show_papers
 from contrastcli.show import settings
-from contrastcli.show.format import Rows, columns, laid_out
+from contrastcli.show.format import Fields, columns, laid_out
 
-Facts = Mapping[str, Callable[[], str | Rows]]
+Facts = Mapping[str, Callable[[], str | Fields]]
 """What replaces {name} in a text: words, or a table in place of a paragraph."""
 
 FOLDER = Path(__file__).parents[1] / "help"
@@ -64,7 +64,7 @@ def topic(name: str, width: int, more: Facts) -> str:
     return "\n\n".join(parts)
 
 
-def _by_value(pairs: Iterable[tuple[str, str]]) -> Rows:
+def _by_value(pairs: Iterable[tuple[str, str]]) -> Fields:
     """Each second word with the first words that go with it."""
     grouped: dict[str, list[str]] = {}
     for word, value in pairs:
@@ -72,7 +72,7 @@ def _by_value(pairs: Iterable[tuple[str, str]]) -> Rows:
     return [(value, ", ".join(words)) for value, words in grouped.items()]
 
 
-def _presets(names: Iterable[str]) -> Rows:
+def _presets(names: Iterable[str]) -> Fields:
     return [(name, presets.find(name).about.what) for name in names]
 
 

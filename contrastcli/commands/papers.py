@@ -34,7 +34,7 @@ from contrastcli.show import console, pictures
 from contrastcli.show.pictures import Picture
 
 if TYPE_CHECKING:
-    from contrastcli.evaluation.result import OnProgress
+    from contrastcli.evaluation.procedure import OnProgress
 
 _MTEB = "MTEB(eng, v1)"  # the papers' 56 tasks
 
@@ -141,7 +141,7 @@ def _evaluate(
 ) -> dict[str, Any]:
     """The scores of a suite, which are in the cache once they were measured."""
     from contrastcli.evaluation.evaluate import evaluate  # torch is loaded here
-    from contrastcli.evaluation.result import Options
+    from contrastcli.evaluation.procedure import Options
 
     options = Options(Path(request.data_dir) if request.data_dir else None, tuple(tasks), on_progress=on_progress)
     scores: dict[str, Any] = evaluate(_model(cell), [SUITES[suite]], options, cell.pooling).to_json()["suites"]

@@ -15,7 +15,7 @@ from contrastcli.errors import DataError, UsageError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.results import Nearest
 from contrastcli.settings.sections import Pooling, Precision
-from contrastcli.show import console, results
+from contrastcli.show import answers, console
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def similarities(
 
     encoder = load_model(model, pooling=pooling, precision=precision)
     for pairs in read_pairs(_stdin()) if len(texts) == 1 else [[(texts[0], texts[1])]]:
-        yield results.similarities(search.similarities(encoder, pairs, model.name), json)
+        yield answers.similarities(search.similarities(encoder, pairs, model.name), json)
 
 
 def neighbours(
@@ -60,8 +60,8 @@ def neighbours(
     with console.progress() as advance:
         index = Index(encoder, corpus, partial(advance, "encoding"))
     for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:
-        answers = [Nearest(text, index.nearest(text, count), model.name) for text in queries]
-        yield results.neighbours(answers, json)
+        nearest = [Nearest(text, index.nearest(text, count), model.name) for text in queries]
+        yield answers.neighbours(nearest, json)
 
 
 def _stdin() -> BufferedIOBase:

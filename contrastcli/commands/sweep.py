@@ -15,7 +15,7 @@ from msgspec import structs
 
 from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
-from contrastcli.evaluation.comparison import member
+from contrastcli.evaluation.run_scores import member
 from contrastcli.files import locked
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory, process, sweeps

@@ -17,8 +17,7 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.errors import DataError
-from contrastcli.evaluation.measure import Context, Procedure, in_folder, in_words
-from contrastcli.evaluation.result import TaskScores
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_folder, in_words
 from contrastcli.evaluation.senteval import read_lines
 from contrastcli.evaluation.suites import CLUSTERING
 
@@ -107,7 +106,7 @@ def read(folder: Path, task: str) -> Classed:
     return Classed([" ".join(text.split()) for text in texts.values()], numbers)
 
 
-def _score(context: Context, task: str, data: Classed) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
     from sklearn.cluster import KMeans  # not needed to read the sets, which the suite geometry does
 
     with context.subject.truncated(LENGTH):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import filelock
 
 from contrastcli.evaluation import glove
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import OnProgress, Options, Scores, Subject, SuiteResult
+from contrastcli.evaluation.measure import Scores, SuiteResult, measure
+from contrastcli.evaluation.procedure import OnProgress, Options, Subject
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import atomic_write, json_bytes, make_folder, writing_to
 from contrastcli.model.folder import load_model
@@ -48,8 +47,8 @@ def evaluate(
         same = not known or known.get("vectors") == subject.fingerprint
         if same and precision == "fp32" and _is_writable(path.parent):
             paths.append(path)
-        how = replace(options, earlier=known if same else {}, on_task=partial(_write, model, paths))
-        results.append(measure(suite, subject, how))
+        write = partial(_write, model, paths)
+        results.append(measure(suite, subject, options, write, known if same else {}))
     return Scores(model, tuple(results))
 
 

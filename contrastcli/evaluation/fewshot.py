@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.measure import Context, Procedure, in_folder, in_words
-from contrastcli.evaluation.result import TaskScores
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_folder, in_words
 from contrastcli.evaluation.senteval import Labelled, Splits
 from contrastcli.evaluation.transfer import counted, features, fit
 
@@ -21,7 +20,7 @@ _PROTOCOL = (
 )
 
 
-def _score(context: Context, task: str, data: Splits) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Splits) -> TaskScores:
     accuracies = []
     for seed in range(SETS):
         train, test = _split(data, seed)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from contrastcli.data.examples import ScoredPairs, scored_from_frame
 from contrastcli.data.formats import read_file
@@ -15,11 +17,9 @@ from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
 from contrastcli.evaluation.clustering import Classed
-from contrastcli.evaluation.measure import Context, Procedure, finite
-from contrastcli.evaluation.projection import pca, sample, tsne
-from contrastcli.evaluation.result import TaskScores
+from contrastcli.evaluation.procedure import Floats, Procedure, SuiteContext, TaskScores, finite
 from contrastcli.evaluation.suites import CLUSTERING
-from contrastcli.model.metrics import alignment, degrees, histogram, uniformity
+from contrastcli.model.metrics import alignment, degrees, histogram, uniformity, unit_rows
 from contrastcli.settings.sections import Data
 
 POSITIVE = 4.0
@@ -29,6 +29,7 @@ _NEGATIVES = 10_000  # random pairs drawn
 _SENTENCES = 1000  # of the PCA
 _TEXTS = 2000  # of a t-SNE
 _SEED = 0
+_PERPLEXITY = 30.0
 _STSB, _STARTER = "STS-B", "starter"
 _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, since there is no STS-B"}
 
@@ -73,7 +74,7 @@ def _read_classes(data_dir: Path | None, task: str) -> Classed:
     return clustering.read(clustering.root(data_dir), task)
 
 
-def _score(context: Context, task: str, data: ScoredPairs | Classed) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: ScoredPairs | Classed) -> TaskScores:
     if isinstance(data, ScoredPairs):
         return _angles(context, task, data)
     chosen = sample(len(data.texts), _TEXTS)
@@ -83,7 +84,7 @@ def _score(context: Context, task: str, data: ScoredPairs | Classed) -> TaskScor
     return {"texts": len(data.texts), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
 
 
-def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
+def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:
     texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
     numbers = {text: n for n, text in enumerate(texts)}
     first, second = (np.array([numbers[text] for text in column]) for column in (pairs.first, pairs.second))
@@ -117,7 +118,7 @@ def _angles(context: Context, task: str, pairs: ScoredPairs) -> TaskScores:
     }
 
 
-def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
+def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     """What was measured, with the definitions, in which papers differ."""
     words = [f"unit vectors, pooling: {context.subject.pooling}"]
     for name, task in scores.items():
@@ -132,6 +133,49 @@ def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
     if any("tsne" in task for task in scores.values()):
         words.append(f"t-SNE (perplexity 30, from the PCA) of up to {_TEXTS:,} texts, truncated at {clustering.LENGTH}")
     return "; ".join(words)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`points` (N, 2), and the share of the variance that each of the two axes explains."""
+
+    points: NDArray[np.float64]
+    explained: tuple[float, float]
+
+
+def pca(vectors: Floats) -> Projection:
+    """The first two principal components of the unit vectors of (N, d), about their mean.
+
+    Each axis points to where its largest coordinate is, so that the same vectors make the same picture everywhere.
+    Where the vectors span fewer dimensions, the rest is zero.
+    """
+    unit = unit_rows(vectors)
+    places, sizes, _ = np.linalg.svd(unit - unit.mean(axis=0), full_matrices=False)  # (N, r), (r,)
+    points = np.pad(places * sizes, ((0, 0), (0, 1)))[:, :2]  # (N, 2)
+    points *= np.sign(points[np.abs(points).argmax(axis=0), [0, 1]])
+    first, second = np.pad(sizes**2, (0, 1))[:2] / max(float((sizes**2).sum()), np.finfo(float).tiny)
+    return Projection(points, (float(first), float(second)))
+
+
+def tsne(vectors: Floats) -> NDArray[np.float64]:
+    """t-SNE (van der Maaten and Hinton 2008) of the unit vectors of (N, d), N ≥ 3: (N, 2).
+
+    scikit-learn's: perplexity 30, or a third of the other points where these are few; started from the PCA, seed 0.
+    """
+    from sklearn.manifold import TSNE
+
+    perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
+    points: NDArray[np.float64] = TSNE(perplexity=perplexity, init="pca", random_state=_SEED).fit_transform(
+        unit_rows(vectors).astype(np.float32)
+    )
+    return points
+
+
+def sample(count: int, limit: int) -> NDArray[np.intp]:
+    """A fixed random sample of at most `limit` of `count` rows: their numbers, in order."""
+    if count <= limit:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(_SEED).choice(count, limit, replace=False))
 
 
 PROCEDURE = Procedure(_find, _score, _protocol)

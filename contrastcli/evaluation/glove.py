@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation.result import Subject
+from contrastcli.evaluation.procedure import Subject
 from contrastcli.settings.sections import Pooling
 
 Floats = NDArray[np.float32]

@@ -5,113 +5,90 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Generic, Protocol, TypeVar
-
-import numpy as np
+from typing import Any
 
 from contrastcli.errors import DataError
-from contrastcli.evaluation.result import Encode, Floats, Options, Subject, SuiteResult, TaskScores
+from contrastcli.evaluation.procedure import (
+    D,
+    Options,
+    Procedure,
+    Subject,
+    SuiteContext,
+    SuiteData,
+    TaskScores,
+    Unscored,
+    Vectors,
+)
 from contrastcli.evaluation.suites import Suite, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
 
 _VERSION = 1  # of the cached scores: raised when a suite changes what it measures
 
 
-class Data(Protocol):
-    """The data of a task."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Equal only for equal data; None if scores of it must not be cached."""
-
-
-D = TypeVar("D", bound=Data)
-
-Find = Callable[[Sequence[str], Path | None], Mapping[str, Callable[[], D]]]
-
-
-class Vectors:
-    """The embeddings of texts, each distinct text encoded once."""
-
-    def __init__(self, encode: Encode) -> None:
-        self._encode = encode
-        self._known: dict[str, Floats] = {}
-
-    def __call__(self, texts: Sequence[str]) -> Floats:
-        """(N, d), in the order of the texts. Raises DataError for a model whose vectors are not finite."""
-        self.add(texts)
-        return np.stack([self._known[text] for text in texts])
-
-    def add(self, texts: Iterable[str]) -> None:
-        """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            vectors = self._encode(new)
-            if not np.isfinite(vectors).all():
-                what = "the model's vectors are not finite numbers"
-                raise DataError(what, "check how its training ended, or use another model")
-            self._known.update(zip(new, vectors, strict=True))
-
-
 @dataclass(frozen=True)
-class Context:
-    """A suite to measure on a subject; `vectors` encodes the texts of a task."""
+class SuiteResult:
+    """What a suite has measured.
 
-    suite: Suite
-    subject: Subject
-    options: Options
-    vectors: Vectors
-
-
-class Unscored(DataError):
-    """A task cannot be scored although its data are there; the others are still scored."""
-
-
-@dataclass(frozen=True)
-class Procedure(Generic[D]):
-    """How a suite is measured.
-
-    `find` returns a reader of the data of each of some tasks, given the folder of --data-dir. It raises DataError if
-    the data of all tasks are missing, a reader if those of its task are missing or malformed. `score` measures a task,
-    `protocol` describes how in words. `texts` returns the texts of a task, in a suite that knows them in advance; they
-    are encoded together. `sizes` are the numbers of the data by which papers describe them.
+    `protocol` describes how. `averages` are None unless all their tasks are complete. `missing` says why tasks were
+    not measured: their data are missing or malformed. `partial`: whether the result cannot be compared with published
+    ones. `pending` are the tasks that are still to be measured. `vectors` is the subject's fingerprint.
     """
 
-    find: Find[D]
-    score: Callable[[Context, str, D], TaskScores]
-    protocol: Callable[[Context, Mapping[str, TaskScores]], str]
-    texts: Callable[[D], Iterable[str]] | None = None
-    sizes: Callable[[D], Mapping[str, float]] | None = None
+    suite: str
+    protocol: str
+    tasks: Mapping[str, TaskScores]
+    averages: Mapping[str, float | None]
+    missing: Mapping[str, DataError] = field(default_factory=dict)
+    partial: bool = False
+    pending: tuple[str, ...] = ()
+    vectors: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As `contrast eval --json` prints it: a key for each task and average, what is missing, and the protocol."""
+        return {
+            **self.tasks,
+            **self.averages,
+            "partial": self.partial,
+            "missing": {task: {"what": error.what, "hint": error.hint} for task, error in self.missing.items()},
+            **({"pending": self.pending} if self.pending else {}),
+            "protocol": self.protocol,
+            "vectors": self.vectors,
+        }
 
 
-def in_folder(root: Callable[[Path | None], Path], read: Callable[[Path, str], D]) -> Find[D]:
-    """The `find` of a suite whose sets are in one folder, located by `root` in --data-dir; `read` reads a task's."""
+@dataclass(frozen=True)
+class Scores:
+    """What was measured of a model, suite by suite."""
 
-    def find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[[], D]]:
-        folder = root(data_dir)
-        return {task: partial(read, folder, task) for task in tasks}
+    model: str
+    results: tuple[SuiteResult, ...]
 
-    return find
-
-
-def in_words(protocol: str) -> Callable[[Context, Mapping[str, TaskScores]], str]:
-    """The `protocol` of a suite that is always measured in the same way; the text has a place for the {pooling}."""
-    return lambda context, scores: protocol.format(pooling=context.subject.pooling)
+    def to_json(self) -> dict[str, Any]:
+        """As `contrast eval --json` prints it."""
+        return {"model": self.model, "suites": {result.suite: result.to_json() for result in self.results}}
 
 
-def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
+def measure(
+    suite: Suite,
+    subject: Subject,
+    options: Options,
+    on_task: Callable[[SuiteResult], None] = lambda result: None,
+    earlier: Mapping[str, Any] | None = None,
+) -> SuiteResult:
     """Measure the tasks of a suite, or read their scores from the cache, where each is written once it is measured.
 
-    Tasks whose data are missing or malformed are skipped. Raises DataError for a model whose vectors are not finite,
-    and UsageError.
+    `on_task` gets what is measured so far after each task, together with the scores of other tasks in `earlier`, the
+    JSON of an earlier result. Tasks whose data are missing or malformed are skipped.
+
+    Raises DataError for a model whose vectors are not finite, and UsageError.
     """
     procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
-    context, tasks = Context(suite, subject, options, Vectors(subject.encode)), suite.select(options.tasks)
+    context, tasks = SuiteContext(suite, subject, options, Vectors(subject.encode)), suite.select(options.tasks)
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
@@ -125,11 +102,11 @@ def measure(suite: Suite, subject: Subject, options: Options) -> SuiteResult:
         except DataError as error:
             missing[task] = error
     scores: dict[str, TaskScores] = {}
-    before, absent = _earlier(suite, options.earlier)
+    before, absent = _earlier(suite, earlier or {})
     for _ in _score(procedure, context, data, scores, missing):
         known = {**before, **scores}
         lacking = {task: error for task, error in {**absent, **missing}.items() if task not in known}
-        options.on_task(_result(procedure, context, list({**before, **data}), known, lacking))
+        on_task(_result(procedure, context, list({**before, **data}), known, lacking))
     return _result(procedure, context, list(data), scores, missing)
 
 
@@ -152,7 +129,7 @@ def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
 
 def _result(
     procedure: Procedure[D],
-    context: Context,
+    context: SuiteContext,
     tasks: Sequence[str],
     scores: Mapping[str, TaskScores],
     missing: Mapping[str, DataError],
@@ -169,7 +146,7 @@ def _result(
 
 def _score(
     procedure: Procedure[D],
-    context: Context,
+    context: SuiteContext,
     data: Mapping[str, D],
     scores: dict[str, TaskScores],
     missing: dict[str, DataError],
@@ -194,7 +171,7 @@ def _score(
         yield
 
 
-def _measured(procedure: Procedure[D], context: Context, task: str, data: D) -> TaskScores:
+def _measured(procedure: Procedure[D], context: SuiteContext, task: str, data: D) -> TaskScores:
     """The scores of a task, to the same bits whatever was measured before: it shares no chunk with other tasks."""
     context = replace(context, vectors=Vectors(context.subject.encode))
     if procedure.texts:
@@ -202,7 +179,7 @@ def _measured(procedure: Procedure[D], context: Context, task: str, data: D) -> 
     return procedure.score(context, task, data)
 
 
-def _cache_name(context: Context, task: str, data: Data) -> str | None:
+def _cache_name(context: SuiteContext, task: str, data: SuiteData) -> str | None:
     """The cached scores of a task, by the fingerprints of model and data; None if they must not be cached."""
     key = (_VERSION, context.suite.name, task, context.subject.fingerprint, data.fingerprint)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
@@ -214,8 +191,3 @@ def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) 
     complete = [task for task in tasks if task in scores and not scores[task].get("partial")]
     values = [value_at(scores[task], path) for task in complete]
     return math.fsum(values) / len(values) if values and len(values) == len(tasks) and None not in values else None
-
-
-def finite(value: float) -> float | None:
-    """The number, or None for NaN and infinity, which JSON lacks."""
-    return float(value) if math.isfinite(value) else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,9 +15,16 @@ import numpy as np
 import torch
 
 from contrastcli.errors import UsageError
-from contrastcli.evaluation.measure import Context, Procedure, Unscored, Vectors, finite
-from contrastcli.evaluation.result import Floats, Subject, TaskScores
-from contrastcli.evaluation.silence import logging_disabled
+from contrastcli.evaluation.procedure import (
+    Floats,
+    Procedure,
+    Subject,
+    SuiteContext,
+    TaskScores,
+    Unscored,
+    Vectors,
+    finite,
+)
 from contrastcli.files import cache_dir
 from contrastcli.model.metrics import cosine
 from contrastcli.objectives.similarity import cosines
@@ -65,16 +74,16 @@ def find(names: Iterable[str]) -> list[AbsTask]:
     return list(by_name.values())
 
 
-def _folder(context: Context) -> Path:
+def _folder(context: SuiteContext) -> Path:
     """Where MTEB keeps its results, in its own format."""
     return (context.options.out or cache_dir()) / "mteb"
 
 
-def _score(context: Context, name: str, data: _Task) -> TaskScores:
+def _score(context: SuiteContext, name: str, data: _Task) -> TaskScores:
     """Run a task, unless there are results for the same weights. Raises Unscored if it fails."""
     import mteb
 
-    with logging_disabled():
+    with _logging_disabled():
         result = mteb.evaluate(
             cast(Any, Encoder(context.subject)),  # known by its methods
             data.task,
@@ -92,7 +101,18 @@ def _score(context: Context, name: str, data: _Task) -> TaskScores:
     return {"score": score, "metric": about.main_score, "type": str(about.type), "splits": splits}
 
 
-def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
+@contextmanager
+def _logging_disabled() -> Iterator[None]:
+    """Suppress log records in the body."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     import mteb
 
     return (

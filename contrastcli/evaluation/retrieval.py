@@ -21,8 +21,7 @@ from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import open_frame
 from contrastcli.errors import DataError, nearest
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.measure import Context, Procedure
-from contrastcli.evaluation.result import TaskScores
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores
 from contrastcli.evaluation.suites import RETRIEVAL
 
 _NAMES = (
@@ -140,7 +139,7 @@ def _grade(cell: str, where: str) -> int:
     return int(grade)
 
 
-def _score(context: Context, task: str, data: Retrieval) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:
     queries, documents = (torch.from_numpy(context.vectors(texts)) for texts in data.columns)
     places = ranking.ranks(data.judged, queries, documents)
     context.options.on_progress(f"retrieval {task}", 1, 1)
@@ -154,7 +153,7 @@ def _score(context: Context, task: str, data: Retrieval) -> TaskScores:
     }
 
 
-def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
+def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     notes = (f"; {task}: {entry['note']}" for task, entry in scores.items() if entry.get("note"))
     return _PROTOCOL.format(pooling=context.subject.pooling) + "".join(notes)
 

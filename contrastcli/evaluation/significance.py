@@ -15,8 +15,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.tokens import OnProgress
-from contrastcli.evaluation.measure import Vectors
-from contrastcli.evaluation.result import Floats
+from contrastcli.evaluation.procedure import Floats, Vectors
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.measure import Context, Procedure, finite, in_folder
-from contrastcli.evaluation.result import Floats, TaskScores
+from contrastcli.evaluation.procedure import Floats, Procedure, SuiteContext, TaskScores, finite, in_folder
 from contrastcli.evaluation.senteval import Subsets
 from contrastcli.model.metrics import cosine, pearson, spearman
 
@@ -19,7 +18,7 @@ _PROTOCOL = (
 )
 
 
-def _score(context: Context, task: str, data: Subsets) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Subsets) -> TaskScores:
     """Correlations of one test set.
 
     `all` is one correlation of the concatenated subsets (SimCSE, SimACE, PairSupCon), `mean` the mean over subsets,
@@ -44,7 +43,7 @@ def _score(context: Context, task: str, data: Subsets) -> TaskScores:
     }
 
 
-def _protocol(context: Context, scores: Mapping[str, TaskScores]) -> str:
+def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     pairs = sum(task["pairs"] for task in scores.values())
     return _PROTOCOL.format(pairs=pairs, pooling=context.subject.pooling)
 

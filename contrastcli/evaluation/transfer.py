@@ -11,8 +11,7 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.measure import Context, Procedure, Vectors, in_folder, in_words
-from contrastcli.evaluation.result import Floats, TaskScores
+from contrastcli.evaluation.procedure import Floats, Procedure, SuiteContext, TaskScores, Vectors, in_folder, in_words
 from contrastcli.evaluation.senteval import Labelled, Splits
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _PROTOCOL = (
 )
 
 
-def _score(context: Context, task: str, data: Splits) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Splits) -> TaskScores:
     from sklearn.metrics import f1_score
 
     mean = features(data.train, context.vectors).mean(axis=0)  # (d,)
@@ -68,7 +67,7 @@ def _score(context: Context, task: str, data: Splits) -> TaskScores:
     return {"accuracy": 100 * float(np.mean(predicted == labels)), **scores}
 
 
-def counted(context: Context, task: str, data: Splits) -> TaskScores:
+def counted(context: SuiteContext, task: str, data: Splits) -> TaskScores:
     """The number of rows, and that of the published set."""
     expected = context.suite.tasks[task]
     return {"rows": sum(data.counts), "expected": sum(expected), "partial": data.counts != expected}

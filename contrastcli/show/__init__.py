@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from contrastcli.lazy import files_of
 
 if TYPE_CHECKING:
-    from contrastcli.show import console, format, papers, plots, results, runs, settings
+    from contrastcli.show import answers, console, format, papers, plots, runs, scores, settings
 
-__all__ = ["console", "format", "papers", "plots", "results", "runs", "settings"]
+__all__ = ["answers", "console", "format", "papers", "plots", "runs", "scores", "settings"]
 __getattr__ = files_of(__name__, __all__)

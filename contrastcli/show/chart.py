@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from contrastcli.show.pictures import Range, Series
 
-Cells = list[tuple[str, int]]
+Glyphs = list[tuple[str, int]]
 """One row: pieces of text, each with its ink. Ink 0 is for ticks and labels, 1 and up for lines."""
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a braille cell, by row and column
@@ -56,7 +56,7 @@ class Chart:
         return not self.marks and not any(math.isfinite(y) for line in self.lines for y in line.y)
 
 
-def draw(chart: Chart, width: int, height: int) -> list[Cells]:
+def draw(chart: Chart, width: int, height: int) -> list[Glyphs]:
     """The chart in `height` rows of `width` characters: a legend, the picture with its y ticks, and the x ticks."""
     lines = [(line.x, list(map(_log10, line.y)) if chart.log else line.y) for line in chart.lines]
     marks = [(mark, _log10(mark.y) if chart.log else mark.y) for mark in chart.marks]
@@ -121,10 +121,10 @@ class Canvas:
             if not self._dots[cell]:
                 self._glyphs[cell] = "┊"
 
-    def rows(self) -> Iterator[Cells]:
+    def rows(self) -> Iterator[Glyphs]:
         """The characters, neighbours of one ink together."""
         for start in range(0, len(self._dots), self._width):
-            cells: Cells = []
+            cells: Glyphs = []
             for cell in range(start, start + self._width):
                 text = self._glyphs.get(cell) or (chr(0x2800 + self._dots[cell]) if self._dots[cell] else " ")
                 ink = self._inks[cell]
@@ -196,7 +196,7 @@ def _range(values: Sequence[float], limits: Range | None, margin: float) -> Rang
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _legend(chart: Chart, width: int, height: int) -> list[Cells]:
+def _legend(chart: Chart, width: int, height: int) -> list[Glyphs]:
     """The names of the lines, what one wants to know of each where there is room, in at most a quarter of the rows.
 
     They may have two rows where that leaves the names whole.
@@ -205,7 +205,7 @@ def _legend(chart: Chart, width: int, height: int) -> list[Cells]:
     longest = max((len(line.name) for line, _ in lines), default=0)
     least = max((len(line.readings) for line, _ in lines), default=0)
     shapes = [*((longest, n) for n in range(least)), *((n, least - 1) for n in range(longest, 2, -1) if least)]
-    rows: list[Cells] = []
+    rows: list[Glyphs] = []
     most = max(1, height // 4)
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
@@ -220,7 +220,7 @@ def _legend(chart: Chart, width: int, height: int) -> list[Cells]:
     return rows[:most]
 
 
-def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Cells:
+def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Glyphs:
     room = width - gutter - 1
     row = [" "] * width
     for tick in ticks(low, high, max(1, room // _TICK_COLUMNS)):

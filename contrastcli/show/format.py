@@ -14,7 +14,7 @@ import msgspec
 
 from contrastcli.runs.text import MISSING, printable
 
-Rows = Sequence[tuple[str, str]]
+Fields = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
 
 _NUMBER = re.compile(rf"|{MISSING}|[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?[*=]?")
@@ -95,7 +95,7 @@ def laid_out(paragraph: str, width: int) -> str:
     return paragraph if paragraph.startswith(" ") else _wrapped(paragraph, width)
 
 
-def columns(rows: Rows, width: int) -> str:
+def columns(rows: Fields, width: int) -> str:
     """Two columns, the second wrapped; terms longer than half a line have a line of their own."""
     indent = " " * (max((len(term) for term, _ in rows if len(term) <= width // 2), default=2) + 2)
     lines = []

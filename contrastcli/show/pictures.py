@@ -19,7 +19,7 @@ from contrastcli.show.curve import ANGLES, curve
 GREY, POSITIVE, NEGATIVE, HARDEST = -1, 2, 3, 4
 """Inks of what is compared with, and of the three angles, the same in every picture."""
 
-Form = Literal["lines", "path", "points", "histogram", "bars"]
+PlotKind = Literal["lines", "path", "points", "histogram", "bars"]
 """Curves over x; paths through a plane; points in it; heights between edges; one value each."""
 
 Events = Sequence[Event]
@@ -60,7 +60,7 @@ class Picture:
 
     name: str
     title: str
-    form: Form
+    kind: PlotKind
     x_label: str
     y_label: str
     series: tuple[Series, ...]
@@ -198,8 +198,8 @@ def labels(names: Sequence[str], longest: int | None = 40) -> dict[str, str]:
     return dict(zip(names, ends, strict=True))
 
 
-def _plane(name: str, title: str, form: Form, series: tuple[Series, ...]) -> Picture:
-    return Picture(name, f"alignment against uniformity {title}", form, "uniformity", "alignment", series)
+def _plane(name: str, title: str, kind: PlotKind, series: tuple[Series, ...]) -> Picture:
+    return Picture(name, f"alignment against uniformity {title}", kind, "uniformity", "alignment", series)
 
 
 def _histograms(which: str, where: str, counts: Mapping[str, Iterable[Sequence[int]]], suffix: str = "") -> Picture:

@@ -108,12 +108,12 @@ def _figure(picture: Picture) -> Figure:
     from matplotlib.figure import Figure
 
     columns = max(1, _NAMES // (max(len(series.name) for series in picture.series) + 8))
-    named = any(series.name for series in picture.series) and picture.form != "bars"
+    named = any(series.name for series in picture.series) and picture.kind != "bars"
     rows = math.ceil(len(picture.series) / columns) if named else 0
-    height = 0.5 + _BAR * len(picture.series) if picture.form == "bars" else _HEIGHT + _LINE * rows
+    height = 0.5 + _BAR * len(picture.series) if picture.kind == "bars" else _HEIGHT + _LINE * rows
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot(xlabel=picture.x_label, ylabel=picture.y_label)
-    if picture.form == "bars":
+    if picture.kind == "bars":
         _draw_bars(axes, picture)
     elif picture.colours:
         _draw_values(axes, picture)
@@ -123,7 +123,7 @@ def _figure(picture: Picture) -> Figure:
     if _is_cloud(picture):
         axes.set_aspect("equal", "datalim")
         axes.locator_params(nbins=5)
-    if not picture.x_label and picture.form != "bars":  # the coordinates have no meaning
+    if not picture.x_label and picture.kind != "bars":  # the coordinates have no meaning
         axes.set_axis_off()
     if rows:
         larger = 2.5 if _is_cloud(picture) else 1.0
@@ -147,13 +147,13 @@ def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> N
     marker, name = _MARKERS[number % len(_MARKERS)], series.name
     colour = f"C{series.ink - 1 if series.ink > 0 else number}"
     dashes = _DASHES[number % len(_DASHES)]
-    if picture.form == "histogram":
+    if picture.kind == "histogram":
         axes.stairs(series.y, series.x, color=colour, linestyle=dashes, linewidth=1.1, label=name)
         axes.set_xlim(*picture.x_range or picture.occupied())
-    elif picture.form == "points":
+    elif picture.kind == "points":
         size = 1.6 if _is_cloud(picture) else 5.0
         axes.plot(series.x, series.y, marker, color=colour, markersize=size, markeredgewidth=0, label=name)
-    elif picture.form == "path":
+    elif picture.kind == "path":
         axes.plot(series.x, series.y, color=colour, linestyle=dashes, marker=marker, markersize=2, label=name)
         axes.plot(series.x[:1], series.y[:1], color=colour, marker=marker, markersize=5, markerfacecolor="white")
         axes.plot(series.x[-1:], series.y[-1:], color=colour, marker=marker, markersize=5)
@@ -165,7 +165,7 @@ def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> N
 
 
 def _is_cloud(picture: Picture) -> bool:
-    return picture.form == "points" and any(len(series.x) > 1 for series in picture.series)
+    return picture.kind == "points" and any(len(series.x) > 1 for series in picture.series)
 
 
 def _draw_values(axes: Axes, picture: Picture) -> None:

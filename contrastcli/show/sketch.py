@@ -18,7 +18,7 @@ _CROWD = 100  # points of one series, beyond which dots show more than glyphs
 
 def text(picture: Picture, width: int, height: int) -> str:
     """The picture in about `height` lines of at most `width` characters, its title first."""
-    if picture.form == "bars":
+    if picture.kind == "bars":
         return "\n".join([picture.title, *_bars(picture, width)])
     rows = [picture.title]
     if picture.y_label:
@@ -31,24 +31,24 @@ def text(picture: Picture, width: int, height: int) -> str:
 
 
 def chart(picture: Picture) -> Chart:
-    """A picture of any form but bars, in braille and glyphs."""
+    """A picture of any kind but bars, in braille and glyphs."""
     if not picture.series:
         return Chart()
     marks = (Mark(*picture.best, "◆", POSITIVE),) if picture.best else ()
     drawn = Chart(picture.series, marks, picture.x_label, picture.x_range, picture.y_range)
     drawn = replace(drawn, log=picture.log, cursor=picture.cursor)
-    if picture.form == "histogram":
+    if picture.kind == "histogram":
         outlines = tuple(
             replace(s, x=[edge for edge in s.x for _ in range(2)], y=[0.0, *(y for y in s.y for _ in range(2)), 0.0])
             for s in picture.series
         )
         top = (1 + _MARGIN) * max(y for s in picture.series for y in s.y)
         return replace(drawn, lines=outlines, x_range=picture.x_range or picture.occupied(), y_range=(0.0, top))
-    if picture.form == "points" and (len(picture.series) > 1 or len(picture.series[0].x) <= _CROWD):
+    if picture.kind == "points" and (len(picture.series) > 1 or len(picture.series[0].x) <= _CROWD):
         return replace(drawn, lines=(), marks=tuple(_glyph_marks(picture.series)), x_margin=_MARGIN)
-    if picture.form == "points":
+    if picture.kind == "points":
         return replace(drawn, joined=False, x_margin=_MARGIN)
-    if picture.form == "path":
+    if picture.kind == "path":
         ends: list[Mark] = []
         for series in picture.series:
             points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x + y)]

@@ -18,7 +18,7 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.measure import finite
+from contrastcli.evaluation.procedure import finite
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
 from contrastcli.runs.events import DevPair, Evaluated

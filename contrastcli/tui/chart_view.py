@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from contrastcli.show.chart import Cells, Chart, draw
+from contrastcli.show.chart import Chart, Glyphs, draw
 from contrastcli.show.pictures import Picture
 from contrastcli.show.sketch import chart
 
@@ -89,16 +89,16 @@ class ChartView(Widget):
         theme = self.app.current_theme
         return _ANSI if theme.ansi else _DARK if theme.dark else _LIGHT
 
-    def _strip(self, cells: Cells, inks: list[Style]) -> Strip:
+    def _strip(self, cells: Glyphs, inks: list[Style]) -> Strip:
         styles = (inks[(ink - 1) % INKS + 1 if ink > 0 else 0] for _, ink in cells)
         segments = [Segment(text, style) for (text, _), style in zip(cells, styles, strict=True)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
-    def _draw(self, width: int, height: int) -> list[Cells]:
+    def _draw(self, width: int, height: int) -> list[Glyphs]:
         if width < 8 or height < 3:
             return []
         if not self.chart.empty:
             return draw(self.chart, width, height)
         lines = wrap(self._waiting, width - 2)[:height]
-        above: list[Cells] = [[] for _ in range((height - len(lines)) // 2)]
+        above: list[Glyphs] = [[] for _ in range((height - len(lines)) // 2)]
         return [*above, *([(line.center(width), 0)] for line in lines)]

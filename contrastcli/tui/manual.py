@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
-from contrastcli.show.format import Rows
+from contrastcli.show.format import Fields
 from contrastcli.tui.app import ContrastApp, make_screen
 from contrastcli.tui.screen import SCREENS, ModeScreen
 
 
-def screens() -> Rows:
+def screens() -> Fields:
     """Every screen with what it shows, each followed by its keys; those that every screen has come last."""
     rows: list[tuple[str, str]] = []
     for number, (mode, title) in enumerate(SCREENS.items(), 1):
@@ -23,7 +23,7 @@ def screens() -> Rows:
     return [*rows, ("All screens", ""), *_keys([*ModeScreen.BINDINGS, *ContrastApp.BINDINGS])]
 
 
-def _keys(bindings: Iterable[BindingType]) -> Rows:
+def _keys(bindings: Iterable[BindingType]) -> Fields:
     """What each key does; keys that do the same are listed together."""
     keys: dict[str, list[str]] = {}
     for binding in bindings:

@@ -22,7 +22,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Step
 from contrastcli.runs.results import Benchmark
-from contrastcli.show import results
+from contrastcli.show import answers
 from contrastcli.training import process
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import Plan
@@ -138,7 +138,7 @@ def test_a_ratio_is_that_of_the_medians() -> None:
 def test_the_table_has_rates_ratios_and_shares() -> None:
     ours = Benchmark(what="encode", program="contrast", rates=(3000.0,), ratio=2.0, limit_share=0.85, error="")
     theirs = Benchmark(what="encode", program="peer", rates=(), ratio=None, limit_share=None, error="ImportError: x")
-    lines = list(results.benchmarks([ours, theirs], False))
+    lines = list(answers.benchmarks([ours, theirs], False))
     assert [line.split() for line in lines[1:]] == [
         ["encode", "contrast", "3,000", "2.00", "85"],
         ["encode", "peer", "–", "–", "–", "ImportError:", "x"],

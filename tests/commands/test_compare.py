@@ -12,7 +12,7 @@ import pytest
 from contrastcli.commands.compare import compare
 from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import UsageError
-from contrastcli.evaluation import comparison as side_by_side
+from contrastcli.evaluation import run_scores as side_by_side
 from contrastcli.evaluation import significance
 from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs

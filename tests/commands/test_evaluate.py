@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.evaluation import evaluate
-from contrastcli.evaluation.result import Scores
+from contrastcli.evaluation.measure import Scores
 from contrastcli.evaluation.suites import STS
 from contrastcli.runs.directory import Run
 from contrastcli.show import pictures

@@ -21,7 +21,7 @@ from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering
 from contrastcli.evaluation.clustering import agreement, read, root
 from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Options
+from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import CLUSTERING
 from contrastcli.model.encoder import SentenceEncoder
 from support.sts_files import problem, subject

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from contrastcli.evaluation import fewshot
-from contrastcli.evaluation.result import Floats
+from contrastcli.evaluation.procedure import Floats
 from contrastcli.evaluation.suites import FEWSHOT
 from support.tables import cells
 from support.transfer_files import HalfKnowing, as_small, measured, write_polarity, write_transfer, write_trec

@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from contrastcli.evaluation import geometry
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.projection import pca, sample, tsne
-from contrastcli.evaluation.result import Options, Subject, SuiteResult
+from contrastcli.evaluation.geometry import pca, sample, tsne
+from contrastcli.evaluation.measure import SuiteResult, measure
+from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import GEOMETRY
 from support.tables import cells
 from support.tiny import Tiny

@@ -18,8 +18,8 @@ from scipy.stats import spearmanr
 
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import mteb as suite
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Options, Subject, SuiteResult
+from contrastcli.evaluation.measure import SuiteResult, measure
+from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import MTEB, check_tasks
 from support.tables import cells
 

@@ -14,8 +14,8 @@ from contrastcli.data import hub
 from contrastcli.data.formats import Frame, read_file
 from contrastcli.errors import DataError
 from contrastcli.evaluation import retrieval
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Options, Subject, SuiteResult
+from contrastcli.evaluation.measure import SuiteResult, measure
+from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import RETRIEVAL
 
 DOCUMENTS = ["red", "green", "blue", "grey"]

@@ -14,8 +14,8 @@ import pytest
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.evaluate import _write, evaluate
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Encode, Options, Subject, SuiteResult
+from contrastcli.evaluation.measure import SuiteResult, measure
+from contrastcli.evaluation.procedure import Encode, Options, Subject
 from contrastcli.evaluation.suites import (
     CLUSTERING,
     FEWSHOT,
@@ -30,7 +30,7 @@ from contrastcli.evaluation.suites import (
 from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run, read_scores
-from contrastcli.show import results
+from contrastcli.show import scores as show_scores
 from support.settings import preset
 from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_published_counts, write_stsb, write_year
 from support.tiny import Tiny
@@ -151,7 +151,7 @@ def test_a_table_has_the_mean_of_each_kind_of_task() -> None:
     averages = MTEB.averages_over(tasks)
     assert {a.key: a.tasks for a in averages} == {"average": (), "Clustering": ("c",), "STS": ("a", "b")}
     entries = {**tasks, "average": 30.0, "STS": 15.0, "Clustering": 60.0}
-    (table,) = results.suite_tables({"suites": {"mteb": entries}}, preset("simace-bert-base"))
+    (table,) = show_scores.suite_tables({"suites": {"mteb": entries}}, preset("simace-bert-base"))
     assert table.header[:4] == ("Task", "Score", "Tab. 3", "Tab. 12")  # of SimACE
     rows = {row[0]: (row[1], row[3]) for row in table.rows}
     assert rows["STS, 2"] == ("15.00", "75.70") and rows["Avg."] == ("30.00", "48.19")
@@ -271,13 +271,15 @@ def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
     scores = evaluate(str(tiny.backbone), (STS, TRANSFER, CLUSTERING), Options(data_dir=tmp_path))
-    text = results.scores([scores], False)
+    text = show_scores.scores([scores], False)
     for task in ("STS12", "STS-B", "AgNews", "GoogleNews-T"):
         assert [line.split()[0] for line in text.splitlines() if line.startswith(f"{task} ")] == [task]
     assert "\nsts\nTask " in text and "\nclustering\nTask " in text
     assert "\ntest splits as SentEval's" in text and "\nKMeans" in text
     assert "transfer" not in text  # nothing of it was there
-    assert json.loads(results.scores([scores], True))["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
+    assert (
+        json.loads(show_scores.scores([scores], True))["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
+    )
 
 
 def test_a_file_of_word_vectors_is_measured_as_a_model_is(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation import transfer
-from contrastcli.evaluation.measure import Vectors
+from contrastcli.evaluation.procedure import Vectors
 from contrastcli.evaluation.senteval import read_transfer, root
 from contrastcli.evaluation.suites import TRANSFER
 from support.sts_files import problem

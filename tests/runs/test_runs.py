@@ -18,7 +18,7 @@ import pytest
 
 from contrastcli import files
 from contrastcli.errors import DataError, RunError, UsageError
-from contrastcli.evaluation.comparison import compare
+from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs import event_file, process, status
 from contrastcli.runs.directory import Run, create, find, list_runs, prune, remove, runs_dir
 from contrastcli.runs.event_file import EventWriter

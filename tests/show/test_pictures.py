@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastcli.evaluation.projection import pca
+from contrastcli.evaluation.geometry import pca
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Evaluated, Event, Step, training_seconds
 from contrastcli.show import sketch

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from contrastcli.errors import RunError, UsageError
-from contrastcli.show.pictures import EDGES, Form, Picture, Series
+from contrastcli.show.pictures import EDGES, Picture, PlotKind, Series
 from contrastcli.show.plots import WIDTH, save
 from contrastcli.show.sketch import chart, text
 
 
-def picture(form: Form, *series: Series, colours: str = "") -> Picture:
-    return Picture(f"a-{form}", "what it shows", form, "across", "up", series, colours)
+def picture(kind: PlotKind, *series: Series, colours: str = "") -> Picture:
+    return Picture(f"a-{kind}", "what it shows", kind, "across", "up", series, colours)
 
 
 def heights(**bins: float) -> tuple[float, ...]:

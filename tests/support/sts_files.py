@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Encode, Options, Subject, SuiteResult
+from contrastcli.evaluation.measure import SuiteResult, measure
+from contrastcli.evaluation.procedure import Encode, Options, Subject
 from contrastcli.evaluation.senteval import SUBSETS
 from contrastcli.evaluation.suites import STS
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contrastcli.data.examples import ScoredPairs, scored_from_frame
 from contrastcli.data.sources import open_dev
 from contrastcli.data.texts import Texts
-from contrastcli.evaluation.result import SuiteResult
-from contrastcli.show.results import SuiteTable, suite_tables
+from contrastcli.evaluation.measure import SuiteResult
+from contrastcli.show.scores import SuiteTable, suite_tables
 
 
 def shown(result: SuiteResult) -> SuiteTable:

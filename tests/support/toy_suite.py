@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contrastcli.evaluation.measure import Context, Procedure, in_words
-from contrastcli.evaluation.result import TaskScores
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_words
 from contrastcli.evaluation.suites import Average, Suite
 
 SUITE = Suite(
@@ -42,7 +41,7 @@ def _find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[
     return {task: partial(Texts, _TEXTS[task]) for task in tasks}
 
 
-def _score(context: Context, task: str, data: Texts) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Texts) -> TaskScores:
     norms = np.linalg.norm(context.vectors(data.texts), axis=1)
     return {"norm": {"mean": float(norms.mean()), "max": float(norms.max())}, "texts": len(data.texts)}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.evaluation.measure import measure
-from contrastcli.evaluation.result import Options, SuiteResult
+from contrastcli.evaluation.measure import SuiteResult, measure
+from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import Suite
 from support.sts_files import subject
 

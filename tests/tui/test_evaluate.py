@@ -16,7 +16,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.settings import presets, published
-from contrastcli.show.results import suite_tables
+from contrastcli.show.scores import suite_tables
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import NO_MODEL

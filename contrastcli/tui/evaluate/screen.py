@@ -28,7 +28,7 @@ from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
-from contrastcli.show.results import suite_tables
+from contrastcli.show.scores import suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.evaluate.picture_view import PictureView
 from contrastcli.tui.fields.choice_field import ChoiceField

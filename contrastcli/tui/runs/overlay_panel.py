@@ -12,7 +12,7 @@ from textual import work
 from textual.containers import Container, ScrollableContainer
 
 from contrastcli.errors import ContrastError
-from contrastcli.evaluation.comparison import compare
+from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture

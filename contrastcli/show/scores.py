@@ -1,24 +1,23 @@
-"""Results of commands as text or JSON: scores, answers to queries, benchmarks."""
+"""Scores of models as tables or JSON, next to those of the papers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shutil import get_terminal_size
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.evaluation.suites import SUITES, Average, Suite, value_at
 from contrastcli.model.locate import resolve
-from contrastcli.runs.text import MISSING, fixed, printable
+from contrastcli.runs.text import MISSING, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.show import sketch
-from contrastcli.show.format import as_json, as_json_lines, cell, markdown_table, names_and_values, table
+from contrastcli.show.format import as_json, cell, markdown_table, table
 
 if TYPE_CHECKING:
-    from contrastcli.evaluation.result import Scores
-    from contrastcli.runs.results import Benchmark, Mined, Nearest, Similarity
+    from contrastcli.evaluation.measure import Scores
     from contrastcli.show.pictures import Picture
 
 
@@ -141,54 +140,3 @@ def scores(models: Sequence[Scores], to_json: bool) -> str:
 def drawings(drawn: Sequence[Picture]) -> str:
     """Pictures as wide as the terminal, each in 18 rows, below what was printed before."""
     return "".join(f"\n\n{sketch.text(picture, get_terminal_size().columns, 18)}" for picture in drawn)
-
-
-def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
-    """A line for each pair: full precision as JSON, else cosine to four decimals and degrees to one."""
-    if to_json:
-        return as_json_lines(pairs)
-    return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {printable(s.a)}  |  {printable(s.b)}" for s in pairs)
-
-
-def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
-    """The nearest sentences to each query: a JSON object for each query, else a line for each neighbour."""
-    if to_json:
-        return as_json_lines(answers)
-    blocks = []
-    for answer in answers:
-        lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {printable(n.text)}" for n in answer.neighbours]
-        blocks.append("\n".join([printable(answer.query), *lines] if len(answers) > 1 else lines))
-    return "\n\n".join(blocks)
-
-
-def mined(result: Mined, to_json: bool) -> str:
-    """What was mined, as JSON; else its hardest rows: cosine, verdict, rank and text of each candidate."""
-    if to_json:
-        return as_json(result)
-    blocks = []
-    for row in result.hardest:
-        lines = [f"row {row.row:,}  {printable(row.anchor)}"]
-        lines += [f"  {row.cosine:7.4f}  positive         {printable(row.positive)}"]
-        lines += [f"  {c.cosine:7.4f}  {c.verdict:<9}  {c.rank:>4}  {printable(c.text)}" for c in row.candidates]
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
-
-
-def benchmarks(measured: Iterable[Benchmark], to_json: bool) -> Iterator[str]:
-    """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products."""
-    layout = "{:<24}  {:<37}  {:>9}  {:>6}  {:>7}"
-    for number, one in enumerate(measured):
-        if to_json:
-            yield as_json_lines([one])
-            continue
-        if number == 0:
-            yield layout.format("", "", "a second", "× peer", "% limit")
-        rate = f"{median(one.rates):,.{0 if median(one.rates) >= 10 else 2}f}" if one.rates else "–"
-        share = None if one.limit_share is None else 100 * one.limit_share
-        line = layout.format(one.what, one.program, rate, fixed(one.ratio, 2), fixed(share, 0))
-        yield f"{line}  {one.error}".rstrip()
-
-
-def facts(facts: Mapping[str, object], to_json: bool) -> str:
-    """Names and values."""
-    return as_json(facts) if to_json else names_and_values(facts.items())

@@ -1,0 +1,161 @@
+"""What the file of a suite consists of: what is measured and how, and the `Procedure` that measures it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.errors import DataError
+from contrastcli.evaluation.suites import Suite
+
+if TYPE_CHECKING:
+    from contrastcli.model.encoder import SentenceEncoder
+
+Floats = NDArray[np.floating]
+
+Encode = Callable[[list[str]], Floats]
+"""From N texts to their embeddings (N, d), float32."""
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with the name of a task, the amount done, and the total."""
+
+TaskScores = dict[str, Any]
+"""The scores of one task for JSON: × 100, None for NaN. `partial`: whether its rows differ from the published ones."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: a model or word vectors.
+
+    `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
+    the model, None for word vectors. `prepare` is told of texts to come.
+    """
+
+    name: str
+    encode: Encode
+    pooling: str
+    fingerprint: str
+    encoder: SentenceEncoder | None = None
+    prepare: Callable[[Iterable[str]], None] = lambda texts: None
+
+    @contextmanager
+    def truncated(self, tokens: int) -> Iterator[None]:
+        """In the body, texts are truncated at this many tokens. This has no effect on word vectors."""
+        if self.encoder is None:
+            yield
+            return
+        longest = self.encoder.max_length
+        self.encoder.max_length = min(tokens, longest)
+        try:
+            yield
+        finally:
+            self.encoder.max_length = longest
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
+
+    `fresh`: measure again even if the scores are in the cache.
+    """
+
+    data_dir: Path | None = None
+    tasks: tuple[str, ...] = ()
+    out: Path | None = None
+    fresh: bool = False
+    on_progress: OnProgress = lambda what, done, total: None
+
+
+class SuiteData(Protocol):
+    """The data of a task."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Equal only for equal data; None if scores of it must not be cached."""
+
+
+D = TypeVar("D", bound=SuiteData)
+
+Find = Callable[[Sequence[str], Path | None], Mapping[str, Callable[[], D]]]
+
+
+class Vectors:
+    """The embeddings of texts, each distinct text encoded once."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._known: dict[str, Floats] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """(N, d), in the order of the texts. Raises DataError for a model whose vectors are not finite."""
+        self.add(texts)
+        return np.stack([self._known[text] for text in texts])
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            vectors = self._encode(new)
+            if not np.isfinite(vectors).all():
+                what = "the model's vectors are not finite numbers"
+                raise DataError(what, "check how its training ended, or use another model")
+            self._known.update(zip(new, vectors, strict=True))
+
+
+@dataclass(frozen=True)
+class SuiteContext:
+    """A suite to measure on a subject; `vectors` encodes the texts of a task."""
+
+    suite: Suite
+    subject: Subject
+    options: Options
+    vectors: Vectors
+
+
+class Unscored(DataError):
+    """A task cannot be scored although its data are there; the others are still scored."""
+
+
+@dataclass(frozen=True)
+class Procedure(Generic[D]):
+    """How a suite is measured.
+
+    `find` returns a reader of the data of each of some tasks, given the folder of --data-dir. It raises DataError if
+    the data of all tasks are missing, a reader if those of its task are missing or malformed. `score` measures a task,
+    `protocol` describes how in words. `texts` returns the texts of a task, in a suite that knows them in advance; they
+    are encoded together. `sizes` are the numbers of the data by which papers describe them.
+    """
+
+    find: Find[D]
+    score: Callable[[SuiteContext, str, D], TaskScores]
+    protocol: Callable[[SuiteContext, Mapping[str, TaskScores]], str]
+    texts: Callable[[D], Iterable[str]] | None = None
+    sizes: Callable[[D], Mapping[str, float]] | None = None
+
+
+def in_folder(root: Callable[[Path | None], Path], read: Callable[[Path, str], D]) -> Find[D]:
+    """The `find` of a suite whose sets are in one folder, located by `root` in --data-dir; `read` reads a task's."""
+
+    def find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[[], D]]:
+        folder = root(data_dir)
+        return {task: partial(read, folder, task) for task in tasks}
+
+    return find
+
+
+def in_words(protocol: str) -> Callable[[SuiteContext, Mapping[str, TaskScores]], str]:
+    """The `protocol` of a suite that is always measured in the same way; the text has a place for the {pooling}."""
+    return lambda context, scores: protocol.format(pooling=context.subject.pooling)
+
+
+def finite(value: float) -> float | None:
+    """The number, or None for NaN and infinity, which JSON lacks."""
+    return float(value) if math.isfinite(value) else None
