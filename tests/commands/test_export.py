@@ -23,6 +23,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.command import Contrast, refused, sentences
+from support.rounding import assert_near
 from support.tiny import Tiny, train
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
@@ -60,7 +61,7 @@ def test_sentence_transformers_computes_the_same(tiny: Tiny, tmp_path: Path, poo
     export_model(resolve(str(model(tiny, tmp_path / "source", pooling, full=full))), tmp_path / "dest")
     vectors = library.SentenceTransformer(str(tmp_path / "dest"), device="cpu").encode(TEXTS)
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, load_encoder(tmp_path / "dest").encode(TEXTS), rtol=0, atol=5e-6)
+    assert_near(vectors, load_encoder(tmp_path / "dest").encode(TEXTS))
 
 
 def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(trained: Run, tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
         encoded = tokenizer.encode_batch([prompt + text for text in texts])
         feed = {"input_ids": [e.ids for e in encoded], "attention_mask": [e.attention_mask for e in encoded]}
         (vectors,) = session.run(None, {name: np.array(rows, dtype=np.int64) for name, rows in feed.items()})
-        np.testing.assert_allclose(vectors, load_encoder(source).encode(texts), rtol=0, atol=1e-5)
+        assert_near(vectors, load_encoder(source).encode(texts))
     assert "`model.onnx`" in (dest / "README.md").read_text() and (dest / "config.json").is_file()
 
 

@@ -18,6 +18,7 @@ from contrastcli.errors import DataError
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
+from support.rounding import assert_near
 
 A, B = "bada boo", "foum den gir"
 
@@ -55,7 +56,7 @@ def test_pairs_of_stdin_are_answered_in_order(contrast: Contrast) -> None:
     answers = [json.loads(line) for line in answer.out.splitlines()]
     assert [(line["a"], line["b"]) for line in answers] == pairs
     for line in answers[:: len(answers) // 5]:
-        assert line["cosine"] == pytest.approx(cosine(line["a"], line["b"]), abs=1e-5)
+        assert_near(line["cosine"], cosine(line["a"], line["b"]), scale=1)
     assert len(contrast("query", "-", *MODEL, stdin=stdin).out.splitlines()) == len(pairs)
 
 
@@ -73,7 +74,7 @@ def test_the_nearest_sentences_of_a_corpus_are_listed_and_its_vectors_cached(
     nearest = json.loads(first.out)["neighbours"]
     by_hand = sorted(((cosine(some[3], text), -row, text) for row, text in enumerate(some, 1)), reverse=True)[:4]
     assert [(line["row"], line["text"]) for line in nearest] == [(-row, text) for _, row, text in by_hand]
-    assert [line["cosine"] for line in nearest] == pytest.approx([c for c, _, _ in by_hand], abs=1e-5)
+    assert_near([line["cosine"] for line in nearest], [c for c, _, _ in by_hand], scale=1)
     assert nearest[0]["angle_deg"] == pytest.approx(0, abs=0.1) and "encoding" in first.err
     again = contrast("query", some[3], "--corpus", "corpus.txt", "-k", "4", *MODEL, "--json")
     assert (again.out, again.err) == (first.out, "")  # from the cache: nothing was encoded
@@ -107,8 +108,9 @@ def test_a_run_answers_with_its_best_checkpoint_else_its_last(contrast: Contrast
     best = json.loads(contrast("query", first, second, "--json").out)["cosine"]
     run.checkpoints_path.write_text(json.dumps({"last": "000004"}))
     last = json.loads(contrast("query", first, second, "--json").out)["cosine"]
-    assert best == pytest.approx(cosine(first, second), abs=1e-6)
-    assert last == pytest.approx(cosine(first, second, str(run.checkpoint("last"))), abs=1e-6) != best
+    assert_near(best, cosine(first, second), scale=1)
+    assert_near(last, cosine(first, second, str(run.checkpoint("last"))), scale=1)
+    assert best != last
 
 
 def test_without_a_model_the_starter_is_suggested(contrast: Contrast) -> None:
@@ -175,8 +177,9 @@ def test_another_pooling_may_be_asked_for(contrast: Contrast) -> None:
     u, v = load_encoder(Path("tiny/backbone"), "cls").encode([A, B]).astype(np.float64)
     expected = float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
     answer = json.loads(contrast("query", A, B, *MODEL, "--pooling", "cls", "--json").out)
-    assert answer["cosine"] == pytest.approx(expected, abs=1e-6) != pytest.approx(cosine(A, B), abs=1e-3)
+    assert_near(answer["cosine"], expected, scale=1)
+    assert answer["cosine"] != pytest.approx(cosine(A, B), abs=1e-3)
     Path("corpus.txt").write_text(f"{B}\n{A}\n")
     assert contrast("query", A, "--corpus", "corpus.txt", *MODEL).code == 0  # which caches vectors of its own pooling
     found = contrast("query", A, "--corpus", "corpus.txt", *MODEL, "--pooling", "cls", "-k", "2", "--json")
-    assert json.loads(found.out)["neighbours"][1]["cosine"] == pytest.approx(expected, abs=1e-6)
+    assert_near(json.loads(found.out)["neighbours"][1]["cosine"], expected, scale=1)

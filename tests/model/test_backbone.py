@@ -21,6 +21,7 @@ from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import autocast
 from contrastcli.settings.sections import Precision
+from support.rounding import assert_near
 
 transformers = pytest.importorskip("transformers")
 needs_packing = pytest.mark.skipif(not has_products("fp32"), reason="this torch has no oneDNN")
@@ -96,7 +97,7 @@ def padding_of(backbone: Backbone) -> int:
 
 
 def assert_equal_on_tokens(ours: Tensor, theirs: Tensor, mask: Tensor) -> None:
-    assert (ours - theirs)[mask].abs().max() < 1e-5
+    assert_near(ours[mask], theirs[mask])
 
 
 def test_hidden_states_equal_transformers(published: Path) -> None:
@@ -128,7 +129,7 @@ def test_padding_does_not_change_a_text(published: Path) -> None:
     ids, mask = batch(padding_of(backbone))
     with torch.no_grad():
         padded, alone = backbone(ids, mask).last, backbone(ids[1:2, :6], None).last
-    assert (padded[1, :6] - alone[0]).abs().max() < 1e-5
+    assert_near(padded[1, :6], alone[0])
 
 
 @needs_packing
@@ -203,7 +204,7 @@ def test_language_model_head_equals_transformers(published: Path) -> None:
         ours = head(backbone(ids, mask).last[mask])  # (M, V)
         theirs = model(input_ids=ids, attention_mask=mask.long()).logits[mask]
     assert ours.shape == (18, 60)
-    assert (ours - theirs).abs().max() < 1e-5
+    assert_near(ours, theirs)
     stored = load_file(published / "model.safetensors")
     assert all(torch.equal(stored[name], tensor) for name, tensor in head.published_state().items())
 
@@ -338,7 +339,7 @@ def test_attention_in_training_equals_attention_in_evaluation(p: float) -> None:
     q, k, v = torch.randn(3, 4, 2, 9, 8, generator=torch.Generator().manual_seed(0))
     mask = batch()[1][:, None, None, :]
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    assert torch.allclose(cpu.attend(q, k, v, mask, p), expected, atol=1e-6)
+    assert_near(cpu.attend(q, k, v, mask, p), expected)
 
 
 def test_a_missing_tensor_is_named(small: Path) -> None:

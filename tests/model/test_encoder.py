@@ -15,6 +15,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
 from contrastcli.settings.sections import Pooling
+from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
 
 TEXTS = [" ".join(WORDS[i % 50 : i % 50 + 1 + i % 9]) for i in range(700)]  # 1 to 9 words, in several chunks
@@ -38,7 +39,19 @@ def test_embeddings_are_those_of_the_padded_encoder(
     pooling: Pooling, encoder: SentenceEncoder, padded: SentenceEncoder
 ) -> None:
     encoder.pooling = padded.pooling = pooling
-    assert np.abs(encoder.encode(TEXTS) - padded.encode(TEXTS)).max() < 1e-5
+    assert_near(encoder.encode(TEXTS), padded.encode(TEXTS))
+
+
+def test_weights_that_are_wrong_by_a_thousandth_are_no_rounding(
+    encoder: SentenceEncoder, padded: SentenceEncoder
+) -> None:
+    right = encoder.encode(TEXTS[:50])
+    for parameter in padded.backbone.parameters():
+        weights = parameter.data.clone()
+        parameter.data *= 1.001
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            assert_near(padded.encode(TEXTS[:50]), right)
+        parameter.data = weights
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -53,7 +66,7 @@ def test_what_rounds_up_a_batch_in_training_changes_nothing(pooling: Pooling, en
     ids, mask = encoder.pad(table, texts)
     assert ids.shape == mask.shape == (16, 12)
     assert mask.sum() == table.lengths.sum() + 5
-    assert (encoder.pooled(table, texts) - plain).abs().max() < 1e-6
+    assert_near(encoder.pooled(table, texts), plain)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -62,7 +75,7 @@ def test_a_text_of_no_tokens_is_zero_and_changes_no_other(pooling: Pooling, enco
     ids = encoder.tokenizer.encode(TEXTS[:3], 32)
     with_empty = encoder.encode_table(TokenTable.of([*ids[:2], [], ids[2]]))
     assert not with_empty[2].any()
-    assert (with_empty[[0, 1, 3]] - encoder.encode_table(TokenTable.of(ids))).abs().max() < 1e-5
+    assert_near(with_empty[[0, 1, 3]], encoder.encode_table(TokenTable.of(ids)))
 
 
 def test_a_text_of_the_longest_length_is_not_rounded_up(encoder: SentenceEncoder) -> None:
@@ -73,6 +86,7 @@ def test_a_text_of_the_longest_length_is_not_rounded_up(encoder: SentenceEncoder
     assert encoder.pad(table, np.arange(1))[0].shape == (8, most - 1)
 
 
+@pytest.mark.skipif(not has_products("bf16"), reason="this CPU multiplies no matrices in bf16")
 def test_half_precision_costs_no_more_than_autocast(encoder: SentenceEncoder, padded: SentenceEncoder) -> None:
     exact = padded.encode(TEXTS)
     encoder.precision = padded.precision = "bf16"

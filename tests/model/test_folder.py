@@ -21,6 +21,7 @@ from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import STARTER
 from contrastcli.settings.sections import Pooling
+from support.rounding import assert_near
 from support.tiny import Tiny
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, ""]
@@ -68,21 +69,21 @@ def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
 def test_a_pooling_is_what_its_name_says(tiny: Tiny, pooling: Pooling) -> None:
     encoder = load_encoder(tiny.backbone, pooling)
     expected = [by_hand(encoder, text) for text in TEXTS]
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=2e-6)
+    assert_near(encoder.encode(TEXTS), expected)
 
 
 def test_dense_layer_unit_length_prompt_and_longest_text_are_applied(tiny: Tiny) -> None:
     encoder = full(tiny)
     vectors = encoder.encode(TEXTS)
     assert vectors.shape == (len(TEXTS), 7) and vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, [by_hand(encoder, text) for text in TEXTS], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    assert_near(vectors, [by_hand(encoder, text) for text in TEXTS])
+    assert_near(np.linalg.norm(vectors, axis=1), np.ones(len(TEXTS)))
 
 
 def test_a_vector_does_not_depend_on_the_other_texts_of_its_batch(tiny: Tiny) -> None:
     encoder = full(tiny)
     together = encoder.encode(TEXTS[::-1])[::-1]
-    np.testing.assert_allclose(together, [encoder.encode([text])[0] for text in TEXTS], rtol=0, atol=1e-6)
+    assert_near(together, [encoder.encode([text])[0] for text in TEXTS])
     assert encoder.encode([]).shape == (0, 7)
 
 
@@ -118,7 +119,7 @@ def test_the_pooler_is_that_of_transformers_and_is_kept_in_the_folder(tiny: Tiny
     ids = [torch.tensor([encoder.tokenizer.encode([text], encoder.max_length)[0]]) for text in TEXTS]
     with torch.no_grad():
         expected = torch.cat([theirs(input_ids=one).pooler_output for one in ids])
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-6)
+    assert_near(encoder.encode(TEXTS), expected)
     save_encoder(encoder, tmp_path / "saved")
     assert np.array_equal(load_encoder(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS))
     with pytest.raises(DataError, match="no weights of a pooler"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 
-import numpy as np
 import pytest
 import torch
 
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.workers import count_workers, generator, side_by_side
+from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
 
 pytestmark = pytest.mark.usefixtures("four_threads")
@@ -71,4 +71,4 @@ def test_embeddings_do_not_depend_on_the_threads(tiny: Tiny) -> None:
     several = encoder.encode(texts, on_progress=lambda done, total: told.append(done))
     assert len(told) >= 4 and told == sorted(set(told)) and told[-1] == 700
     torch.set_num_threads(1)
-    assert np.abs(encoder.encode(texts) - several).max() < 1e-6
+    assert_near(encoder.encode(texts), several)

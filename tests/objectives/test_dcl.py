@@ -11,6 +11,7 @@ from contrastcli.objectives.infonce import dcl, infonce
 from contrastcli.objectives.rows import Rows
 from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, distinct, numbers, on_the_circle, vectors
 from support.by_loops import decoupled_by_loops
+from support.rounding import assert_near
 
 COSINE = partial(dcl, similarity="cosine", margin=0.0, tau=0.05)
 
@@ -86,4 +87,4 @@ def test_negatives_on_the_other_side_keep_their_digits_in_float32() -> None:
     """Σ e^(s/τ) is 2e-9 here: taken as (1 + Σ) − 1, with the positive's place at e^0, it is 0 and its log infinite."""
     views = {"anchor": on_the_circle(0, 180).float(), "positive": on_the_circle(0, 180).float()}
     loss, _ = COSINE(views, Rows(distinct(views)), NO_HEADS)
-    assert loss.item() == pytest.approx(-40, rel=1e-6)
+    assert_near(loss, -40)

@@ -13,6 +13,7 @@ from contrastcli.settings.similarity import SIMILARITIES, Similarity
 from contrastcli.show.curve import curve
 from support.command import Contrast, refused
 from support.command import train as train_words
+from support.rounding import assert_near
 from support.tiny import Tiny, known, told, train
 
 CHORD = Similarity(
@@ -42,7 +43,7 @@ def test_it_trains_with_its_own_margin(tiny: Tiny, place: Path) -> None:
         losses[name] = known(event.loss for event in told(run, Step))
     assert len(losses["none"]) == 2
     # a margin that is subtracted adds a constant to this loss and leaves its gradient alone
-    assert losses["default"] == pytest.approx([loss + 0.25 for loss in losses["none"]], abs=1e-6)
+    assert_near(losses["default"], [loss + 0.25 for loss in losses["none"]])
 
 
 def test_its_curve_is_drawn() -> None:

@@ -18,6 +18,7 @@ from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews,
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
 from support.resuming import assert_same, story, train_with_a_kill
+from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
 
@@ -153,7 +154,7 @@ def test_the_peer_does_not_see_padding(tiny: Tiny, tmp_path: Path) -> None:
     together = trainer.stepper.backward(batch).views["peer_anchor"]
     with torch.no_grad():
         alone = torch.cat([peer.pooled(batch.table, texts[i : i + 1]) for i in range(len(texts))])
-    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+    assert_near(together, alone)
 
 
 def test_the_gradient_reaches_every_weight_of_both(tiny: Tiny, tmp_path: Path) -> None:

@@ -159,14 +159,15 @@ def difference(one: Run, other: Run) -> float:
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_another_token_budget_changes_dropout_and_nothing_else(tiny: Tiny, tmp_path: Path, dropout: float) -> None:
     backbone = write_backbone(tmp_path / "backbone", hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
-    settings = {"train__max_steps": 5, "train__lr": 1e-4, "model__backbone": str(backbone), "train__token_budget": 4000}
+    rate = 1e-4
+    settings = {"train__max_steps": 5, "train__lr": rate, "model__backbone": str(backbone), "train__token_budget": 4000}
     undisturbed, changed = (
         tiny.run(tmp_path / name, "simcse", "triplets", **settings) for name in ("whole", "changed")
     )
     train(undisturbed)
     stop_and_change(changed, 2, 200)
     assert train(changed).status == "finished"
-    assert (difference(changed, undisturbed) <= 1e-6) == (dropout == 0)
+    assert (difference(changed, undisturbed) <= rate / 100) == (dropout == 0)
     assert notes(changed) == ["at most 200 tokens at once instead of 4,000: other chunks, which draw other dropout"]
 
 

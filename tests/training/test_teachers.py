@@ -28,6 +28,7 @@ from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import make_plan
 from contrastcli.training.setup import make_trainer
 from support import tiny as tiny_module
+from support.rounding import assert_near
 from support.tiny import SPECIAL, Tiny, known, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
 
@@ -138,9 +139,9 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     first = cosines(load_encoder(stranger), texts["anchor"], texts["positive"])
     second = cosines(load_encoder(tiny.backbone, "first-last"), texts["anchor"], texts["positive"])
     assert views["teacher_anchor"].shape == (16, 16 + 32)
-    torch.testing.assert_close(views["teacher_anchor"].norm(dim=1), torch.ones(16))
+    assert_near(views["teacher_anchor"].norm(dim=1), torch.ones(16))
     taught = (views["teacher_anchor"] @ views["teacher_positive"].T).double().numpy()
-    np.testing.assert_allclose(taught, 0.33 * first + 0.67 * second, atol=1e-5)
+    assert_near(taught, 0.33 * first + 0.67 * second, scale=1)
 
 
 def test_a_teacher_reads_with_its_own_tokenizer(tiny: Tiny, stranger: Path) -> None:
@@ -230,7 +231,7 @@ def test_a_guide_sees_every_text_of_a_row_and_drops_false_negatives(
     assert views.keys() == {f"guide_{view}" for view in rows.ids}
     texts = [trainer.plan.corpus.texts[int(i)] for i in rows.ids["positive"]]
     expected = torch.from_numpy(load_encoder(stranger).encode(texts))
-    torch.testing.assert_close(views["guide_positive"], expected, rtol=1e-4, atol=1e-5)
+    assert_near(views["guide_positive"], expected)
     assert trainer.plan.negatives_per_anchor == 15 + 15 + {"negatives": 24, "sentences": 0}[form]
     plain = trainer_of(tiny, tmp_path, "simcse", form, objective__same_side=True)
     guided, unguided = (one.stepper.backward(first_batch(one)).loss for one in (trainer, plain))
