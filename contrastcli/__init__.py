@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from contrastcli.boundary import __version__
+
 if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
 
-__version__ = "0.1.0"
-__all__ = ["load"]
+__all__ = ["__version__", "load"]
 
 
 def load(name: str) -> SentenceEncoder:

@@ -66,6 +66,15 @@ class InterruptedEarly(ContrastError):
     code = 130
 
 
+def error_text(error: BaseException) -> str:
+    """What an exception of a library says, in one line without names of classes; its kind in words if it is silent."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
+    if isinstance(error, KeyError):
+        text = f"there is no {text}"
+    line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
+    return re.sub(r"\b\w+(Error|Exception): ", "", line)
+
+
 _NAMES = 2_000  # that are compared with a word
 
 

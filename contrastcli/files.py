@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.errors import DataError, RunError, UsageError, error_text
 
 T = TypeVar("T")
 
@@ -93,15 +93,6 @@ def decoding(path: Path, remedy: str = "restore the file, or remove it") -> Iter
 def json_bytes(value: object) -> bytes:
     """A value as the content of a JSON file."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def error_text(error: BaseException) -> str:
-    """What an exception of a library says, in one line without names of classes; its kind in words if it is silent."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
-    if isinstance(error, KeyError):
-        text = f"there is no {text}"
-    line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
-    return re.sub(r"\b\w+(Error|Exception): ", "", line)
 
 
 @contextlib.contextmanager

@@ -1,59 +1,26 @@
-"""What commands share: options, of which most are made from the settings, and errors in two lines."""
+"""Click's types and decorators: what commands share, options that are made from the settings, and errors of click."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import inspect
-import io
 import math
-import os
 import re
-import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 import click
-import msgspec
 
-from contrastcli import commands, show
-from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, nearest, possible
+from contrastcli import commands
+from contrastcli.commands.job import Job, flag_layer
+from contrastcli.errors import ContrastError, UsageError, nearest, possible
 from contrastcli.evaluation.suites import SUITES
-from contrastcli.files import error_text
 from contrastcli.runs import directory as runs
-from contrastcli.runs import sweeps
-from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
 from contrastcli.runs.mirror import Mirror
-from contrastcli.runs.sweeps import Sweep
-from contrastcli.runs.text import printable
-from contrastcli.settings import config, papers, presets, sections
-from contrastcli.settings.presets import Preset
+from contrastcli.settings import sections
 from contrastcli.settings.setting import Setting
-
-
-@dataclass(frozen=True)
-class Job:
-    """The options of a command that takes settings; `typed` are flags and `--set`."""
-
-    preset: str | None
-    file: Path | None
-    typed: config.Layer
-    json: bool
-    name: str | None = None
-    resume: str | None = None
-    resume_or_start: str | None = None
-    seeds: int | None = None
-    dry_run: bool = False
-
-    @property
-    def run_name(self) -> str | None:
-        """The name of a new run, if it was given one."""
-        return self.resume_or_start if self.name is None else self.name
-
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
 
@@ -68,28 +35,36 @@ class Number(click.FloatRange):
         return number
 
 
+class RunName(click.ParamType[runs.Run]):
+    """The name of a run, of which the command gets the run."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> runs.Run:
+        assert ctx
+        return value if isinstance(value, runs.Run) else runs.find(value, ctx.obj)
+
+
+RUN = RunName()
 PATH = click.Path(path_type=Path)
 
-as_json = click.option("--json", is_flag=True, help="Print JSON.")
-model = click.option("--model", metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run.")
-
-_PRECISION: Any = {
-    "type": click.Choice(get_args(sections.Precision)),
-    "default": "fp32",
-    "help": "Of matrix products; int8: on CPUs with VNNI or AMX.",
-}
-precision = click.option("--precision", **_PRECISION)
-_POOLING: Any = {
-    "type": click.Choice(get_args(sections.Pooling)),
-    "help": "Use this pooling instead of the model's own.",
-}
-pooling = click.option("--pooling", **_POOLING)
+JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
+MODEL = click.Option(["--model"], metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run.")
+POOLING = click.Option(
+    ["--pooling"], type=click.Choice(get_args(sections.Pooling)), help="Use this pooling instead of the model's own."
+)
+PRECISION = click.Option(
+    ["--precision"],
+    type=click.Choice(get_args(sections.Precision)),
+    default="fp32",
+    help="Precision of the encoder; int8 needs a CPU with VNNI or AMX.",
+)
 
 SETTINGS = (
     click.Option(["--preset"], metavar="NAME", help="A published setting: see contrast presets."),
     click.Option(["--config", "file"], metavar="FILE", type=PATH, help="A TOML file of settings."),
     click.Option(["--set", "typed"], multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
-    click.Option(["--json"], is_flag=True, help="Print JSON."),
+    JSON,
 )
 """Sources of settings."""
 
@@ -106,16 +81,25 @@ MEASURING = (
     click.Option(["--suite", "suites"], default="sts", metavar="NAME,…", help=f"What to measure: {', '.join(SUITES)}."),
     click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
     click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),
-    click.Option(["--pooling"], **_POOLING),
-    click.Option(["--precision"], **_PRECISION),
+    POOLING,
+    PRECISION,
     click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
     click.Option(["--fresh"], is_flag=True, help="Ignore cached results and measure again."),
+    JSON,
 )
 """Options of an evaluation."""
 
+COMPARING = (
+    click.Option(["--bootstrap"], is_flag=True, help="Also compare two models by a paired bootstrap on dev data."),
+    click.Option(["--dev"], metavar="DATA", help="The data of --bootstrap. Default: the dev set of the runs."),
+    click.Option(["--plot"], is_flag=True, help="Draw angles, alignment and uniformity over training."),
+    click.Option(["--out"], type=PATH, help="Also write the pictures there, as PNG, SVG and CSV."),
+    JSON,
+)
+"""Options of a comparison of runs."""
 
 MINING = (
-    click.Option(["--model"], metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run."),
+    MODEL,
     click.Option(["-o", "--output"], required=True, type=PATH, help=".jsonl, .csv, .tsv or .parquet."),
     click.Option(["-n", "negatives"], type=click.IntRange(min=1), default=1, help="Negatives of each row."),
     click.Option(["--corpus"], default="", metavar="FILE", help="Choose from its sentences, not from the positives."),
@@ -125,32 +109,34 @@ MINING = (
         ["--below"],
         type=Number(0, 1),
         metavar="SHARE",
-        help="Of the positive's cosine, the most that they may have; 0: any.",
+        help="Highest cosine of a negative, as a share of its positive's; 0: no limit.",
     ),
     click.Option(
         ["--margin"],
         type=Number(-2, 2),
         metavar="COSINE",
-        help="In its place: at least so far below the positive's.",
+        help="Instead of --below: a negative's cosine is lower than its positive's by this.",
     ),
-    click.Option(["--guard"], default="", metavar="MODEL", help="Drop what it finds closer than the positive."),
+    click.Option(
+        ["--guard"], default="", metavar="MODEL", help="Drop negatives that this model finds closer than the positive."
+    ),
     click.Option(["--show"], type=click.IntRange(min=0), default=0, metavar="N", help="Print the N hardest rows."),
-    click.Option(["--precision"], **_PRECISION),
-    click.Option(["--json"], is_flag=True, help="Print JSON."),
+    PRECISION,
+    JSON,
 )
 """Options of mining."""
 
-
-def of_run(body: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument RUN; the body gets the run."""
-
-    @click.argument("run", default="last")
-    @click.pass_obj
-    @functools.wraps(body)
-    def with_run(directory: Path, /, run: str, **words: Any) -> Any:
-        return body(run=runs.find(run, directory), **words)
-
-    return with_run
+ITEM = (
+    click.Argument(["paper"]),
+    click.Argument(["key"], metavar="ITEM"),
+    click.Option(["--rows"], metavar="A,B", help="Only these rows."),
+    click.Option(["--backbones"], metavar="A,B", help="Only these backbones."),
+    click.Option(["--seeds"], type=click.IntRange(1, 100), metavar="N", help="Default: as many as the paper has."),
+    click.Option(["--scale"], type=Number(0, 1, min_open=True), help="Part of the training rows."),
+    click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE", help="Any setting of all runs."),
+    click.Option(["--data-dir"], metavar="DIR", help="A folder in SentEval's layout; else the hub."),
+)
+"""The table or figure of a paper, and how to make it."""
 
 
 def on_host(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -172,62 +158,22 @@ def on_host(body: Callable[..., Any]) -> Callable[..., Any]:
     return with_host
 
 
-def of_item(body: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments PAPER and ITEM, and the options of how to make it; the body gets the item and the request.
-
-    Without options, or with `--rows` and `--backbones` alone, it is made as it was last, else as in the paper.
-    """
-
-    @click.argument("paper")
-    @click.argument("key", metavar="ITEM")
-    @click.option("--rows", metavar="A,B", help="Only these rows.")
-    @click.option("--backbones", metavar="A,B", help="Only these backbones.")
-    @click.option(
-        "--seeds", type=click.IntRange(min=1, max=100), metavar="N", help="Default: as many as the paper has."
-    )
-    @click.option("--scale", type=Number(min=0, max=1, min_open=True), help="Part of the training rows.")
-    @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting of all runs.")
-    @click.option("--data-dir", metavar="DIR", help="A folder in SentEval's layout; else the hub.")
-    @click.pass_obj
-    @functools.wraps(body)
-    def with_item(directory: Path, /, paper: str, key: str, **words: Any) -> Any:
-        item = papers.find(paper, key)
-        names = ("rows", "backbones", "seeds", "scale", "assignments", "data_dir")
-        typed = {name: words.pop(name) for name in names}
-        request = _request(**typed)
-        last = commands.papers.last_request(item, directory)
-        chosen: dict[str, Any] = {"rows": request.rows, "backbones": request.backbones}
-        if last and request == papers.Request(**chosen):
-            request = msgspec.structs.replace(last, **chosen) if any(chosen.values()) else last
-        return body(item=item, request=request, directory=directory, **words)
-
-    return with_item
-
-
-def _request(
-    rows: str | None,
-    backbones: str | None,
-    seeds: int | None,
-    scale: float | None,
-    assignments: Sequence[str],
-    data_dir: str | None,
-) -> papers.Request:
-    """How to make an item, as typed. Raises UsageError for an unknown setting."""
-    layer = flag_layer(assignments, {})
-    for key, source in layer.sources.items():
-        sections.find_setting(key, source)
-    settings = {key: str(value) for key, value in layer.values.items()}
-    chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
-    return papers.Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or "")
+def examples(command: str) -> list[str]:
+    """The command lines that show how a command is used, which stand in examples.txt below its name."""
+    text = Path(commands.__file__).with_name("examples.txt").read_text(encoding="utf-8")
+    paragraphs = (paragraph.splitlines() for paragraph in text.split("\n\n"))
+    return next(([line.strip() for line in lines] for name, *lines in paragraphs if name == command), [])
 
 
 class Command(click.Command):
     """A command whose help ends in examples, each on a line of its own."""
 
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        help = inspect.cleandoc(self.help or "")
-        self.help = help.replace("\n\ncontrast ", "\n\n\b\ncontrast ")  # click does not wrap what follows a \\b
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            for line in examples(ctx.command_path):
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -306,144 +252,13 @@ class SettingOption(click.Option):
         super().__init__([setting.flag, setting.key.replace(".", "__")], metavar=metavar, help=help)
 
 
-def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]]) -> config.Layer:
-    """What was typed: text and flag by key, and assignments by `--set key=value`."""
-    values = {key: text for key, (text, _) in flags.items()}
-    sources = {key: flag for key, (_, flag) in flags.items()}
-    for assignment in assignments:
-        key, equals, value = (part.strip() for part in assignment.partition("="))
-        if not equals:
-            raise UsageError(f"--set {assignment} has no value", "write --set section.key=value")
-        values[key], sources[key] = value, f"--set {key}"
-    return config.Layer(values, sources, text=True, strict=True)
-
-
-def resolve(job: Job) -> config.Config:
-    """The settings of a job. Raises UsageError and DataError."""
-    preset = _preset(job)
-    if preset.grid or preset.seeds > 1:
-        hint = "train it with contrast sweep, or choose a preset of a run"
-        raise UsageError(f"'{preset.name}' is a grid of runs", hint)
-    return config.resolve([*presets.stack(preset), job.typed])
-
-
-def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
-    """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
-    if job.resume is not None:
-        run = runs.find(job.resume, directory)
-        return run, commands.train.changed(run, job.typed)
-    settings = commands.train.with_model_paths(resolve(job), directory)
-    if not job.resume_or_start:
-        return None, settings
-    if not (run := Run(directory / job.resume_or_start)).exists():
-        return run, settings
-    stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
-    return run, commands.train.changed(run, config.Layer(stated, settings.sources))
-
-
-def _preset(job: Job) -> Preset:
-    """The preset of --preset or --config, else an empty one. Raises UsageError and DataError."""
-    if job.preset is not None and job.file:
-        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
-    if job.preset is not None:
-        return presets.find(job.preset)
-    return presets.read(job.file) if job.file else Preset()
-
-
-def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
-    """A new sweep, or one to resume. Raises UsageError and DataError."""
-    if job.resume is not None:
-        if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
-            raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
-        return sweeps.find(job.resume, directory)
-    preset = _preset(job)
-    points = {**preset.grid, **sweeps.parse(axes, job.typed)}
-    return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
-
-
-def check_training(job: Job, detach: bool, after: str | None) -> None:
-    """Raises UsageError for options of `train` that exclude each other."""
-    if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
-        raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
-    if job.seeds is not None and (detach or job.resume is not None):
-        raise UsageError("--seeds trains one run after another, here", "to continue them: contrast sweep --resume")
-    if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
-        raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
-    if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):
-        raise UsageError("--resume-or-start names one run", "leave out --resume, --name and --seeds")
-    if detach and job.json:
-        raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
-
-
-def on_a_terminal() -> bool:
-    """Whether this process can show a screen."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)  # the app draws on stderr
-    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
-
-
-def check_terminal() -> None:
-    """Raises UsageError unless this process can show a screen."""
-    if not on_a_terminal():
-        raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
-
-
-def prepare_process(words: Sequence[str]) -> None:
-    """Open streams that were closed, on the null device, and print characters that an encoding lacks as escapes.
-
-    Raises RunError without a working folder, which torch needs; UsageError for words that are not text.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # a file opened later would get its number, and what libraries print
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - to the end of the process
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        os.getcwd()
-    except OSError as error:
-        what = f"the working folder cannot be used: {error_text(error)}"
-        raise RunError(what, "change to another folder: cd DIR") from None
-    for word in (*words, *(value for name, value in os.environ.items() if name.startswith("CONTRAST_"))):
-        if any("\udc80" <= letter <= "\udcff" for letter in word):  # how Python keeps other bytes
-            spelled = os.fsencode(word).decode("ascii", "backslashreplace")
-            what = f"'{spelled}' is not text in {sys.getfilesystemencoding()}"
-            raise UsageError(what, "use a UTF-8 locale, such as LC_ALL=C.UTF-8, or rename the file")
-
-
-def report(error: BaseException, debug: bool) -> int:
-    """Print on stderr what is wrong and the remedy, a line each; returns the exit code."""
-    if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):
-        return 0  # the reader has gone, as of `| head`
+def without_click(error: BaseException) -> BaseException:
+    """An error of click as one of ours or of Python; others as they are."""
     if isinstance(error, click.Abort):
         click.echo(err=True)  # ends the line of the question
-    if debug:
-        show.console.narrate("".join(traceback.format_exception(error)))
-    what, hint, code = _explain(error)
-    show.console.narrate(f"contrast: error: {printable(what)}\nhint: {printable(hint)}")
-    return code
-
-
-def _explain(error: BaseException) -> tuple[str, str, int]:
-    """What is wrong, the remedy, and the exit code."""
-    if isinstance(error, ContrastError):
-        what, hint, code = error.what, error.hint, error.code
-    elif isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        what, code = error.format_message().rstrip("."), UsageError.code
-        hint = f"see {context.command_path if context else 'contrast'} --help"
-    elif isinstance(error, click.Abort | EOFError | KeyboardInterrupt):
-        what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
-    elif isinstance(error, OSError) and error.strerror:
-        what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
-        hint, code = "check the path, its permissions and the room on its disk", RunError.code
-    elif isinstance(error, MemoryError):
-        what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1
-    elif isinstance(error, ImportError):  # such as a library that finds no memory
-        what, code = f"a library cannot be loaded: {error_text(error)}", RunError.code
-        hint = "raise the limit on memory (ulimit -v), or install contrast again"
-    else:
-        what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
-    return what, hint, code
+        return KeyboardInterrupt()
+    if not isinstance(error, click.ClickException):
+        return error
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "contrast"
+    return UsageError(error.format_message().rstrip("."), f"see {command} --help")

@@ -22,7 +22,7 @@ import torch
 
 from contrastcli.commands.bench_peer import Peers
 from contrastcli.data.sources import load_examples
-from contrastcli.files import error_text
+from contrastcli.errors import error_text
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.bert.families import Shape
 from contrastcli.model.bert.packed import ROWS, product

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import contrastcli
+from contrastcli.boundary import __version__
 from contrastcli.files import cache_dir, user_file
 from contrastcli.settings import presets
 
@@ -21,7 +21,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
 
     device = choose_device("auto")
     return {
-        "contrast": contrastcli.__version__,
+        "contrast": __version__,
         "python": platform.python_version(),
         **{name: _version(name) for name in ("torch", "tokenizers", "transformers", "datasets")},
         "device": str(device),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from contrastcli.boundary import narrate
 from contrastcli.data.formats import decode, limit_memory
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.tokens import OnProgress
@@ -24,8 +25,8 @@ _SAMPLE = 256  # texts whose embeddings are compared to those of fp32
 _STDIN = 1 << 30  # bytes of memory for sentences of stdin, which may have no end
 
 
-def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> tuple[int, int]:
-    """Write the vectors of the sentences of a file, or of stdin for `-`; returns their number and their width.
+def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> None:
+    """Write the vectors of the sentences of a file, or of stdin for `-`.
 
     Raises UsageError, DataError and RunError.
     """
@@ -37,10 +38,10 @@ def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, pr
         encode_to(encoder, texts, output, partial(advance, "encoding"))
     if encoder.full:
         limit = f"the model's {encoder.max_length:,} tokens"
-        console.narrate(f"{encoder.full:,} of {len(texts):,} texts fill {limit}, or are cut there")
+        narrate(f"{encoder.full:,} of {len(texts):,} texts fill {limit}, or are cut there")
     if precision == "int8":
-        console.narrate(compare_to_fp32(encoder, texts))
-    return len(texts), encoder.width
+        narrate(compare_to_fp32(encoder, texts))
+    narrate(f"wrote {output}: {len(texts):,} vectors of {encoder.width}")
 
 
 def read_sentences(source: str) -> Sequence[str]:

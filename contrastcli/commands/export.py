@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import contrastcli
+from contrastcli.boundary import __version__
 from contrastcli.errors import RunError, UsageError
 from contrastcli.files import flush_tree, json_bytes, writing_to
 from contrastcli.model.encoder import SentenceEncoder
@@ -207,7 +207,7 @@ def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) ->
     if run is not None:
         tables = suite_tables(run.scores(), run.config())
         parts += [_training(run, run.config()), *(f"## Scores: {one.suite}\n\n{one.markdown}\n" for one in tables)]
-    return "\n".join([*parts, f"Written by contrast {contrastcli.__version__}.\n"])
+    return "\n".join([*parts, f"Written by contrast {__version__}.\n"])
 
 
 def _contract(encoder: SentenceEncoder) -> str:

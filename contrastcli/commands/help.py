@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-import contrastcli
 from contrastcli import api
 from contrastcli.data import forms
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
@@ -111,7 +110,6 @@ FACTS: Facts = {
     "papers": lambda: [(f"{i.paper} {i.key}", f"{i.title}; {show_papers.needs(i)}") for i in papers.items()],
     "poolings": lambda: list(sections.POOLINGS.items()),
     "presets": lambda: _presets(presets.names()),
-    "python": lambda: inspect.cleandoc(contrastcli.__doc__ or ""),
     "resumable": lambda: ", ".join(sorted(key for key, s in sections.all_settings().items() if s.resumable)),
     "run_directory": lambda: inspect.cleandoc(directory.__doc__ or "").split("\n\n")[1],
     "settings": lambda: list(_settings()),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-import contrastcli
+from contrastcli.boundary import __version__, narrate
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_documents, load_examples
@@ -146,7 +146,7 @@ def _describe(judged: JudgedBlock, texts: Texts, pairs: Examples) -> Iterator[Mi
 def _write(output: Path, made: Mined, rows: Iterator[list[str]]) -> None:
     """The rows appear last, so that none are there without the file that says how they were made."""
     names = [f"negative_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else ["negative"]
-    record = {"contrast": contrastcli.__version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
+    record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
     path = output.with_name(output.name + MADE)
     with writing_to(output), replaced(output) as draft:
         WRITERS[output.suffix](draft, ["anchor", "positive", *names], rows)
@@ -157,13 +157,11 @@ def _write(output: Path, made: Mined, rows: Iterator[list[str]]) -> None:
 def report(made: Mined, output: Path) -> None:
     """Say on stderr what was written, what was left out, and the next step."""
     each = "1 negative" if made.negatives == 1 else f"{made.negatives} negatives"
-    console.narrate(f"wrote {output}: {made.rows:,} of {made.of:,} rows, each with {each}")
+    narrate(f"wrote {output}: {made.rows:,} of {made.of:,} rows, each with {each}")
     if left := made.of - made.rows:
-        console.narrate(f"{left:,} rows have fewer and were left out; {_MORE}")
+        narrate(f"{left:,} rows have fewer and were left out; {_MORE}")
     if made.too_close:
         close = f"of {made.too_close:,} rows the nearest candidate is too close to be a negative"
-        console.narrate(f"{close} (--show 20 prints such); --ranks, --below, --margin and --guard decide")
-    console.narrate(
-        f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}"
-    )
-    console.narrate(f"next: contrast train --objective simcse --backbone {made.model} --data {output} --dev split:5%")
+        narrate(f"{close} (--show 20 prints such); --ranks, --below, --margin and --guard decide")
+    narrate(f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}")
+    narrate(f"next: contrast train --objective simcse --backbone {made.model} --data {output} --dev split:5%")

@@ -7,6 +7,7 @@ last made of is kept next to the runs, so that the same command continues it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import tomli_w
 
+from contrastcli.boundary import narrate
 from contrastcli.commands.evaluate import draw_sentences
+from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import Signals, check_cells, train_cells
 from contrastcli.data.sources import holds_stsb
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
@@ -27,7 +30,7 @@ from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process, sweeps
-from contrastcli.settings import papers
+from contrastcli.settings import papers, sections
 from contrastcli.settings.config import LARGEST
 from contrastcli.settings.papers import Item, Request, Row
 from contrastcli.show import console, pictures
@@ -37,6 +40,34 @@ if TYPE_CHECKING:
     from contrastcli.evaluation.procedure import OnProgress
 
 _MTEB = "MTEB(eng, v1)"  # the papers' 56 tasks
+
+
+def item_and_request(
+    directory: Path,
+    *,
+    paper: str,
+    key: str,
+    rows: str | None,
+    backbones: str | None,
+    seeds: int | None,
+    scale: float | None,
+    assignments: Sequence[str],
+    data_dir: str | None,
+) -> tuple[Item, Request]:
+    """The item of a paper and how to make it, as typed. Raises UsageError and DataError.
+
+    Without options, or with `--rows` and `--backbones` alone, it is made as it was last, else as in the paper.
+    """
+    layer = flag_layer(assignments, {})
+    for name, source in layer.sources.items():
+        sections.find_setting(name, source)
+    settings = {name: str(value) for name, value in layer.values.items()}
+    chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
+    item, request = papers.find(paper, key), Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or "")
+    last = last_request(item, directory)
+    if last and request == Request(chosen, on):
+        request = msgspec.structs.replace(last, rows=chosen, backbones=on) if chosen or on else last
+    return item, request
 
 
 def last_request(item: Item, directory: Path) -> Request | None:
@@ -92,19 +123,19 @@ def run(item: Item, request: Request, directory: Path) -> int:
         os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)  # the dev set is from there too
     check_cells(list(missing.values()), directory)
     _save(item, request, directory)
-    console.narrate(f"{item.name}: {sum(map(len, made.values()))} models, {len(missing)} of them to train")
+    narrate(f"{item.name}: {sum(map(len, made.values()))} models, {len(missing)} of them to train")
     signals, again = Signals(), f"to continue: contrast papers run {item.paper} {item.key}"
     titles = {f"run {n} of {len(missing)}: {name}": cell for n, (name, cell) in enumerate(missing.items(), 1)}
     with process.handle_signals(signals):
         code = train_cells(titles, directory, signals)
     if signals.count:
-        console.narrate(again)
+        narrate(again)
         return 0
     try:
         _measure(item, request, [cell for row in find(item, request, directory).values() for cell in row])
     except KeyboardInterrupt:
         raise InterruptedEarly("interrupted", again) from None
-    console.narrate(f"next: contrast papers {'table' if item.tables else 'figure'} {item.paper} {item.key}")
+    narrate(f"next: contrast papers {'table' if item.tables else 'figure'} {item.paper} {item.key}")
     return code
 
 
@@ -120,11 +151,11 @@ def _measure(item: Item, request: Request, cells: Sequence[Cell]) -> None:
     models = [cell for cell in cells if cell.trained] if item.suites else []
     with console.progress() as advance:
         for number, cell in enumerate(models, 1):
-            console.narrate(f"model {number} of {len(models)}: {cell.name}")
+            narrate(f"model {number} of {len(models)}: {cell.name}")
             try:
                 check_model(_model(cell))
             except DataError as error:
-                console.narrate(f"not measured: {error.what}\nhint: {error.hint}")
+                narrate(f"not measured: {error.what}\nhint: {error.hint}")
                 continue
             for suite in item.suites:
                 _evaluate(cell, suite, (_MTEB,) if suite == "mteb" else (), request, advance)
@@ -154,7 +185,7 @@ def detach(item: Item, request: Request, directory: Path) -> int:
     log = directory / f"{item.paper}-{item.key}.log"
     words = ("--runs-dir", str(directory), "papers", "run", item.paper, item.key)
     process.start_detached([*process.CONTRAST, *words], log)
-    console.narrate(f"running in the background: see {log}")
+    narrate(f"running in the background: see {log}")
     return 0
 
 
@@ -175,7 +206,7 @@ def figure(item: Item, request: Request, directory: Path) -> list[Picture]:
     if item.rows and not first:
         raise UsageError(f"nothing of {item.name} is made", f"contrast papers run {item.paper} {item.key}")
     if missing := [cell.name for cell in every if cell not in first]:
-        console.narrate(f"not drawn, since not made yet: {'; '.join(missing)}")
+        narrate(f"not drawn, since not made yet: {'; '.join(missing)}")
     return [one for one in _draw(item, request, first) if any(fnmatchcase(one.name, like) for like in item.pictures)]
 
 

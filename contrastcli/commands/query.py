@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from contrastcli.data.formats import decode
 from contrastcli.data.forms import LONGEST
 from contrastcli.errors import DataError, UsageError
-from contrastcli.model.locate import ModelRef
+from contrastcli.model.locate import resolve
 from contrastcli.runs.results import Nearest
 from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import answers, console
@@ -22,46 +22,44 @@ T = TypeVar("T")
 _BYTES = 1 << 16  # of stdin, read and answered together at most
 
 
-def check(texts: Sequence[str], corpus: Path | None) -> None:
+def answer(
+    texts: Sequence[str],
+    corpus: Path | None,
+    runs_dir: Path,
+    *,
+    model: str | None,
+    pooling: Pooling | None,
+    precision: Precision,
+    count: int,
+    json: bool,
+) -> Iterator[str]:
+    """The similarity of two sentences, or the `count` sentences of a corpus that are nearest to one, as text.
+
+    With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
+    """
+    _check(texts, corpus)
+    from contrastcli.model import search  # torch is loaded only when a model is needed
+    from contrastcli.model.folder import load_model
+
+    ref = resolve(model, runs_dir)
+    encoder = load_model(ref, pooling=pooling, precision=precision)
+    if corpus is None:
+        for pairs in read_pairs(_stdin()) if len(texts) == 1 else [[(texts[0], texts[1])]]:
+            yield answers.similarities(search.similarities(encoder, pairs, ref.name), json)
+        return
+    with console.progress() as advance:
+        index = search.Index(encoder, corpus, partial(advance, "encoding"))
+    for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:
+        yield answers.neighbours([Nearest(text, index.nearest(text, count), ref.name) for text in queries], json)
+
+
+def _check(texts: Sequence[str], corpus: Path | None) -> None:
     """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
     good = len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)
     if not good:
         raise UsageError("query takes two sentences, or one and --corpus FILE, or -", "see contrast query --help")
     if not all(text.strip() for text in texts):
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
-
-
-def similarities(
-    texts: Sequence[str], model: ModelRef, pooling: Pooling | None, precision: Precision, json: bool
-) -> Iterator[str]:
-    """The similarity of two sentences, or of the pairs on stdin, as blocks of text. Raises DataError."""
-    from contrastcli.model import search  # torch is loaded only when a model is needed
-    from contrastcli.model.folder import load_model
-
-    encoder = load_model(model, pooling=pooling, precision=precision)
-    for pairs in read_pairs(_stdin()) if len(texts) == 1 else [[(texts[0], texts[1])]]:
-        yield answers.similarities(search.similarities(encoder, pairs, model.name), json)
-
-
-def neighbours(
-    texts: Sequence[str],
-    model: ModelRef,
-    corpus: Path,
-    count: int,
-    pooling: Pooling | None,
-    precision: Precision,
-    json: bool,
-) -> Iterator[str]:
-    """The sentences of a corpus that are nearest to a text, or to those on stdin, as text. Raises DataError."""
-    from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
-    from contrastcli.model.search import Index
-
-    encoder = load_model(model, pooling=pooling, precision=precision)
-    with console.progress() as advance:
-        index = Index(encoder, corpus, partial(advance, "encoding"))
-    for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:
-        nearest = [Nearest(text, index.nearest(text, count), model.name) for text in queries]
-        yield answers.neighbours(nearest, json)
 
 
 def _stdin() -> BufferedIOBase:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from contrastcli.boundary import narrate
 from contrastcli.commands import train
 from contrastcli.errors import RunError, UsageError
 from contrastcli.evaluation.run_scores import member
@@ -122,10 +123,10 @@ def start(sweep: Sweep, runs_dir: Path) -> int:
     in_use = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
     signals = Signals()
     with locked(runs_dir / f".{sweep.name}.sweep.lock", in_use), process.handle_signals(signals):
-        console.narrate(f"sweep {sweep.name}: {len(cells)} cells")
+        narrate(f"sweep {sweep.name}: {len(cells)} cells")
         code = train_cells(dict(zip(titles, cells, strict=True)), runs_dir, signals)
     if signals.count:
-        console.narrate(f"to continue: contrast sweep --resume {sweep.name}")
+        narrate(f"to continue: contrast sweep --resume {sweep.name}")
     return code
 
 
@@ -143,7 +144,7 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
     run = Run(runs_dir / cell.name)
     state = _state(run)
     if state not in _FINAL:
-        console.narrate(title)
+        narrate(title)
         in_progress = state in (*IN_PROGRESS, "silent")  # of a sweep that was killed
         if in_progress:
             _follow(run, time.time(), signals)
@@ -156,7 +157,7 @@ def _train(cell: Cell, title: str, runs_dir: Path, signals: Signals) -> None:
                 raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
     status = run.status()
     best = f", best dev {status.best_text} (step {status.best_step:,})" if status.best is not None else ""
-    console.narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
+    narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))
 
 
 def _follow(run: Run, began: float, signals: Signals) -> bool:

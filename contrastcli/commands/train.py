@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from contrastcli.boundary import narrate, print_path
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.locate import resolve
@@ -146,7 +147,7 @@ def start(
     status = run.status() if run and run.exists() else None
     if run and status and status.state == "finished" and plan.steps <= status.steps:
         by = "--epochs" if plan.is_capped_by_epochs else "--max-steps"
-        console.narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
+        narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
         return 0
     choose_device(config.train.device)
     if processes.is_main:
@@ -161,10 +162,8 @@ def start(
     if show is not None:
         show(run)
         return _report(run)
-    console.print_path(run.path)
-    console.narrate(
-        f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}"
-    )
+    print_path(run.path)
+    narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}")
     return 0
 
 
@@ -184,12 +183,12 @@ def _report(run: Run) -> int:
     """Print the state of a run that was shown; returns its exit code if it has ended."""
     status = run.status()
     if not status.ended:
-        console.narrate(f"{run.name} is still training: contrast watch {run.name}")
+        narrate(f"{run.name} is still training: contrast watch {run.name}")
     elif status.code == 0:
         _print_result(run)
     else:
-        console.narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
-    console.print_path(run.path)
+        narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
+    print_path(run.path)
     return status.code
 
 
@@ -206,7 +205,7 @@ def _train(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
                 path_printed = True
                 shown.close()  # a progress bar would share its line
                 with contextlib.suppress(OSError):  # training continues without a reader
-                    console.print_path(run.path)
+                    print_path(run.path)
             shown(event, line)
 
         done = train(run, plan, show, world(), after)
@@ -221,10 +220,10 @@ def _print_result(run: Run) -> None:
     before = next((e.score for e in run.events() if isinstance(e, Evaluated) and e.step == 0), None)
     if before is not None and status.best is not None:
         after = f"{score(status.best)} at its best (step {status.best_step:,})"
-        console.narrate(f"dev {status.title} {score(before)} before training, {after}")
+        narrate(f"dev {status.title} {score(before)} before training, {after}")
     if status.state == "stopped":
-        console.narrate(f"to continue: contrast train --resume {run.name}")
-    console.narrate('next: contrast query "a dog runs" "a puppy sprints"')
+        narrate(f"to continue: contrast train --resume {run.name}")
+    narrate('next: contrast query "a dog runs" "a puppy sprints"')
 
 
 def watch(run: Run, json: bool) -> int:
@@ -239,10 +238,10 @@ def watch(run: Run, json: bool) -> int:
                 if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
                     print(f"\a{console.notification(text)}", end="", file=sys.stderr, flush=True)
             elif (host := Host.of(run.path.parent)) and host.problem != problem:
-                console.narrate((problem := host.problem) or f"{host.address}: connected again")
+                narrate((problem := host.problem) or f"{host.address}: connected again")
     finally:
         shown.close()
     status = run.status()
     if status.state == "killed":  # no event says so
-        console.narrate(f"{run.name} killed: {status.message}\nhint: {status.hint}")
+        narrate(f"{run.name} killed: {status.message}\nhint: {status.hint}")
     return status.code

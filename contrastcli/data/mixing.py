@@ -14,8 +14,7 @@ from contrastcli.data.texts import read_columns
 from contrastcli.errors import DataError, UsageError
 
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
-# Rows of each form may stand among those of the next.
-_WIDENING = ("sentences", "pairs", "triplets")
+_WIDENING = ("sentences", "pairs", "triplets")  # rows of each may stand among those of the next
 
 
 def read_sets(names: str) -> list[tuple[str, float]]:

@@ -106,8 +106,7 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     if name.startswith(hub.PREFIX):
         return hub.read(name, split, limit)
     path = Path(os.path.expanduser(name))
-    # Path.is_dir raises OSError for a name that is too long.
-    if os.path.isdir(path):
+    if os.path.isdir(path):  # Path.is_dir raises OSError for a name that is too long
         return _read_folder(path, name, limit)
     if not os.path.exists(path):
         raise DataError(f"there is no file or folder {name}", _near(path))

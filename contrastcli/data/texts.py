@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import io
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, SupportsIndex, TypeVar, overload
+from typing import IO, Any, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
 import xxhash
@@ -24,37 +24,41 @@ T_co = TypeVar("T_co", covariant=True)
 IN_MEMORY = 1 << 24
 """Bytes of an array; a larger one is in a temporary file in the folder of the cache."""
 
-# Cells that are encoded or decoded at once: some are long.
-_BLOCK = 1_000
-_HASH_PARTS = 16
-# The first byte of a cell that is no text: UTF-8 never has it.
-_NOT_TEXT = 0xFF
+_BLOCK = 1_000  # cells that are encoded or decoded at once: some are long
+_PARTS = 16  # of the hashes
+_NOT_TEXT = 0xFF  # the first byte of a cell that is no text: UTF-8 never has it
 
 
 class GrowingArray:
-    """An array that is written from its beginning to its end, in memory or in a temporary file without a name."""
+    """An array that is written from its beginning to its end, in memory or in a temporary file."""
 
     def __init__(self, kind: type[np.generic]) -> None:
         self._kind = np.dtype(kind)
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=_scratch_folder())  # noqa: SIM115
+        self._file: IO[bytes] = io.BytesIO()
+        self._bytes = 0
 
     def __del__(self) -> None:
-        """Close the file; what is mapped from it stays."""
-        with suppress(OSError):
-            self._file.close()
+        self._file.close()  # what is mapped from it stays
 
     def extend(self, values: ArrayLike) -> None:
         """Add values at the end. Raises RunError where the disk is full."""
+        data = np.ascontiguousarray(values, self._kind).view(np.uint8).data
+        self._bytes += len(data)
+        if self._bytes > IN_MEMORY and isinstance(self._file, io.BytesIO):
+            held, self._file = self._file, _temporary_file()
+            self._write(held.getbuffer())
+        self._write(data)
+
+    def _write(self, data: memoryview) -> None:
         with writing_to(cache_dir()):
-            self._file.write(np.ascontiguousarray(values, self._kind).view(np.uint8).data)
+            self._file.write(data)
             self._file.flush()
 
     def array(self) -> NDArray[Any]:
         """All values, which no longer change."""
-        if self._file.tell() > IN_MEMORY:
-            return np.memmap(self._file, self._kind, "r").view(np.ndarray)
-        self._file.seek(0)
-        return np.frombuffer(self._file.read(), self._kind)
+        if isinstance(self._file, io.BytesIO):
+            return np.frombuffer(self._file.getvalue(), self._kind)
+        return np.memmap(self._file, self._kind, "r").view(np.ndarray)
 
 
 def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
@@ -66,12 +70,13 @@ def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
     return array.array()
 
 
-def _scratch_folder() -> str | None:
-    """The folder of the cache where that can be written, else the system's for temporary files."""
+def _temporary_file() -> IO[bytes]:
+    """A file that is gone with the process, in the folder of the cache where that can be written."""
+    folder = cache_dir()
     with suppress(OSError):
-        cache_dir().mkdir(parents=True, exist_ok=True)
-        return str(cache_dir()) if os.access(cache_dir(), os.W_OK) else None
-    return None
+        folder.mkdir(parents=True, exist_ok=True)
+        return cast(IO[bytes], tempfile.TemporaryFile(dir=folder))
+    return cast(IO[bytes], tempfile.TemporaryFile())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +127,12 @@ class Column(Sequence[T_co]):
     @overload
     def __getitem__(self, index: slice) -> list[T_co]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> T_co | list[T_co]:
-        data, rows = self.store.data.data, np.atleast_1d(self.rows[index])
+        if not isinstance(index, slice):
+            row = self.rows[index]
+            return cast(T_co, _decode(self.store.data[self.store.starts[row] : self.store.starts[row + 1]].data))
+        rows, data = self.rows[index], self.store.data.data
         ends = zip(self.store.starts[rows].tolist(), self.store.starts[rows + 1].tolist(), strict=True)
-        cells = [_decode(data[start:end]) for start, end in ends]
-        return cells if isinstance(index, slice) else cells[0]
+        return [_decode(data[start:end]) for start, end in ends]
 
     def __iter__(self) -> Iterator[T_co]:
         for start in range(0, len(self), _BLOCK):
@@ -158,10 +165,9 @@ class Column(Sequence[T_co]):
     def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
         """The different cells in the order in which they appear, and of each cell its number among them: (N,)."""
         hashes, is_first = self.hashes, np.zeros(len(self), bool)
-        first = np.empty(len(self), np.int64)  # of the first equal cell
-        # Sorting a part at a time takes little memory.
-        for part in range(_HASH_PARTS):
-            places = np.flatnonzero(hashes % np.uint64(_HASH_PARTS) == part)
+        first = np.empty(len(self), np.int64)  # the place of the first equal cell
+        for part in range(_PARTS):  # sorting a part at a time takes little memory
+            places = np.flatnonzero(hashes % np.uint64(_PARTS) == part)
             _, chosen, equal = np.unique(hashes[places], return_index=True, return_inverse=True)
             first[places] = places[chosen][equal]
             is_first[places[chosen]] = True

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.texts import GrowingArray
-from contrastcli.errors import DataError
-from contrastcli.files import cache_key, cached, decoding, error_text, read_bytes, read_json
+from contrastcli.errors import DataError, error_text
+from contrastcli.files import cache_key, cached, decoding, read_bytes, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -31,9 +31,8 @@ Ids = NDArray[np.int32]
 OnProgress = Callable[[int, int], None]
 """Called with the number of items done and their total."""
 
-_TABLE_BLOCK = 10_000
-SHARD = 50_000
-"""Texts tokenised between two reports of progress."""
+_BLOCK = 10_000  # texts whose tokens are put into a table at once
+SHARD = 50_000  # texts tokenised between two reports of progress
 
 CHARACTERS = 1 << 22
 """Characters tokenised at once, or one text: the library also keeps the tokens beyond the limit, until all are done."""
@@ -51,11 +50,10 @@ _FILES = (
 )
 
 
-# With more tokens the library takes minutes and gigabytes.
-_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]
+_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]  # with more tokens the library takes minutes and gigabytes
 
-# As far as a text of the greatest length fits into memory.
-_MOST_GROWTH = 16
+
+_MOST_GROWTH = 16  # as far as a text of the greatest length fits into memory
 
 
 class _AddedToken(msgspec.Struct):
@@ -129,17 +127,15 @@ class Tokenizer:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         if lowercase:
-            from tokenizers import normalizers
+            from tokenizers import normalizers  # loaded with the first tokenizer
 
             steps = [normalizers.Lowercase(), self._fast.normalizer]
             self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
-            # `save` writes one that lowers the case too.
-            self._files.pop("tokenizer.json", None)
+            self._files.pop("tokenizer.json", None)  # `save` writes one that lowers the case too
         self._fast.no_padding()
         self._fast.no_truncation()
         with _explained("the tokenizer fails"):
-            # What is added to every text, also by the template of a hostile file.
-            self.added: list[int] = self._fast.encode("").ids
+            self.added: list[int] = self._fast.encode("").ids  # to every text, also by the template of a hostile file
         self.largest_id = max(largest, *self.added, 0)
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
         names = special_names(folder)
@@ -181,30 +177,27 @@ class Tokenizer:
 
 def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
     """The tokenizer of a tokenizer.json, or of a folder without one, and its largest id."""
-    from tokenizers import Tokenizer as FastTokenizer
+    from tokenizers import Tokenizer as FastTokenizer  # loaded with the first tokenizer
 
     if file is not None:
         path = folder / "tokenizer.json"
-        # Ids that are too large would abort the process.
-        with decoding(path):
+        with decoding(path):  # ids that are too large would abort the process
             largest = msgspec.json.decode(file, type=_TokenizerFile).largest_id
         with _explained(f"{path} cannot be read"):
             return FastTokenizer.from_buffer(file), largest
     try:
-        # It converts folders older than tokenizer.json.
-        with _printing_to_stderr():
+        with _printing_to_stderr():  # it converts folders older than tokenizer.json
             slow: Any = transformers().AutoTokenizer.from_pretrained(str(folder))
         fast: FastTokenizer = slow.backend_tokenizer
         return fast, max(fast.get_vocab().values(), default=0)
-    # transformers raises OSError, ValueError, ImportError and others.
-    except Exception as error:
+    except Exception as error:  # transformers raises OSError, ValueError, ImportError and others
         what = f"{folder} has no readable tokenizer: {error_text(error)}"
         raise DataError(what, "add its tokenizer.json") from None
 
 
 def transformers() -> Any:
     """The library, without its log, which holds escape codes, and its progress bars."""
-    import transformers
+    import transformers  # takes seconds
 
     transformers.logging.set_verbosity(logging.CRITICAL)
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -244,7 +237,7 @@ class TokenTable:
     def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
         """The table of the ids of each text."""
         flat, lengths, waiting = GrowingArray(np.int32), array("q", [0]), iter(texts)
-        while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _TABLE_BLOCK)]:
+        while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _BLOCK)]:
             flat.extend(np.concatenate(block))
             lengths.extend(map(len, block))
         return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)))

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError
-from contrastcli.files import error_text, json_bytes, read_json
+from contrastcli.errors import DataError, error_text
+from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights

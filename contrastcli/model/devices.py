@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from contrastcli.errors import UsageError
-from contrastcli.files import error_text
+from contrastcli.errors import UsageError, error_text
 from contrastcli.settings.memory import CUDA_BUDGET, GRAPH_BYTES
 from contrastcli.settings.sections import Precision
 

@@ -22,8 +22,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import Tokenizer, special_names
-from contrastcli.errors import DataError
-from contrastcli.files import error_text, json_bytes, read_json
+from contrastcli.errors import DataError, error_text
+from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
@@ -33,8 +33,7 @@ from contrastcli.runs import checksums
 from contrastcli.settings.sections import Pooling, Precision
 
 _PACKAGE = "sentence_transformers."
-# The names of modules in sentence-transformers 2 to 6.
-_MODULES = f"{_PACKAGE}models."
+_MODULES = f"{_PACKAGE}models."  # the names of modules in versions 2 to 6
 _PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2, "Dense": 3, "Normalize": 4}
 """The supported modules, and their places in the chain."""
 _LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
@@ -81,8 +80,7 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 }
 """Of a dense layer. No other class is made of a name in a file."""
 _MOST_FEATURES = 1 << 16
-# transformers writes 1e30 tokens where there is no limit.
-_NO_LIMIT = 1e9
+_NO_LIMIT = 1e9  # tokens; transformers writes 1e30 where there is no limit
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
@@ -94,8 +92,7 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     contract = read_contract(folder)
     if pooling is not None and pooling != contract.pooling:
         contract = replace(contract, pooling=pooling, dense=None)
-    # In memory and in a saved folder the pooler is CLS and a dense layer.
-    if contract.pooling == "pooler":
+    if contract.pooling == "pooler":  # CLS and a dense layer, in memory and in a folder
         contract = replace(contract, pooling="cls", dense=_pooler(contract.backbone))
     backbone = load_backbone(contract.backbone)
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
@@ -137,7 +134,7 @@ def read_contract(folder: Path) -> Contract:
         return Contract(folder)
     try:
         return _read_chain(folder, modules)
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:  # other JSON
         raise DataError(f"the modules of {folder} are malformed: {error_text(error)}", DOWNLOAD) from None
 
 
@@ -169,8 +166,7 @@ def _apply(contract: Contract, kind: str, path: Path) -> None:
         raise _unsupported(path, "a module that does not act on the sentence's embedding")
     if kind == "Pooling":
         pooling = _pooling(settings, path)
-        # Otherwise a module before it has changed the mean.
-        if contract.pooling == "mean":
+        if contract.pooling == "mean":  # else a module before it has changed the mean
             contract.pooling = pooling
         elif pooling != "mean":
             raise _unsupported(path, f"pooling by {pooling} after {contract.pooling}")
@@ -188,8 +184,7 @@ def _apply(contract: Contract, kind: str, path: Path) -> None:
 
 def _reading(path: Path) -> tuple[int | None, bool]:
     """The limit of tokens of a text, if there is one, and whether texts are lowercased."""
-    # sentence_roberta_config.json and others in older versions.
-    named = sorted(path.glob("sentence_*_config.json"))
+    named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others in older versions
     settings = _json(named[0]) if named else {}
     longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
     if longest and not (isinstance(longest, int | float) and longest >= 1):
@@ -275,7 +270,7 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
             "similarity_fn_name": "cosine",
         },
     }
-    if encoder.pooling in _LAYERS:  # for WeightedLayerPooling
+    if encoder.pooling in _LAYERS:  # what WeightedLayerPooling reads
         files["config.json"] = _json(folder / "config.json") | {"output_hidden_states": True}
     for file, content in files.items():
         (folder / file).write_bytes(json_bytes(content))

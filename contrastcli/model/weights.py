@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from contrastcli.errors import DataError
-from contrastcli.files import cached, checksum_of, error_text
+from contrastcli.errors import DataError, error_text
+from contrastcli.files import cached, checksum_of
 from contrastcli.model.locate import PICKLED
 
 CONFIG = "config.json"
@@ -52,20 +52,17 @@ def read_pickled(file: Path) -> dict[str, Tensor]:
     Raises DataError for a file that holds anything else.
     """
     try:
-        # It warns of pickles that torch did not write, which are refused.
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"):  # of pickles that torch did not write, which are refused
             content: object = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise _not_tensors(file) from None
-    # Of torch, zipfile and pickle, by what is damaged.
-    except Exception as error:
+    except Exception as error:  # of torch, zipfile and pickle, by what is damaged
         raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
     tensors: dict[str, Tensor] = {}
     for name, tensor in content.items() if isinstance(content, dict) else [(None, None)]:
         if not (isinstance(name, str) and isinstance(tensor, Tensor) and tensor.layout == torch.strided):
             raise _not_tensors(file)
-        # Tied tensors share their memory.
-        tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
+        tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)  # tied ones share their memory
     return tensors
 
 

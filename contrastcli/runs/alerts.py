@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from statistics import fmean
 from threading import Thread
 
-from contrastcli.files import error_text
+from contrastcli.errors import error_text
 from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
 from contrastcli.runs.text import score
 from contrastcli.settings.sections import Alerts

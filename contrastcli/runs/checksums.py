@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, checksum_of, error_text, json_bytes, read_json
+from contrastcli.errors import DataError, error_text
+from contrastcli.files import atomic_write, checksum_of, json_bytes, read_json
 from contrastcli.runs.directory import TRAINING, Run
 
 CHECKSUMS = "checksums.json"

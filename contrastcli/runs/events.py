@@ -15,7 +15,8 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from contrastcli.runs.text import duration, escaped, excerpt, fixed, printable, score
+from contrastcli.boundary import escaped, printable
+from contrastcli.runs.text import duration, excerpt, fixed, score
 from contrastcli.settings.sections import METRICS
 
 HISTOGRAM_BINS = 36

@@ -10,9 +10,9 @@ from shlex import join, quote
 
 import msgspec
 
+from contrastcli.boundary import printable
 from contrastcli.errors import ContrastError, RunError, UsageError
 from contrastcli.files import atomic_write, read_json
-from contrastcli.runs.text import printable
 
 _FILE = ".host.json"
 _COMMAND = "CONTRAST_REMOTE"

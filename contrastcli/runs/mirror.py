@@ -14,8 +14,8 @@ from typing import IO
 
 import msgspec
 
-from contrastcli.errors import ContrastError, RunError
-from contrastcli.files import cache_dir, error_text, replaced, writing_to
+from contrastcli.errors import ContrastError, RunError, error_text
+from contrastcli.files import cache_dir, replaced, writing_to
 from contrastcli.runs.directory import match_name
 from contrastcli.runs.host import Host
 from contrastcli.runs.stream import CONFIG, GROWING, STATE, WHOLE, Frame, Hello, copied

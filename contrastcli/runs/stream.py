@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from contrastcli import __version__
+from contrastcli.boundary import __version__
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.status import ENDED, Copied

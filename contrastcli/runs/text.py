@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
+
+from contrastcli.boundary import printable
 
 MISSING = "–"
 """Shown for a missing value."""
-
-CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that control a terminal, or turn the direction of writing."""
 
 
 def fixed(value: float | None, digits: int) -> str:
@@ -34,13 +32,3 @@ def duration(seconds: float) -> str:
     if not minutes:
         return f"{rest}s"
     return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
-
-
-def escaped(text: str) -> str:
-    """Lines without control characters but tabs: with the escapes that JSON and TOML have for them."""
-    return CONTROLS.sub(lambda match: match[0] if match[0] in "\n\t" else f"\\u{ord(match[0]):04x}", text)
-
-
-def printable(text: str) -> str:
-    """One line without control characters, which data, names and messages may hold."""
-    return escaped(text.replace("\n", " ").replace("\t", " "))

@@ -12,8 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from contrastcli.errors import UsageError, nearest
-from contrastcli.files import error_text
+from contrastcli.errors import UsageError, error_text, nearest
 from contrastcli.settings.losses import (
     MAT,
     MET,

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from contrastcli.errors import DataError, UsageError
-from contrastcli.files import error_text, read_bytes, user_file
+from contrastcli.errors import DataError, UsageError, error_text
+from contrastcli.files import read_bytes, user_file
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import (

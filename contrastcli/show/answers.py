@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from contrastcli.runs.text import fixed, printable
+from contrastcli.boundary import printable
+from contrastcli.runs.text import fixed
 from contrastcli.show.format import as_json, as_json_lines, names_and_values
 
 if TYPE_CHECKING:

@@ -7,17 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
+from contrastcli.boundary import PROGRESS, fitting, printable
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step, encode
-from contrastcli.runs.text import escaped, fixed, printable, score
+from contrastcli.runs.text import fixed, score
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-
-PROGRESS = "CONTRAST_PROGRESS"
-"""If it is `json`, the progress of work other than training is written to stderr as a JSON event a line."""
 
 EVERY = 3.0
 """Seconds at least between two plain lines of one kind."""
@@ -25,9 +22,6 @@ EVERY = 3.0
 _REDRAW = 0.1  # seconds
 _TRAIN = "train"
 _CLOSED = (OSError, ValueError)  # ValueError: the stream was closed on this side
-_ASCII = str.maketrans(
-    {"·": "-", "°": " deg", "–": "-", "−": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "τ": "tau", "λ": "lambda"}
-)
 
 
 class Console:
@@ -201,12 +195,6 @@ def _line(event: Event, steps: int = 0) -> str:
     return "" if isinstance(event, Done) and event.code else event.line(steps)
 
 
-def narrate(text: str) -> None:
-    """Print to stderr, unless the terminal has gone."""
-    with suppress(OSError):
-        print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
-
-
 def notification(text: str) -> str:
     """The escape code with which a terminal notifies the desktop (OSC 777 in rxvt, foot and VTE, else OSC 9)."""
     term = os.environ.get("TERM", "")
@@ -216,18 +204,3 @@ def notification(text: str) -> str:
     kind, text = "777;notify;contrast" if by_777 else "9", printable(text).replace(";", ",")
     code = f"\x1b]{kind};{text}\a"
     return f"\x1bPtmux;\x1b{code}\x1b\\" if "TMUX" in os.environ else code  # tmux hands it on, if it is set to
-
-
-def print_path(path: Path | str) -> None:
-    """Print a path on stdout: a terminal gets it without control characters, a pipe as it is."""
-    print(escaped(str(path)) if sys.stdout.isatty() else path, flush=True)
-
-
-def fitting(text: str, encoding: str) -> str:
-    """The text in characters that a stream of that encoding can show, without control characters."""
-    text = escaped(text)
-    try:
-        text.encode(encoding)
-        return text
-    except UnicodeEncodeError:
-        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)

@@ -12,7 +12,8 @@ from textwrap import TextWrapper
 
 import msgspec
 
-from contrastcli.runs.text import MISSING, printable
+from contrastcli.boundary import printable
+from contrastcli.runs.text import MISSING
 
 Fields = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""

@@ -20,8 +20,8 @@ from msgspec import Meta
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, error_text, flush_tree, fsync_dir, json_bytes, read_json, writing_to
+from contrastcli.errors import DataError, error_text
+from contrastcli.files import atomic_write, flush_tree, fsync_dir, json_bytes, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 from contrastcli.model.weights import count_parameters

@@ -17,8 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from contrastcli.errors import RunError, UsageError
-from contrastcli.files import error_text
+from contrastcli.errors import RunError, UsageError, error_text
 
 _BUCKET = 2**20  # numbers that travel at once, 4 MB
 _LONGEST = timedelta(hours=3)  # that the others wait for the main process, which mines; one that is lost is noticed

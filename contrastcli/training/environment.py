@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
-import contrastcli
+from contrastcli.boundary import __version__
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, json_bytes, read_json, writing_to
 from contrastcli.model.devices import device_name
@@ -43,7 +43,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
     """Write versions, device, revisions and fingerprints as JSON. Raises DataError as `check_rows`, and RunError."""
     check_rows(path, plan)
     record = {
-        "contrast": contrastcli.__version__,
+        "contrast": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in _PACKAGES},
@@ -77,7 +77,7 @@ def _model(name: str) -> dict[str, str | None]:
 
 def _commit() -> str | None:
     """The commit of the checkout that the package is imported from; None for an installed one."""
-    folder = Path(contrastcli.__file__).parent.parent
+    folder = Path(__file__).parents[2]
     if not (folder / ".git").exists():
         return None
     try:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
-from contrastcli.errors import DivergedError, RunError
-from contrastcli.files import atomic_write, error_text, json_bytes
+from contrastcli.errors import DivergedError, RunError, error_text
+from contrastcli.files import atomic_write, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.mining import mine

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 import torch
 
-from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError, UsageError
-from contrastcli.files import error_text, writing_to
+from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError, UsageError, error_text
+from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run

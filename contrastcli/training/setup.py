@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
-from contrastcli.errors import ContrastError, UsageError
-from contrastcli.files import error_text, writing_to
+from contrastcli.errors import ContrastError, UsageError, error_text
+from contrastcli.files import writing_to
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
 from contrastcli.model.encoder import Dense, SentenceEncoder

@@ -19,12 +19,12 @@ from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from contrastcli.errors import ContrastError
-from contrastcli.files import atomic_write, error_text, state_dir
+from contrastcli.boundary import escaped
+from contrastcli.errors import ContrastError, error_text
+from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
-from contrastcli.runs.text import escaped
 from contrastcli.show.console import notification
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import commands, customise, named

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from contrastcli.boundary import PROGRESS
 from contrastcli.runs import events
 from contrastcli.runs.events import Progress
 from contrastcli.runs.host import TIED, Host
 from contrastcli.runs.process import CONTRAST
-from contrastcli.show.console import PROGRESS
 
 OnProgress = Callable[[Progress], None]
 

@@ -12,10 +12,10 @@ from typing import ClassVar
 from textual import work
 from textual.binding import Binding, BindingType
 
+from contrastcli.boundary import printable
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import IN_PROGRESS, State, Status
-from contrastcli.runs.text import printable
 from contrastcli.show.format import size
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question

@@ -17,7 +17,7 @@ from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import Label, Static
 
-from contrastcli.runs.text import CONTROLS, printable
+from contrastcli.boundary import CONTROLS, printable
 
 
 class PlainText(Static):

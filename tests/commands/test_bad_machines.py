@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli import options
+from contrastcli import boundary
 from contrastcli.errors import RunError
 from contrastcli.files import flush_tree, writing_to
 from contrastcli.runs.directory import Run
@@ -33,7 +33,7 @@ def test_closed_streams_are_no_error() -> None:
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
-    code = "from contrastcli import options; options.prepare_process([]); open(str(open('file', 'w').fileno()), 'w')"
+    code = "from contrastcli import boundary; boundary.prepare_process([]); open(str(open('file', 'w').fileno()), 'w')"
     script = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-"
     subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, timeout=60)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "3"}
@@ -61,7 +61,7 @@ def test_processes_that_cannot_join_are_said(contrast: Contrast, monkeypatch: py
 
 
 def test_a_library_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    code = options.report(ImportError("libtorch: failed to map"), debug=False)
+    code = boundary.report(ImportError("libtorch: failed to map"), debug=False)
     refused(Answer(code, *capsys.readouterr()), 1, "libtorch: failed to map", "ulimit -v")
 
 

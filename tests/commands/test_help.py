@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from contrastcli import options
 from contrastcli.cli import cli
 from contrastcli.settings import presets
 from support.command import Contrast
@@ -50,9 +51,8 @@ def test_help_fits_a_terminal_and_is_whole(
 
 
 def examples(words: tuple[str, ...]) -> list[list[str]]:
-    """The command lines in a help text, without what the shell does around them."""
-    lines = (COMMANDS[words].help or "").splitlines()
-    cut = (re.split(r" [|<>] ", line.strip())[0] for line in lines)
+    """The command lines in the help of a command, without what the shell does around them."""
+    cut = (re.split(r" [|<>] ", line)[0] for line in options.examples(" ".join(("contrast", *words))))
     matches = (re.search(r"^contrast .*|(?<=\$\()contrast [^)]*", line) for line in cut)
     return [shlex.split(match[0])[1:] for match in matches if match]
 
@@ -62,6 +62,7 @@ def test_the_examples_of_help_parse(
     contrast: Contrast, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(click.Command, "invoke", lambda self, ctx: None)  # parsed, and not done
+    monkeypatch.setattr(options.RunName, "convert", lambda *given: None)
     lines = examples(words)
     assert 2 <= len(lines) <= 3
     for example in lines:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from contrastcli.boundary import CONTROLS
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Saved
-from contrastcli.runs.text import CONTROLS
 from support.command import LABELLED, MODEL, Contrast, train
 from support.recorded import append
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contrastcli import options
+from contrastcli import boundary
 from contrastcli.commands import train as start
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run, create
@@ -190,7 +190,7 @@ def test_on_a_terminal_training_opens_the_app_unless_an_option_says_otherwise(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], where: str
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(options, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(boundary, "on_a_terminal", lambda: True)
 
     def record(*_: object, detach: bool = False, show: object = None, **rest: object) -> int:
         asked.append("app" if show else "background" if detach else "here")
@@ -208,7 +208,7 @@ def test_the_app_shows_a_run_that_trains_on_its_own(
         assert json.loads(run.alive_path.read_bytes())["pid"] != os.getpid()
         assert process.wait_for_end(run, 60).state == "finished"
 
-    monkeypatch.setattr(options, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(boundary, "on_a_terminal", lambda: True)
     monkeypatch.setattr(app, "show", show)
     answer = contrast(*train(*LABELLED, "--name", "mine"))
     assert (answer.code, answer.out) == (0, "runs/mine\n")

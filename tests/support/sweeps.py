@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from contrastcli import options
+from contrastcli.commands.job import flag_layer
 from contrastcli.runs import sweeps
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import Layer
@@ -14,7 +14,7 @@ from support.settings import layer
 
 def flags(*assignments: str) -> Layer:
     """What `--set KEY=VALUE` gives."""
-    return options.flag_layer(assignments, {})
+    return flag_layer(assignments, {})
 
 
 def make_sweep(

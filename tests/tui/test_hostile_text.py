@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
+from contrastcli.boundary import CONTROLS
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started
 from contrastcli.runs.results import Preview
-from contrastcli.runs.text import CONTROLS
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.processes import Finished

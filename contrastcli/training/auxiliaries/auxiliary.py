@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from contrastcli.errors import UsageError
-from contrastcli.files import error_text
+from contrastcli.errors import UsageError, error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Event, Progress

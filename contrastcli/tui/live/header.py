@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from textual.containers import Horizontal, Vertical
 
+from contrastcli.boundary import printable
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Digest, Status
-from contrastcli.runs.text import duration, printable, score
+from contrastcli.runs.text import duration, score
 from contrastcli.show.chart import number
 from contrastcli.tui.history.history import History
 from contrastcli.tui.live.view import LiveView

@@ -9,8 +9,9 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
+from contrastcli.boundary import printable
 from contrastcli.runs.results import Preview
-from contrastcli.runs.text import duration, printable
+from contrastcli.runs.text import duration
 from contrastcli.settings.setting import spell
 from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.format import size

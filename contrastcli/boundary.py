@@ -1,0 +1,131 @@
+"""The edge of the process: its version, its streams and what they can show, and an exception as two lines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, error_text
+
+__version__ = "0.1.0"
+
+PROGRESS = "CONTRAST_PROGRESS"
+"""If it is `json`, the progress of work other than training is written to stderr as a JSON event a line."""
+
+CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that control a terminal, or turn the direction of writing."""
+
+_ASCII = str.maketrans(
+    {"·": "-", "°": " deg", "–": "-", "−": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "τ": "tau", "λ": "lambda"}
+)
+
+
+def prepare_process(words: Sequence[str]) -> None:
+    """Open streams that were closed, on the null device, and print characters that an encoding lacks as escapes.
+
+    Raises RunError without a working folder, which torch needs; UsageError for words that are not text.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # a file opened later would get its number, and what libraries print
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - to the end of the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        os.getcwd()
+    except OSError as error:
+        what = f"the working folder cannot be used: {error_text(error)}"
+        raise RunError(what, "change to another folder: cd DIR") from None
+    for word in (*words, *(value for name, value in os.environ.items() if name.startswith("CONTRAST_"))):
+        if any("\udc80" <= letter <= "\udcff" for letter in word):  # how Python keeps other bytes
+            spelled = os.fsencode(word).decode("ascii", "backslashreplace")
+            what = f"'{spelled}' is not text in {sys.getfilesystemencoding()}"
+            raise UsageError(what, "use a UTF-8 locale, such as LC_ALL=C.UTF-8, or rename the file")
+
+
+def on_a_terminal() -> bool:
+    """Whether this process can show a screen."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # the app draws on stderr
+    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
+
+
+def check_terminal() -> None:
+    """Raises UsageError unless this process can show a screen."""
+    if not on_a_terminal():
+        raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
+
+
+def print_path(path: Path | str) -> None:
+    """Print a path on stdout: a terminal gets it without control characters, a pipe as it is."""
+    print(escaped(str(path)) if sys.stdout.isatty() else path, flush=True)
+
+
+def print_text(text: str) -> None:
+    """Print a result on stdout, in characters that it can show; nothing for an empty one."""
+    if text:
+        print(fitting(text, sys.stdout.encoding or "utf-8"), flush=True)
+
+
+def narrate(text: str) -> None:
+    """Print to stderr, unless the terminal has gone."""
+    with contextlib.suppress(OSError):
+        print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+
+
+def fitting(text: str, encoding: str) -> str:
+    """The text in characters that a stream of that encoding can show, without control characters."""
+    text = escaped(text)
+    try:
+        text.encode(encoding)
+        return text
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def escaped(text: str) -> str:
+    """Lines without control characters but tabs: with the escapes that JSON and TOML have for them."""
+    return CONTROLS.sub(lambda match: match[0] if match[0] in "\n\t" else f"\\u{ord(match[0]):04x}", text)
+
+
+def printable(text: str) -> str:
+    """One line without control characters, which data, names and messages may hold."""
+    return escaped(text.replace("\n", " ").replace("\t", " "))
+
+
+def report(error: BaseException, debug: bool) -> int:
+    """Print on stderr what is wrong and the remedy, a line each; returns the exit code."""
+    if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0  # the reader has gone, as of `| head`
+    if debug:
+        narrate("".join(traceback.format_exception(error)))
+    what, hint, code = _explain(error)
+    narrate(f"contrast: error: {printable(what)}\nhint: {printable(hint)}")
+    return code
+
+
+def _explain(error: BaseException) -> tuple[str, str, int]:
+    """What is wrong, the remedy, and the exit code."""
+    if isinstance(error, ContrastError):
+        what, hint, code = error.what, error.hint, error.code
+    elif isinstance(error, EOFError | KeyboardInterrupt):
+        what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
+    elif isinstance(error, OSError) and error.strerror:
+        what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
+        hint, code = "check the path, its permissions and the room on its disk", RunError.code
+    elif isinstance(error, MemoryError):
+        what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1
+    elif isinstance(error, ImportError):  # such as a library that finds no memory
+        what, code = f"a library cannot be loaded: {error_text(error)}", RunError.code
+        hint = "raise the limit on memory (ulimit -v), or install contrast again"
+    else:
+        what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
+    return what, hint, code

@@ -1,0 +1,106 @@
+"""From the words of a command line to what they ask for: the settings of a run, or a sweep."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contrastcli.commands import train
+from contrastcli.errors import UsageError
+from contrastcli.runs import directory as runs
+from contrastcli.runs import sweeps
+from contrastcli.runs.directory import Run
+from contrastcli.runs.sweeps import Sweep
+from contrastcli.settings import config, presets
+from contrastcli.settings.presets import Preset
+
+
+@dataclass(frozen=True)
+class Job:
+    """The options of a command that takes settings; `typed` are flags and `--set`."""
+
+    preset: str | None
+    file: Path | None
+    typed: config.Layer
+    json: bool
+    name: str | None = None
+    resume: str | None = None
+    resume_or_start: str | None = None
+    seeds: int | None = None
+    dry_run: bool = False
+
+    @property
+    def run_name(self) -> str | None:
+        """The name of a new run, if it was given one."""
+        return self.resume_or_start if self.name is None else self.name
+
+
+def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]]) -> config.Layer:
+    """What was typed: text and flag by key, and assignments by `--set key=value`."""
+    values = {key: text for key, (text, _) in flags.items()}
+    sources = {key: flag for key, (_, flag) in flags.items()}
+    for assignment in assignments:
+        key, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals:
+            raise UsageError(f"--set {assignment} has no value", "write --set section.key=value")
+        values[key], sources[key] = value, f"--set {key}"
+    return config.Layer(values, sources, text=True, strict=True)
+
+
+def resolve(job: Job) -> config.Config:
+    """The settings of a job. Raises UsageError and DataError."""
+    preset = _preset(job)
+    if preset.grid or preset.seeds > 1:
+        hint = "train it with contrast sweep, or choose a preset of a run"
+        raise UsageError(f"'{preset.name}' is a grid of runs", hint)
+    return config.resolve([*presets.stack(preset), job.typed])
+
+
+def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
+    """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
+    if job.resume is not None:
+        run = runs.find(job.resume, directory)
+        return run, train.changed(run, job.typed)
+    settings = train.with_model_paths(resolve(job), directory)
+    if not job.resume_or_start:
+        return None, settings
+    if not (run := Run(directory / job.resume_or_start)).exists():
+        return run, settings
+    stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
+    return run, train.changed(run, config.Layer(stated, settings.sources))
+
+
+def _preset(job: Job) -> Preset:
+    """The preset of --preset or --config, else an empty one. Raises UsageError and DataError."""
+    if job.preset is not None and job.file:
+        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
+    if job.preset is not None:
+        return presets.find(job.preset)
+    return presets.read(job.file) if job.file else Preset()
+
+
+def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
+    """A new sweep, or one to resume. Raises UsageError and DataError."""
+    if job.resume is not None:
+        if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
+            raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
+        return sweeps.find(job.resume, directory)
+    preset = _preset(job)
+    points = {**preset.grid, **sweeps.parse(axes, job.typed)}
+    return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
+
+
+def check_training(job: Job, detach: bool, after: Run | None) -> None:
+    """Raises UsageError for options of `train` that exclude each other."""
+    if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
+        raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
+    if job.seeds is not None and (detach or job.resume is not None):
+        raise UsageError("--seeds trains one run after another, here", "to continue them: contrast sweep --resume")
+    if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
+        raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
+    if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):
+        raise UsageError("--resume-or-start names one run", "leave out --resume, --name and --seeds")
+    if detach and job.json:
+        raise UsageError("--detach leaves no events to print", "leave out --json, and: contrast watch last --json")
