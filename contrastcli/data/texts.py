@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
+import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import IO, Any, SupportsIndex, TypeVar, cast, overload
+from pathlib import Path
+from typing import Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import xxhash
@@ -24,41 +25,37 @@ T_co = TypeVar("T_co", covariant=True)
 IN_MEMORY = 1 << 24
 """Bytes of an array; a larger one is in a temporary file in the folder of the cache."""
 
-_BLOCK = 1_000  # cells that are encoded or decoded at once: some are long
-_PARTS = 16  # of the hashes
-_NOT_TEXT = 0xFF  # the first byte of a cell that is no text: UTF-8 never has it
+# Cells that are encoded or decoded at once: some are long.
+_BLOCK = 1_000
+_HASH_PARTS = 16
+# The first byte of a cell that is no text: UTF-8 never has it.
+_NOT_TEXT = 0xFF
 
 
 class GrowingArray:
-    """An array that is written from its beginning to its end, in memory or in a temporary file."""
+    """An array that is written from its beginning to its end, in memory or in a temporary file without a name."""
 
     def __init__(self, kind: type[np.generic]) -> None:
         self._kind = np.dtype(kind)
-        self._file: IO[bytes] = io.BytesIO()
-        self._bytes = 0
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=_scratch_folder())  # noqa: SIM115
 
     def __del__(self) -> None:
-        self._file.close()  # what is mapped from it stays
+        """Close the file; what is mapped from it stays."""
+        with suppress(OSError):
+            self._file.close()
 
     def extend(self, values: ArrayLike) -> None:
         """Add values at the end. Raises RunError where the disk is full."""
-        data = np.ascontiguousarray(values, self._kind).view(np.uint8).data
-        self._bytes += len(data)
-        if self._bytes > IN_MEMORY and isinstance(self._file, io.BytesIO):
-            held, self._file = self._file, _temporary_file()
-            self._write(held.getbuffer())
-        self._write(data)
-
-    def _write(self, data: memoryview) -> None:
         with writing_to(cache_dir()):
-            self._file.write(data)
+            self._file.write(np.ascontiguousarray(values, self._kind).view(np.uint8).data)
             self._file.flush()
 
     def array(self) -> NDArray[Any]:
         """All values, which no longer change."""
-        if isinstance(self._file, io.BytesIO):
-            return np.frombuffer(self._file.getvalue(), self._kind)
-        return np.memmap(self._file, self._kind, "r").view(np.ndarray)
+        if self._file.tell() > IN_MEMORY:
+            return np.memmap(self._file, self._kind, "r").view(np.ndarray)
+        self._file.seek(0)
+        return np.frombuffer(self._file.read(), self._kind)
 
 
 def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
@@ -70,13 +67,12 @@ def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
     return array.array()
 
 
-def _temporary_file() -> IO[bytes]:
-    """A file that is gone with the process, in the folder of the cache where that can be written."""
-    folder = cache_dir()
+def _scratch_folder() -> Path | None:
+    """The folder of the cache where that can be written, else the system's for temporary files."""
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return cast(IO[bytes], tempfile.TemporaryFile(dir=folder))
-    return cast(IO[bytes], tempfile.TemporaryFile())
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        return cache_dir() if os.access(cache_dir(), os.W_OK) else None
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +123,10 @@ class Column(Sequence[T_co]):
     @overload
     def __getitem__(self, index: slice) -> list[T_co]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> T_co | list[T_co]:
-        if not isinstance(index, slice):
-            row = self.rows[index]
-            return cast(T_co, _decode(self.store.data[self.store.starts[row] : self.store.starts[row + 1]].data))
-        rows, data = self.rows[index], self.store.data.data
+        data, rows = self.store.data.data, self.rows[index if isinstance(index, slice) else [index]]
         ends = zip(self.store.starts[rows].tolist(), self.store.starts[rows + 1].tolist(), strict=True)
-        return [_decode(data[start:end]) for start, end in ends]
+        cells = [_decode(data[start:end]) for start, end in ends]
+        return cells if isinstance(index, slice) else cells[0]
 
     def __iter__(self) -> Iterator[T_co]:
         for start in range(0, len(self), _BLOCK):
@@ -165,9 +159,10 @@ class Column(Sequence[T_co]):
     def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
         """The different cells in the order in which they appear, and of each cell its number among them: (N,)."""
         hashes, is_first = self.hashes, np.zeros(len(self), bool)
-        first = np.empty(len(self), np.int64)  # the place of the first equal cell
-        for part in range(_PARTS):  # sorting a part at a time takes little memory
-            places = np.flatnonzero(hashes % np.uint64(_PARTS) == part)
+        first = np.empty(len(self), np.int64)  # of the first equal cell
+        # Sorting a part at a time takes little memory.
+        for part in range(_HASH_PARTS):
+            places = np.flatnonzero(hashes % np.uint64(_HASH_PARTS) == part)
             _, chosen, equal = np.unique(hashes[places], return_index=True, return_inverse=True)
             first[places] = places[chosen][equal]
             is_first[places[chosen]] = True
