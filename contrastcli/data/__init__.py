@@ -1,4 +1,18 @@
-"""Text in: file formats, roles of columns, data sets by name, the token cache and batching.
+"""Text in: files and data sets become training rows, dev data and batches. No file here knows a model.
 
-`load_examples` gives the rows to train on, `load_dev` the pairs that choose a checkpoint.
+sources.py    data by the name that a user types: a path, hf:…, senteval:DIR, starter, stsb
+hub.py        data sets and files of the Hugging Face hub
+formats.py    a file as named columns (a Frame), with the line of each row for errors
+forms.py      tables for `contrast help`: formats, names of columns, forms of rows
+roles.py      which column is the anchor, the positive, the label …, and its checked values
+examples.py   training rows (Examples) and scored pairs, made from a Frame; their fingerprints
+convert.py    rows in another form, and rows held out as dev data
+mixing.py     several sets as one, with weights
+leaks.py      training rows that hold a text of the dev set
+dev_data.py   dev data, and the metric that fits them
+relevance.py  queries, documents and which are relevant: dev data without scores, suites of retrieval
+texts.py      columns of texts by the million, in memory or in temporary files
+tokens.py     tokenizers, tables of token ids and their cache
+batching.py   the order of rows in an epoch, and the chunks of a batch
+writing.py    rows into files that formats.py reads again
 """

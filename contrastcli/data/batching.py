@@ -30,7 +30,8 @@ class Corpus:
     texts: Texts
     views: dict[str, Indices]  # view -> (N,)
     labels: Indices | None  # (N,)
-    scores: NDArray[np.float32] | None = None  # (N,) from 0, the lowest of the data, to 1
+    scores: NDArray[np.float32] | None = None  # (N,)
+    """From 0, the lowest of the data, to 1."""
 
     def __len__(self) -> int:
         return len(self.views["anchor"])

@@ -20,7 +20,7 @@ from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
-_SCORES = (1.0, 0.5, 0.0)  # of a held-out pair, by its label
+_SCORES_BY_LABEL = (1.0, 0.5, 0.0)
 
 
 def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
@@ -74,10 +74,10 @@ def select(examples: Examples, keep: NDArray[np.bool_], notes: tuple[str, ...] =
 
 
 def _contrastable(examples: Examples) -> Examples:
-    hashes = np.zeros(len(examples), np.uint64)  # of whole rows
+    row_hashes = np.zeros(len(examples), np.uint64)
     for texts in examples.views.values():
-        hashes = hashes * np.uint64(3) + texts.hashes
-    distinct = len(np.unique(hashes))
+        row_hashes = row_hashes * np.uint64(3) + texts.hashes
+    distinct = len(np.unique(row_hashes))
     if distinct < 2:
         kind = "sentence" if examples.form == "sentences" else "row"
         what = f"{examples.source} holds one {kind} only, and nothing to contrast it with"
@@ -93,7 +93,7 @@ def convert(examples: Examples, form: Form) -> Examples:
         return examples
     views, labels = examples.views, None
     joined = Texts.join(list(views.values()))
-    places = np.arange(len(joined)).reshape(len(views), -1).T  # (N, V) of a row's texts
+    places = np.arange(len(joined)).reshape(len(views), -1).T  # (N, V)
     if form == "sentences":
         texts = joined.take(places.ravel())
         views = {"anchor": texts.take(texts.sizes > 0).distinct()[0]}
@@ -120,7 +120,8 @@ def _triplets(examples: Examples) -> dict[str, Texts]:
         if label == _CONTRADICTION:
             contradictions[premise].append(row)
     used: Counter[int] = Counter()
-    rows: list[tuple[int, int]] = []  # of an entailment, and of the contradiction that follows it
+    # The row of each entailment, and of a contradiction of the same premise.
+    rows: list[tuple[int, int]] = []
     for row, (premise, label) in enumerate(zip(numbers, labels, strict=True)):
         if label == _ENTAILMENT and (negatives := contradictions.get(premise)):
             rows.append((row, negatives[used[premise] % len(negatives)]))
@@ -139,9 +140,9 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     digests = (hashlib.sha256(f"{seed}\0{anchor}".encode()).digest()[:8] for anchor in anchors)
     order = np.argsort(np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64), kind="stable")
     sizes = np.bincount(numbers)[order]
-    before = np.cumsum(sizes) - sizes  # rows that are held out before an anchor
+    rows_before = np.cumsum(sizes) - sizes
     is_held = np.zeros(len(anchors), bool)
-    is_held[order] = (before < share * len(examples)) & (np.arange(len(anchors)) < most)
+    is_held[order] = (rows_before < share * len(examples)) & (np.arange(len(anchors)) < most)
     held = is_held[numbers]
     note = f"{held.sum():,} of {len(examples):,} rows were held out as dev data"
     if is_held.sum() == most:
@@ -159,5 +160,6 @@ def scored(examples: Examples) -> ScoredPairs:
     negative 0; scored pairs keep their scores. Raises DataError if all have the same score.
     """
     rows = examples if examples.scores else convert(examples, "labelled")
-    scores = rows.scores or [_SCORES[label] for label in rows.labels or ()]
-    return require_different_scores(ScoredPairs(rows.views["anchor"], rows.views["positive"], scores, examples.source))
+    scores = rows.scores or [_SCORES_BY_LABEL[label] for label in rows.labels or ()]
+    require_different_scores(scores, examples.source)
+    return ScoredPairs(rows.views["anchor"], rows.views["positive"], scores, examples.source)

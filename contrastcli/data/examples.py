@@ -89,7 +89,8 @@ def digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
     for column in chain([words], columns):
         for text in column:
             hashed.update(text.encode() + b"\0")
-        hashed.update(b"\1")  # the end of a column
+        # The end of a column.
+        hashed.update(b"\1")
     return hashed.hexdigest()
 
 
@@ -136,7 +137,7 @@ def from_frame(
     if label is None:
         scores = roles.scores(frame, score) if score else None
         if scores:
-            check_scores(scores, source, "learnt of them", "give pairs of different scores")
+            require_different_scores(scores, source)
         return Examples(form, views, None, source, notes, scores)
     values = roles.labels(frame, label, names)
     has_gold = np.array([value is not None for value in values])
@@ -172,17 +173,12 @@ def scored_from_frame(frame: Frame, source: str) -> ScoredPairs:
         raise DataError(what, "scored pairs have the columns sentence1, sentence2 and score")
     first, second = (roles.texts(frame, used[role]) for role in ("anchor", "positive"))
     scores = roles.scores(frame, used["score"])
-    return require_different_scores(ScoredPairs(first, second, scores, source, _notes(frame, used.values())))
+    require_different_scores(scores, source)
+    return ScoredPairs(first, second, scores, source, _notes(frame, used.values()))
 
 
-def require_different_scores(pairs: ScoredPairs) -> ScoredPairs:
-    """The same pairs. Raises DataError if all have the same score, which has no rank correlation."""
-    check_scores(pairs.scores, pairs.source, "ranked", "give pairs of different scores, or --dev none")
-    return pairs
-
-
-def check_scores(scores: list[float], source: str, purpose: str, hint: str) -> None:
-    """Raises DataError unless there are different scores."""
+def require_different_scores(scores: list[float], source: str) -> None:
+    """Raises DataError where all scores are the same."""
     if len(set(scores)) < 2:
-        what = f"{source}: all {len(scores):,} scores are {scores[0]:g}, so that nothing can be {purpose}"
-        raise DataError(what, hint)
+        what = f"{source}: all {len(scores):,} scores are {scores[0]:g}, so that they rank nothing"
+        raise DataError(what, "give pairs of different scores; as dev data none are needed: --dev none")

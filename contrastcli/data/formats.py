@@ -27,11 +27,16 @@ from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import check_regular
 
-_ROW = 64  # bytes that a row takes besides its text
-_BATCH = 1_000  # rows of a .parquet
-_BUFFER = 1 << 20  # bytes of a column of a .parquet
-_UNPACKED = 1 << 29  # bytes for the rows of any compressed file, however small
-_EXPANSION = 50  # bytes for each byte of a larger one; text takes fewer than 20
+_BYTES_OF_A_ROW = 64
+"""What a row takes besides its text."""
+_PARQUET_ROWS_AT_ONCE = 1_000
+_PARQUET_BUFFER_BYTES = 1 << 20
+UNPACKED_BYTES = 1 << 29
+"""For the rows of any compressed file, however small."""
+MOST_EXPANSION = 50
+"""Bytes for each byte of a larger file; text takes fewer than 20."""
+
+_SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\t"
 
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
@@ -83,7 +88,7 @@ def read_file(path: Path, name: str, limit: int = 0) -> Frame:
         raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
     try:
         check_regular(path)
-        memory = max(_UNPACKED, _EXPANSION * path.stat().st_size)
+        memory = max(UNPACKED_BYTES, MOST_EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
             return collect(_parquet(path, name, limit, memory), name, limit)
         with _open(path) as stream:
@@ -100,13 +105,14 @@ def read_file(path: Path, name: str, limit: int = 0) -> Frame:
 def _open(path: Path) -> BinaryIO:
     if not path.name.endswith(".gz"):
         return path.open("rb")
-    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # reads lines without a call into Python for each
+    # A buffer reads lines without a call into Python for each.
+    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))
 
 
-def limit_memory(lines: Lines, memory: int, name: str, row: int = _ROW) -> Lines:
+def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = _BYTES_OF_A_ROW) -> Lines:
     """The lines. Raises DataError where they take more memory than that: they may be few, repeated without end."""
     for number, text in lines:
-        memory -= len(text) + row
+        memory -= len(text) + row_bytes
         if memory < 0:
             what = f"{name}, line {number}: its lines would fill the memory"
             raise DataError(what, "give the text in several files; to train on its first rows, set data.limit")
@@ -150,7 +156,7 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
         rows = _stsb(lines, name)
     elif suffix == ".csv":
         rows = _csv(lines, name)
-    elif suffix == ".txt" and not first[1].startswith("pair_ID\tsentence_A\tsentence_B\t"):  # SICK's header
+    elif suffix == ".txt" and not first[1].startswith(_SICK_HEADER):
         rows = chain([(1, ["sentence"])], ((number, [text.rstrip("\r\n")]) for number, text in lines))
     return collect(rows, name, limit, unit, notes)
 
@@ -161,7 +167,7 @@ def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iter
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
-    numbers = array("I")  # four bytes for each row
+    numbers = array("I")
 
     def cells() -> Iterator[object]:
         for number, row in islice(rows, limit or None):
@@ -178,7 +184,8 @@ def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iter
 
 
 def _csv(lines: Lines, name: str) -> Records:
-    record: list[str] = []  # the lines of the current row: an unclosed quote shows only at the end of the file
+    # The lines of the current row: an unclosed quote shows only at the end of the file.
+    record: list[str] = []
 
     def feed() -> Iterator[str]:
         length = 0
@@ -189,7 +196,8 @@ def _csv(lines: Lines, name: str) -> Records:
                 raise csv.Error(f"a row of more than {LONGEST:,} characters")
             yield text
 
-    csv.field_size_limit(LONGEST)  # of the whole process; the row is counted here
+    # This limit is the whole process's and one field's, so that rows are counted above.
+    csv.field_size_limit(LONGEST)
     reader = csv.reader(feed(), strict=True)
     while True:
         record.clear()
@@ -266,7 +274,8 @@ def _parse(text: str, name: str, number: int) -> object:
     """The value of a JSON text that starts in line `number`."""
     try:
         value: object = _DECODER.decode(text)
-        if "\\u" in text:  # an escape may be half of a character
+        # An escape may be half of a character.
+        if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
@@ -290,20 +299,24 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return value
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)  # json.loads would make one for each line
+# json.loads would make a decoder for each line.
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
 def _parquet(path: Path, name: str, limit: int, memory: int) -> Records:
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:  # else all of it is in memory
-            batches = _decoded(file.iter_batches(min(limit or _BATCH, _BATCH)), memory, name)
+        # With its defaults all of the file would be in memory.
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES) as file:
+            size = min(limit or _PARQUET_ROWS_AT_ONCE, _PARQUET_ROWS_AT_ONCE)
+            batches = _decoded(file.iter_batches(size), memory, name)
             yield from of_batches(batches, file.schema_arrow.names, _features(file.schema_arrow))
     except DataError:
         raise
-    except Exception as error:  # pyarrow's, and datasets' own of its metadata: KeyError, TypeError, ValueError …
-        malformed = isinstance(error, TypeError | AttributeError | LookupError)  # of other types than metadata has
+    # Those of pyarrow, and what datasets raises of metadata of other types than it writes.
+    except Exception as error:
+        malformed = isinstance(error, TypeError | AttributeError | LookupError)
         reason = "its metadata are malformed" if malformed else error_text(error)
         what = f"{name} cannot be read as parquet: {reason}"
         raise DataError(what, "write or download it again") from None
@@ -316,7 +329,7 @@ def _decoded(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping
     for batch in batches:
         rows += len(batch)
         columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
-        memory -= sum(column.nbytes + len(column) * _ROW for column in columns)
+        memory -= sum(column.nbytes + len(column) * _BYTES_OF_A_ROW for column in columns)
         if memory < 0:
             what = f"{name}: more than {rows:,} rows of {batch.num_columns:,} columns would fill the disk"
             raise DataError(what, "set data.limit, or give the rows in several files")
@@ -327,7 +340,7 @@ def _features(schema: Any) -> Mapping[str, object]:
     """The types that `datasets` recorded in a schema, by column: only they name the classes of labels."""
     if b"huggingface" not in (schema.metadata or {}):
         return {}
-    import datasets  # takes seconds
+    import datasets
 
     features: Mapping[str, object] = datasets.Features.from_arrow_schema(schema)
     return features

@@ -19,7 +19,8 @@ FORMATS: Mapping[str, str] = {
 
 LONGEST = 1_000_000
 """Bytes of a line, and characters of a row of a .csv."""
-LARGEST_JSON = 1 << 27  # bytes; a list of objects may stand on one line
+LARGEST_JSON = 1 << 27
+"""Bytes of a .json, which may stand on one line."""
 
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
 

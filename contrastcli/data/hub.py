@@ -13,10 +13,10 @@ from contrastcli.errors import DataError, UsageError, error_text, nearest
 PREFIX = "hf:"
 
 _NAME = re.compile(
-    r"hf:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>refs/[^/]+/[^/?]+|[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?"
+    r"hf:(?P<repo>\w[\w.-]*/\w[\w.-]*)(@(?P<revision>refs/[^/]+/[^/?]+|[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?"
 )
-_TIMEOUT = 5.0  # seconds
-_BATCH = 1_000  # rows
+_TIMEOUT_SECONDS = 5.0
+_ROWS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,19 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
     require_hub(name)
     if reference.file:
         return read_file(download(reference, name), name, limit)
-    import datasets  # takes seconds
+    # The library would read such a folder in place of the hub's data.
+    if Path(reference.repo).exists():
+        what = f"{name}: the working folder has a folder {reference.repo}, which is not the data set of the hub"
+        raise DataError(what, f"name it as ./{reference.repo}, or work in another folder")
+    import datasets
 
     config, split = reference.config or None, reference.split or default_split
     try:
         dataset = datasets.load_dataset(reference.repo, config, split=split, revision=reference.revision or None)
-    except Exception as error:  # builders raise whatever the libraries below them do
+    # Builders raise whatever the libraries below them do.
+    except Exception as error:
         raise _unavailable(name, error) from None
-    return collect(of_batches(dataset.iter(_BATCH), dataset.column_names, dataset.features), name, limit)
+    return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, dataset.features), name, limit)
 
 
 def require_hub(name: str) -> None:
@@ -72,8 +77,9 @@ def require_hub(name: str) -> None:
     if constants.HF_HUB_OFFLINE:
         return
     try:
-        get_session().head(constants.ENDPOINT, timeout=_TIMEOUT)
-    except Exception as error:  # of requests or of httpx, by the library's version
+        get_session().head(constants.ENDPOINT, timeout=_TIMEOUT_SECONDS)
+    # Of requests or of httpx, by the library's version.
+    except Exception as error:
         what = f"{name}: the hub cannot be reached ({type(error).__name__})"
         raise DataError(what, "name a file, or set HF_HUB_OFFLINE=1 to use what was downloaded before") from None
 

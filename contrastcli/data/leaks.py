@@ -12,7 +12,7 @@ from contrastcli.data.convert import select
 from contrastcli.data.examples import Examples, text_key
 from contrastcli.errors import DataError
 
-_SHOWN, _LENGTH = 3, 60  # texts that a note names, and characters of each
+_SHOWN_TEXTS, _SHOWN_CHARACTERS = 3, 60
 
 
 def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "drop", "error"]) -> Examples:
@@ -21,21 +21,22 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     Case and white space make no difference. Raises DataError where `leaks` is "error", or drops all rows but one.
     """
     known = {key for key in map(text_key, texts) if key}
-    leaked: dict[str, str] = {}  # the first spelling of each
+    first_spelling: dict[str, str] = {}
     is_clean, only_negative = np.ones(len(train), bool), np.zeros(len(train), bool)
-    for view, column in train.views.items():  # negatives come last
+    # Negatives are the last of the views.
+    for view, column in train.views.items():
         for row, text in enumerate(column):
             if (key := text_key(text)) in known:
                 only_negative[row] |= is_clean[row] and view.startswith("negative")
                 is_clean[row] = False
-                leaked.setdefault(key, text)
-    if not leaked:
+                first_spelling.setdefault(key, text)
+    if not first_spelling:
         return train
-    shown = ", ".join(map(_excerpt, list(leaked.values())[:_SHOWN]))
+    shown = ", ".join(map(_excerpt, list(first_spelling.values())[:_SHOWN_TEXTS]))
     count = int((~is_clean).sum())
     where = f", {only_negative.sum():,} of them in a negative alone" if only_negative.any() else ""
     what = f"{count:,} of {len(train):,} training rows hold a text of the dev set{where}: {shown}"
-    more = f" and {len(leaked) - _SHOWN:,} more" if len(leaked) > _SHOWN else ""
+    more = f" and {len(first_spelling) - _SHOWN_TEXTS:,} more" if len(first_spelling) > _SHOWN_TEXTS else ""
     if leaks == "note":
         return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))
     if leaks == "error":
@@ -48,4 +49,4 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
 
 def _excerpt(text: str) -> str:
     text = " ".join(text.split())
-    return f"'{text}'" if len(text) <= _LENGTH else f"'{text[: _LENGTH - 1]}…'"
+    return f"'{text}'" if len(text) <= _SHOWN_CHARACTERS else f"'{text[: _SHOWN_CHARACTERS - 1]}…'"

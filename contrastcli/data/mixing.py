@@ -14,7 +14,8 @@ from contrastcli.data.texts import read_columns
 from contrastcli.errors import DataError, UsageError
 
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
-_WIDENING = ("sentences", "pairs", "triplets")  # rows of each may stand among those of the next
+# Rows of each form may stand among those of the next.
+_WIDENING = ("sentences", "pairs", "triplets")
 
 
 def read_sets(names: str) -> list[tuple[str, float]]:

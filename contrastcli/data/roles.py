@@ -19,7 +19,8 @@ from contrastcli.settings.objective import Form
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
-_NO_GOLD = {"-", "-1"}  # in SNLI and MNLI: the annotators disagreed
+# In SNLI and MNLI: the annotators disagreed.
+_NO_GOLD = {"-", "-1"}
 
 _HINT = (
     "name the columns sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, "
@@ -180,7 +181,8 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
     values = []
     for row, cell in enumerate(frame.columns[column]):
         if isinstance(cell, float) and cell.is_integer():
-            cell = int(cell)  # parquet gives integers with gaps as floats
+            # Parquet gives integers with gaps as floats.
+            cell = int(cell)
         word = str(cell).strip().lower()
         if word not in known:
             what = f"{frame.where(row)}: the label in the column '{column}' is {cell!r:.40}"

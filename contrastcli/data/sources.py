@@ -106,7 +106,8 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     if name.startswith(hub.PREFIX):
         return hub.read(name, split, limit)
     path = Path(os.path.expanduser(name))
-    if os.path.isdir(path):  # Path.is_dir raises OSError for a name that is too long
+    # Path.is_dir raises OSError for a name that is too long.
+    if os.path.isdir(path):
         return _read_folder(path, name, limit)
     if not os.path.exists(path):
         raise DataError(f"there is no file or folder {name}", _near(path))

@@ -31,8 +31,9 @@ Ids = NDArray[np.int32]
 OnProgress = Callable[[int, int], None]
 """Called with the number of items done and their total."""
 
-_BLOCK = 10_000  # texts whose tokens are put into a table at once
-SHARD = 50_000  # texts tokenised between two reports of progress
+_TABLE_BLOCK = 10_000
+SHARD = 50_000
+"""Texts tokenised between two reports of progress."""
 
 CHARACTERS = 1 << 22
 """Characters tokenised at once, or one text: the library also keeps the tokens beyond the limit, until all are done."""
@@ -50,10 +51,11 @@ _FILES = (
 )
 
 
-_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]  # with more tokens the library takes minutes and gigabytes
+# With more tokens the library takes minutes and gigabytes.
+_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]
 
-
-_MOST_GROWTH = 16  # as far as a text of the greatest length fits into memory
+# As far as a text of the greatest length fits into memory.
+_MOST_GROWTH = 16
 
 
 class _AddedToken(msgspec.Struct):
@@ -127,15 +129,17 @@ class Tokenizer:
         self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         if lowercase:
-            from tokenizers import normalizers  # loaded with the first tokenizer
+            from tokenizers import normalizers
 
             steps = [normalizers.Lowercase(), self._fast.normalizer]
             self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
-            self._files.pop("tokenizer.json", None)  # `save` writes one that lowers the case too
+            # `save` writes one that lowers the case too.
+            self._files.pop("tokenizer.json", None)
         self._fast.no_padding()
         self._fast.no_truncation()
         with _explained("the tokenizer fails"):
-            self.added: list[int] = self._fast.encode("").ids  # to every text, also by the template of a hostile file
+            # What is added to every text, also by the template of a hostile file.
+            self.added: list[int] = self._fast.encode("").ids
         self.largest_id = max(largest, *self.added, 0)
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
         names = special_names(folder)
@@ -177,27 +181,30 @@ class Tokenizer:
 
 def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
     """The tokenizer of a tokenizer.json, or of a folder without one, and its largest id."""
-    from tokenizers import Tokenizer as FastTokenizer  # loaded with the first tokenizer
+    from tokenizers import Tokenizer as FastTokenizer
 
     if file is not None:
         path = folder / "tokenizer.json"
-        with decoding(path):  # ids that are too large would abort the process
+        # Ids that are too large would abort the process.
+        with decoding(path):
             largest = msgspec.json.decode(file, type=_TokenizerFile).largest_id
         with _explained(f"{path} cannot be read"):
             return FastTokenizer.from_buffer(file), largest
     try:
-        with _printing_to_stderr():  # it converts folders older than tokenizer.json
+        # It converts folders older than tokenizer.json.
+        with _printing_to_stderr():
             slow: Any = transformers().AutoTokenizer.from_pretrained(str(folder))
         fast: FastTokenizer = slow.backend_tokenizer
         return fast, max(fast.get_vocab().values(), default=0)
-    except Exception as error:  # transformers raises OSError, ValueError, ImportError and others
+    # transformers raises OSError, ValueError, ImportError and others.
+    except Exception as error:
         what = f"{folder} has no readable tokenizer: {error_text(error)}"
         raise DataError(what, "add its tokenizer.json") from None
 
 
 def transformers() -> Any:
     """The library, without its log, which holds escape codes, and its progress bars."""
-    import transformers  # takes seconds
+    import transformers
 
     transformers.logging.set_verbosity(logging.CRITICAL)
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -237,7 +244,7 @@ class TokenTable:
     def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
         """The table of the ids of each text."""
         flat, lengths, waiting = GrowingArray(np.int32), array("q", [0]), iter(texts)
-        while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _BLOCK)]:
+        while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _TABLE_BLOCK)]:
             flat.extend(np.concatenate(block))
             lengths.extend(map(len, block))
         return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)))

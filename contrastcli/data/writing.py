@@ -12,7 +12,7 @@ from contrastcli.errors import DataError
 
 Records = Iterable[Sequence[str]]
 
-_GROUP = 10_000  # rows of a .parquet written together
+_PARQUET_GROUP_ROWS = 10_000
 
 
 def _write_jsonl(path: Path, columns: Sequence[str], rows: Records) -> None:
@@ -45,7 +45,7 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Records) -> None:
     schema = pa.schema(dict.fromkeys(columns, pa.string()))
     with ParquetWriter(path, schema) as writer:
         waiting = iter(rows)
-        while group := [*islice(waiting, _GROUP)]:
+        while group := [*islice(waiting, _PARQUET_GROUP_ROWS)]:
             texts = [pa.array(column, pa.string()) for column in zip(*group, strict=True)]
             writer.write_table(pa.table(texts, schema=schema))
 

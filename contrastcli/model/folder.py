@@ -33,7 +33,8 @@ from contrastcli.runs import checksums
 from contrastcli.settings.sections import Pooling, Precision
 
 _PACKAGE = "sentence_transformers."
-_MODULES = f"{_PACKAGE}models."  # the names of modules in versions 2 to 6
+# The names of modules in sentence-transformers 2 to 6.
+_MODULES = f"{_PACKAGE}models."
 _PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2, "Dense": 3, "Normalize": 4}
 """The supported modules, and their places in the chain."""
 _LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
@@ -80,7 +81,8 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 }
 """Of a dense layer. No other class is made of a name in a file."""
 _MOST_FEATURES = 1 << 16
-_NO_LIMIT = 1e9  # tokens; transformers writes 1e30 where there is no limit
+# transformers writes 1e30 tokens where there is no limit.
+_NO_LIMIT = 1e9
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
@@ -92,7 +94,8 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     contract = read_contract(folder)
     if pooling is not None and pooling != contract.pooling:
         contract = replace(contract, pooling=pooling, dense=None)
-    if contract.pooling == "pooler":  # CLS and a dense layer, in memory and in a folder
+    # In memory and in a saved folder the pooler is CLS and a dense layer.
+    if contract.pooling == "pooler":
         contract = replace(contract, pooling="cls", dense=_pooler(contract.backbone))
     backbone = load_backbone(contract.backbone)
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
@@ -134,7 +137,7 @@ def read_contract(folder: Path) -> Contract:
         return Contract(folder)
     try:
         return _read_chain(folder, modules)
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:  # other JSON
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise DataError(f"the modules of {folder} are malformed: {error_text(error)}", DOWNLOAD) from None
 
 
@@ -166,7 +169,8 @@ def _apply(contract: Contract, kind: str, path: Path) -> None:
         raise _unsupported(path, "a module that does not act on the sentence's embedding")
     if kind == "Pooling":
         pooling = _pooling(settings, path)
-        if contract.pooling == "mean":  # else a module before it has changed the mean
+        # Otherwise a module before it has changed the mean.
+        if contract.pooling == "mean":
             contract.pooling = pooling
         elif pooling != "mean":
             raise _unsupported(path, f"pooling by {pooling} after {contract.pooling}")
@@ -184,7 +188,8 @@ def _apply(contract: Contract, kind: str, path: Path) -> None:
 
 def _reading(path: Path) -> tuple[int | None, bool]:
     """The limit of tokens of a text, if there is one, and whether texts are lowercased."""
-    named = sorted(path.glob("sentence_*_config.json"))  # sentence_roberta_config.json and others in older versions
+    # sentence_roberta_config.json and others in older versions.
+    named = sorted(path.glob("sentence_*_config.json"))
     settings = _json(named[0]) if named else {}
     longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
     if longest and not (isinstance(longest, int | float) and longest >= 1):
@@ -270,7 +275,7 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
             "similarity_fn_name": "cosine",
         },
     }
-    if encoder.pooling in _LAYERS:  # what WeightedLayerPooling reads
+    if encoder.pooling in _LAYERS:  # for WeightedLayerPooling
         files["config.json"] = _json(folder / "config.json") | {"output_hidden_states": True}
     for file, content in files.items():
         (folder / file).write_bytes(json_bytes(content))

@@ -17,7 +17,7 @@ from contrastcli.runs.events import HISTOGRAM_BINS
 
 Floats = NDArray[np.floating]
 
-_ROWS = 1024  # rows of the matrix of all pairs at once
+_ROWS_AT_ONCE = 1024
 
 
 def unit_rows(vectors: Floats) -> NDArray[np.float64]:
@@ -52,21 +52,22 @@ def histogram(angles: Tensor) -> Tensor:
 
 def spearman(first: Floats, second: Floats) -> float:
     """Rank correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
-    from scipy import stats  # scipy is loaded only where something is evaluated
+    from scipy import stats
 
     return _correlation(stats.spearmanr, first, second)
 
 
 def pearson(first: Floats, second: Floats) -> float:
     """Linear correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
-    from scipy import stats  # as above
+    from scipy import stats
 
     return _correlation(stats.pearsonr, first, second)
 
 
 def _correlation(measure: Callable[[Floats, Floats], Any], first: Floats, second: Floats) -> float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of constant input, for which it returns NaN
+        # scipy warns of constant input, for which it returns NaN.
+        warnings.simplefilter("ignore")
         return float(measure(first, second).statistic) if len(first) > 1 else math.nan
 
 
@@ -86,7 +87,8 @@ def uniformity(vectors: Tensor, t: float = 2.0) -> float:
     if count < 2:
         return math.nan
     total = 0.0
-    for start in range(0, count, _ROWS):
-        cosines = rows[start : start + _ROWS] @ rows.T  # (rows, N)
+    for start in range(0, count, _ROWS_AT_ONCE):
+        cosines = rows[start : start + _ROWS_AT_ONCE] @ rows.T  # (rows, N)
         total += float(torch.exp(2 * t * (cosines - 1)).double().sum())  # ‖a − b‖² = 2 − 2 cos
-    return math.log((total - count) / (count * (count - 1)))  # without each row with itself
+    # Without each row with itself.
+    return math.log((total - count) / (count * (count - 1)))

@@ -17,7 +17,8 @@ from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
 from contrastcli.settings.sections import Data
 
-ANCHORS = 512  # searched for at once
+ANCHORS = 512
+"""Searched for at once."""
 
 KEPT, RANK, CLOSE, GUARDED, SPARE, NONE = range(6)
 VERDICTS = ("kept", "rank", "too close", "guard", "spare", "none")
@@ -44,7 +45,8 @@ class Rule:
         """The largest cosine of a negative, given that of the positive: (R,) → (R,)."""
         limit = np.full_like(positive, np.inf)
         if self.below is not None:
-            limit = np.minimum(positive, self.below * positive)  # the positive itself, where it is below 0
+            # Where the positive's cosine is below 0, it is the limit itself.
+            limit = np.minimum(positive, self.below * positive)
         return limit if self.margin is None else np.minimum(limit, positive - self.margin)
 
 
@@ -60,14 +62,14 @@ def read_ranks(text: str, key: str) -> tuple[int, int]:
 class Pool:
     """Pairs, and the texts that their negatives are chosen from, all as indices into T texts.
 
-    Equal `keys` (T,) mean equal texts, but for case and white space. No negative is equal to its anchor, nor to any
-    positive of that anchor.
+    `anchors` and `positives` are (N,), `candidates` (C,), one for each key. Equal `keys` (T,) mean equal texts, but for
+    case and white space. No negative is equal to its anchor, nor to any positive of that anchor.
     """
 
-    anchors: Indices  # (N,)
-    positives: Indices  # (N,)
-    candidates: Indices  # (C,), one for each key
-    keys: Indices  # (T,)
+    anchors: Indices
+    positives: Indices
+    candidates: Indices
+    keys: Indices
 
     @classmethod
     def of(cls, texts: Iterable[str], anchors: Indices, positives: Indices, candidates: Indices) -> Pool:
@@ -79,13 +81,17 @@ class Pool:
 
 @dataclass(frozen=True)
 class JudgedBlock:
-    """The candidates of some rows, the nearest first, and what became of each."""
+    """The candidates of some `rows` (R,), the nearest first, and what became of each.
 
-    rows: Indices  # (R,)
-    positive: Floats  # (R,) the cosine of anchor and positive
-    candidates: Indices  # (R, K) texts
-    cosines: Floats  # (R, K)
-    verdicts: NDArray[np.int8]  # (R, K)
+    `positive` (R,) is the cosine of anchor and positive. `candidates` are texts, `cosines` theirs to the anchor, and
+    `verdicts` numbers of VERDICTS: three (R, K).
+    """
+
+    rows: Indices
+    positive: Floats
+    candidates: Indices
+    cosines: Floats
+    verdicts: NDArray[np.int8]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The fields of each row."""
@@ -128,7 +134,7 @@ class _Excluded:
         self._places = np.full(int(pool.keys.max(initial=-1)) + 1, -1)
         self._places[pool.keys[pool.candidates]] = np.arange(len(pool.candidates))
         keys = pool.keys[pool.anchors]
-        self._order = np.argsort(keys, kind="stable")  # the rows of equal anchors stand together
+        self._order = np.argsort(keys, kind="stable")  # equal anchors together
         self._sorted = keys[self._order]
 
     def of(self, anchors: Indices) -> Indices:

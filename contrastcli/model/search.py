@@ -17,7 +17,8 @@ from contrastcli.model.vectors import cached_vectors
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 
-ROWS = 16_384  # of a corpus, compared at once
+ROWS = 16_384
+"""Of a corpus, compared at once."""
 
 
 def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], model: str = "") -> list[Similarity]:
@@ -64,7 +65,7 @@ def top(
     places = torch.empty(len(queries), 0, dtype=torch.long)
     for start in range(0, count, ROWS):
         rows = slice(start, start + ROWS) if among is None else among[start : start + ROWS]
-        block = torch.from_numpy(np.array(vectors[rows]))  # (rows, d), read from disk here
+        block = torch.from_numpy(np.array(vectors[rows]))  # (rows, d)
         scores = unit_queries @ unit(block).T
         if excluded is not None:
             inside = torch.from_numpy(excluded[(excluded[:, 1] >= start) & (excluded[:, 1] < start + ROWS)])

@@ -28,7 +28,8 @@ def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> N
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), width)}
     with open(path, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for block in blocks:  # not through a memory map: there a full disk kills the process
+        # Not through a memory map: there a full disk kills the process.
+        for block in blocks:
             file.write(_bytes(block))
 
 
@@ -36,7 +37,7 @@ def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: i
     """Write one tensor, `vectors`."""
     shape = [len(texts), width]
     header = json.dumps({"vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * len(texts) * width]}})
-    header += " " * (-len(header) % 8)  # aligns the numbers
+    header += " " * (-len(header) % 8)
     with open(path, "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header.encode())
         for block in blocks:

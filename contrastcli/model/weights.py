@@ -52,17 +52,20 @@ def read_pickled(file: Path) -> dict[str, Tensor]:
     Raises DataError for a file that holds anything else.
     """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of pickles that torch did not write, which are refused
+        # It warns of pickles that torch did not write, which are refused.
+        with warnings.catch_warnings(action="ignore"):
             content: object = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise _not_tensors(file) from None
-    except Exception as error:  # of torch, zipfile and pickle, by what is damaged
+    # Of torch, zipfile and pickle, by what is damaged.
+    except Exception as error:
         raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
     tensors: dict[str, Tensor] = {}
     for name, tensor in content.items() if isinstance(content, dict) else [(None, None)]:
         if not (isinstance(name, str) and isinstance(tensor, Tensor) and tensor.layout == torch.strided):
             raise _not_tensors(file)
-        tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)  # tied ones share their memory
+        # Tied tensors share their memory.
+        tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
     return tensors
 
 

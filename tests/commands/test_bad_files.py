@@ -187,7 +187,7 @@ LARGE: dict[str, tuple[str, bytes, str]] = {
 def test_large_data_is_refused_soon(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, what: str
 ) -> None:
-    monkeypatch.setattr(formats, "_UNPACKED", 1_000_000)
+    monkeypatch.setattr(formats, "UNPACKED_BYTES", 1_000_000)
     Path(name).write_bytes(data)
     answer = contrast(*train("--data", name, "--dry-run"))
     refused(answer, 3, what)
@@ -198,8 +198,8 @@ def test_large_data_is_refused_soon(
 def test_a_small_parquet_of_many_values_is_refused(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    monkeypatch.setattr(formats, "_UNPACKED", 10_000_000)
-    monkeypatch.setattr(formats, "_EXPANSION", 1)
+    monkeypatch.setattr(formats, "UNPACKED_BYTES", 10_000_000)
+    monkeypatch.setattr(formats, "MOST_EXPANSION", 1)
     rows = 200_000 // columns
     cells = dict.fromkeys(WIDE[1:columns], ["a"] * rows)
     Dataset.from_dict({"sentence": [f"ba {row}" for row in range(rows)], **cells}).to_parquet("rows.parquet")

@@ -282,7 +282,7 @@ def test_stsb_itself_keeps_every_row(data_folder: Path, split: str, rows: int) -
 def test_the_first_rows_of_a_file_that_would_fill_the_memory_are_read(
     read: Read, monkeypatch: pytest.MonkeyPatch, suffix: str, header: bytes
 ) -> None:
-    monkeypatch.setattr("contrastcli.data.formats._UNPACKED", 100_000)
+    monkeypatch.setattr("contrastcli.data.formats.UNPACKED_BYTES", 100_000)
     content = gzip.compress(header + b"ba\n" * 100_000)
     assert read(f"rows.{suffix}.gz", content, 1_000).columns == {"sentence": ["ba"] * 1_000}
     with pytest.raises(DataError, match="would fill the memory"):

@@ -38,7 +38,8 @@ def test_a_hub_name_has_parts(name: str, reference: hub.Reference) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["hf:", "hf:name", "hf:/name", "hf:o/n?spit=train", "hf:o/n?train", "hf:o/n/a.csv?split=x", "hf:o/n x"]
+    "name",
+    ["hf:", "hf:name", "hf:/name", "hf:o/n?spit=train", "hf:o/n?train", "hf:o/n/a.csv?split=x", "hf:../.."],
 )
 def test_a_malformed_hub_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -100,6 +101,15 @@ def test_a_data_set_of_the_hub_knows_the_names_of_its_labels() -> None:
     assert rows.labels == [2, 0]
     assert "1 of 3 rows without a gold label were dropped" in rows.notes
     assert len(load("hf:owner/name?split=validation", "supcon", limit=2)) == 2
+
+
+@pytest.mark.usefixtures("hub_set")
+def test_a_folder_here_is_not_taken_for_the_hubs_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "name").mkdir(parents=True)
+    with pytest.raises(DataError, match="the working folder has a folder owner/name") as caught:
+        load("hf:owner/name", "supcon")
+    assert "./owner/name" in caught.value.hint
 
 
 @pytest.mark.usefixtures("hub_set")

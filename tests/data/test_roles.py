@@ -300,5 +300,5 @@ def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores(tmp_path
     with pytest.raises(DataError, match=r"holds sentences.*, where scored pairs .* are needed"):
         load_examples(Data(train=str(tmp_path / "b.txt")), ("scored",), ())
     path.write_text("score\tsentence1\tsentence2\n1\ta\tb\n1\tc\td\n")
-    with pytest.raises(DataError, match="all 2 scores are 1, so that nothing can be learnt"):
+    with pytest.raises(DataError, match="all 2 scores are 1, so that they rank nothing"):
         load_examples(Data(train=str(path)), ("scored",), ())
