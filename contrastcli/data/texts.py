@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -67,11 +66,11 @@ def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
     return array.array()
 
 
-def _scratch_folder() -> Path | None:
+def _scratch_folder() -> str | None:
     """The folder of the cache where that can be written, else the system's for temporary files."""
     with suppress(OSError):
         cache_dir().mkdir(parents=True, exist_ok=True)
-        return cache_dir() if os.access(cache_dir(), os.W_OK) else None
+        return str(cache_dir()) if os.access(cache_dir(), os.W_OK) else None
     return None
 
 
@@ -123,7 +122,7 @@ class Column(Sequence[T_co]):
     @overload
     def __getitem__(self, index: slice) -> list[T_co]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> T_co | list[T_co]:
-        data, rows = self.store.data.data, self.rows[index if isinstance(index, slice) else [index]]
+        data, rows = self.store.data.data, np.atleast_1d(self.rows[index])
         ends = zip(self.store.starts[rows].tolist(), self.store.starts[rows + 1].tolist(), strict=True)
         cells = [_decode(data[start:end]) for start, end in ends]
         return cells if isinstance(index, slice) else cells[0]
