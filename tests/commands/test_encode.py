@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pyarrow import parquet
 from safetensors.numpy import load_file
 
 import contrastcli
-from contrastcli.commands.encode import encode_to, read_sentences
-from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.commands.encode import encode_to
+from contrastcli.errors import RunError
 from contrastcli.model.devices import has_products
-from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
 from support.command import MODEL, Contrast, refused, sentences
 from support.tiny import WORDS, Tiny
 
-Floats = NDArray[np.float32]
-SENTENCES = [f"{a} {b}" for a in WORDS[:12] for b in WORDS[12:37]]  # 300, all different
-
-
-@pytest.fixture
-def encoder(tiny: Tiny) -> SentenceEncoder:
-    return load_encoder(tiny.backbone)
-
 
 @pytest.mark.parametrize("name", ["v.npy", "v.safetensors", "v.parquet"])
-def test_the_sentences_of_a_file_become_vectors_in_their_order(contrast: Contrast, name: str) -> None:
-    answer = contrast("encode", "tiny/sentences.jsonl", "-o", name, *MODEL)
-    assert (answer.code, answer.out) == (0, "") and f"wrote {name}: 160 vectors of 32" in answer.err
-    expected = contrastcli.load("tiny/backbone").encode(sentences())
-    assert np.array_equal(read(Path(name)), expected)
-    assert [path.name for path in Path().iterdir() if path.name.startswith((".v", "v"))] == [name]
+def test_the_sentences_of_a_file_become_vectors_in_their_order(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("contrastcli.model.encoder.TEXTS_AT_ONCE", 70)  # written in parts
+    encoder = contrastcli.load("tiny/backbone")
+    for texts in (sentences(), ["ba den", "go"]):  # the second replace the first
+        Path("texts.txt").write_text("".join(f"{text}\n" for text in texts))
+        answer = contrast("encode", "texts.txt", "-o", name, *MODEL)
+        assert (answer.code, answer.out) == (0, "") and f"wrote {name}: {len(texts)} vectors of 32" in answer.err
+        vectors, kept = read(Path(name))
+        assert vectors.dtype == np.float32 and np.array_equal(vectors, encoder.encode(texts))
+        assert kept in (None, texts)
+        assert [path.name for path in Path().iterdir() if path.name.startswith((".v", "v"))] == [name]
 
 
-def read(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def read(path: Path) -> tuple[NDArray[np.float32], list[str] | None]:
+    """The vectors of a file, and the texts where it holds them."""
     if path.suffix == ".npy":
-        return np.asarray(np.load(path))
+        return np.load(path), None
     if path.suffix == ".safetensors":
-        from safetensors.numpy import load_file
-
-        return load_file(path)["vectors"]
-    from pyarrow import parquet
-
+        return load_file(path)["vectors"], None
     table = parquet.read_table(path)
-    assert table["text"].to_pylist() == sentences()
-    return np.array(table["vector"].to_pylist(), dtype=np.float32)
+    return np.array(table["vector"].to_pylist(), dtype=np.float32), table["text"].to_pylist()
 
 
 def test_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
@@ -60,9 +54,10 @@ def test_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
 
 
 def test_sentences_of_stdin_become_vectors(contrast: Contrast) -> None:
-    stdin = "".join(f"{text}\n" for text in sentences()).encode()
+    texts = [*sentences(), "Zürich"]
+    stdin = "".join(f" {text} \n" for text in texts).encode()
     assert contrast("encode", "-", "-o", "v.npy", *MODEL, stdin=stdin).code == 0
-    assert np.array_equal(np.load("v.npy"), contrastcli.load("tiny/backbone").encode(sentences()))
+    assert np.array_equal(np.load("v.npy"), contrastcli.load("tiny/backbone").encode(texts))
 
 
 def test_half_precision_on_request_stays_near(contrast: Contrast) -> None:
@@ -106,37 +101,12 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     assert not list(Path().glob("*.npy"))
 
 
-def read_vectors(path: Path) -> tuple[Floats, list[str] | None]:
-    if path.suffix == ".npy":
-        return np.load(path), None
-    if path.suffix == ".safetensors":
-        return load_file(path)["vectors"], None
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = parquet.read_table(path)
-    return np.array(table["vector"].to_pylist(), dtype=np.float32), table["text"].to_pylist()
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
-def test_vectors_are_written_in_the_order_of_the_texts(
-    encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
-    monkeypatch.setattr("contrastcli.model.encoder.TEXTS_AT_ONCE", 70)  # written in five parts
-    steps: list[tuple[int, int]] = []
-    output = tmp_path / f"vectors{suffix}"
-    for texts in (SENTENCES, SENTENCES[:3]):  # and over what was there
-        encode_to(encoder, texts, output, lambda done, total: steps.append((done, total)))
-        vectors, kept = read_vectors(output)
-        assert vectors.dtype == np.float32 and np.array_equal(vectors, encoder.encode(texts))
-        assert kept in (None, list(texts)) and steps[-1] == (len(texts), len(texts))
-    assert [path.name for path in tmp_path.iterdir()] == [output.name]
-
-
 def test_vectors_that_cannot_be_written_leave_what_was_there(
-    encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = tmp_path / "vectors.npy"
-    encode_to(encoder, SENTENCES[:3], output, lambda done, total: None)
-    before, some = output.read_bytes(), encoder.encode(SENTENCES[:2])
+    encoder, output = load_encoder(tiny.backbone), tmp_path / "vectors.npy"
+    encode_to(encoder, ["ba", "den", "go"], output, lambda done, total: None)
+    before, some = output.read_bytes(), encoder.encode(["ba", "den"])
 
     def full_disk(*_: object, **__: object) -> object:
         yield some
@@ -144,24 +114,5 @@ def test_vectors_that_cannot_be_written_leave_what_was_there(
 
     monkeypatch.setattr(encoder, "blocks", full_disk)
     with pytest.raises(RunError, match="No space left on device"):
-        encode_to(encoder, SENTENCES, output, lambda done, total: None)
+        encode_to(encoder, ["ba", "den", "go"], output, lambda done, total: None)
     assert output.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["vectors.npy"]
-
-
-def test_an_unknown_kind_of_file_and_a_missing_folder_are_refused(encoder: SentenceEncoder, tmp_path: Path) -> None:
-    for output, kind in ((tmp_path / "v.txt", UsageError), (tmp_path / "none" / "v.npy", RunError)):
-        with pytest.raises(kind):
-            encode_to(encoder, ["ba"], output, lambda done, total: None)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_sentences_are_read_of_a_file_or_of_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "corpus.txt").write_text("".join(f"{text}\n" for text in SENTENCES))
-    assert read_sentences(str(tmp_path / "corpus.txt")) == SENTENCES
-    for given, texts in ((b"ba den\ngo \n", ["ba den", "go"]), (b"Z\xc3\xbcrich", ["Zürich"])):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
-        assert read_sentences("-") == texts
-    for given, word in ((b"", "empty"), (b"ba\n\ngo\n", "line 2"), (b"ba\n\xff\n", "line 2")):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
-        with pytest.raises(DataError, match=word):
-            read_sentences("-")
