@@ -311,10 +311,10 @@ def _parquet(path: Path, name: str, limit: int, memory: int) -> Records:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES) as file:
             size = min(limit or _PARQUET_ROWS_AT_ONCE, _PARQUET_ROWS_AT_ONCE)
             batches = _decoded(file.iter_batches(size), memory, name)
-            yield from of_batches(batches, file.schema_arrow.names, _features(file.schema_arrow))
+            yield from of_batches(batches, file.schema_arrow.names, _class_names(file.schema_arrow))
     except DataError:
         raise
-    # Those of pyarrow, and what datasets raises of metadata of other types than it writes.
+    # Those of pyarrow, and of metadata of other types than datasets writes.
     except Exception as error:
         malformed = isinstance(error, TypeError | AttributeError | LookupError)
         reason = "its metadata are malformed" if malformed else error_text(error)
@@ -336,14 +336,11 @@ def _decoded(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping
         yield batch.to_pydict()
 
 
-def _features(schema: Any) -> Mapping[str, object]:
-    """The types that `datasets` recorded in a schema, by column: only they name the classes of labels."""
-    if b"huggingface" not in (schema.metadata or {}):
-        return {}
-    import datasets
-
-    features: Mapping[str, object] = datasets.Features.from_arrow_schema(schema)
-    return features
+def _class_names(schema: Any) -> dict[str, Sequence[str]]:
+    """The names of the classes of labels by column, which `datasets` records in a schema."""
+    recorded = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    features = recorded.get("info", {}).get("features", {})
+    return {name: kind["names"] for name, kind in features.items() if isinstance(kind, dict) and "names" in kind}
 
 
 def _class_name(names: Sequence[str], label: object) -> str:
@@ -356,14 +353,14 @@ def _class_name(names: Sequence[str], label: object) -> str:
 
 
 def of_batches(
-    batches: Iterable[Mapping[str, Sequence[object]]], names: Sequence[str], features: Mapping[str, object]
+    batches: Iterable[Mapping[str, Sequence[object]]], names: Sequence[str], class_names: Mapping[str, Sequence[str]]
 ) -> Records:
-    """The rows of a `datasets.Dataset` with these features, its class labels by their names and −1 as "-"."""
+    """The rows of batches of columns, class labels by their names and −1 as "-"."""
     yield 0, names
     numbers = count(1)
     for batch in batches:
         columns = []
         for name, cells in batch.items():
-            classes = getattr(features.get(name), "names", None)
+            classes = class_names.get(name)
             columns.append([_class_name(classes, cell) for cell in cells] if classes else cells)
         yield from ((next(numbers), row) for row in zip(*columns, strict=True))

@@ -64,7 +64,8 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
     # Builders raise whatever the libraries below them do.
     except Exception as error:
         raise _unavailable(name, error) from None
-    return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, dataset.features), name, limit)
+    classes = {column: kind.names for column, kind in dataset.features.items() if isinstance(kind, datasets.ClassLabel)}
+    return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, classes), name, limit)
 
 
 def require_hub(name: str) -> None:

@@ -19,6 +19,7 @@ from contrastcli.settings.objective import Form
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
+_LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 # In SNLI and MNLI: the annotators disagreed.
 _NO_GOLD = {"-", "-1"}
 
@@ -164,11 +165,10 @@ def scores(frame: Frame, column: str) -> list[float]:
 
 def label_names(text: str) -> dict[str, int]:
     """The labels of `data.labels`, "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
-    example = "0=entailment,1=neutral,2=contradiction"
-    names = _parse_items("data.labels", text, example) if text else {}
+    names = _parse_items("data.labels", text, _LABELS_EXAMPLE) if text else {}
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
-            raise UsageError(f"data.labels: there is no label '{name}'", f"write it as {example}")
+            raise UsageError(f"data.labels: there is no label '{name}'", f"write it as {_LABELS_EXAMPLE}")
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 
@@ -186,8 +186,7 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
         word = str(cell).strip().lower()
         if word not in known:
             what = f"{frame.where(row)}: the label in the column '{column}' is {cell!r:.40}"
-            numbers = "0=entailment,1=neutral,2=contradiction"
-            example = numbers if word.isdecimal() or not word else f"{word}=entailment,…"
+            example = _LABELS_EXAMPLE if word.isdecimal() or not word else f"{word}=entailment,…"
             raise DataError(what, f"explain the labels: --labels {example}")
         values.append(known[word])
     return values
