@@ -31,7 +31,7 @@ class Corpus:
     views: dict[str, Indices]  # view -> (N,)
     labels: Indices | None  # (N,)
     scores: NDArray[np.float32] | None = None  # (N,)
-    """From 0, the lowest of the data, to 1."""
+    """Scaled to 0..1 over the data."""
 
     def __len__(self) -> int:
         return len(self.views["anchor"])
@@ -64,7 +64,7 @@ class Corpus:
 
 
 def scaled(scores: Sequence[float]) -> NDArray[np.float32]:
-    """Scores as shares of their range."""
+    """Scores scaled to 0 for the lowest and 1 for the highest."""
     values = np.asarray(scores, dtype=np.float64)
     shares: NDArray[np.float32] = ((values - values.min()) / (np.ptp(values) or 1)).astype(np.float32)
     return shares

@@ -65,7 +65,7 @@ def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
 
 
 def select(examples: Examples, keep: NDArray[np.bool_], notes: tuple[str, ...] = ()) -> Examples:
-    """The rows to keep, with more notes."""
+    """The rows under the mask `keep`, with more notes."""
     views = {view: texts.take(keep) for view, texts in examples.views.items()}
     labels = None if examples.labels is None else list(compress(examples.labels, keep))
     scores = None if examples.scores is None else list(compress(examples.scores, keep))
@@ -88,7 +88,7 @@ def _contrastable(examples: Examples) -> Examples:
 
 
 def convert(examples: Examples, form: Form) -> Examples:
-    """The rows in a form that theirs becomes, or has already."""
+    """The rows in another form, one that theirs can become; unchanged if they have it."""
     if form == examples.form:
         return examples
     views, labels = examples.views, None

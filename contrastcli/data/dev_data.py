@@ -61,7 +61,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
 
 
 def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
-    """The scored pairs of that name; None where it holds out training rows, or names rows without scores."""
+    """The scored pairs that `dev.data` names; None for `split:…` and for rows without scores."""
     if dev.data.startswith(SPLIT):
         return None
     frame = open_dev(dev.data)
@@ -69,7 +69,7 @@ def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
 
 
 def unseen(data: DevData, train: Examples) -> DevData:
-    """The pairs or queries that are no anchor of the training rows, whatever their case and white space."""
+    """The pairs or queries whose text is no anchor of the training rows, ignoring case and white space."""
     first, anchors = (Texts.of(map(text_key, texts)) for texts in (data.columns[0], train.views["anchor"]))
     rows = np.flatnonzero(~np.isin(first.hashes, anchors.hashes)).tolist()
     if isinstance(data, ScoredPairs):
@@ -95,7 +95,7 @@ def _shape(frame: Frame, columns: str, name: str) -> tuple[str, Form]:
 
 
 def _metric(dev: Dev, form: Form, source: str) -> str:
-    """What is measured of rows of that form. Raises DataError if nothing can be, UsageError if that cannot."""
+    """The metric of rows of that form. Raises DataError where none fits, UsageError where `dev.metric` does not."""
     fitting = _FITTING[form]
     if not fitting:
         what = f"{source} holds {FORMS[form]}, which cannot be dev data: nothing says what is similar"

@@ -74,7 +74,7 @@ class ScoredPairs:
 
     @property
     def texts(self) -> Iterable[str]:
-        """Those that training should not see."""
+        """Texts that training should not see."""
         return chain(self.first, self.second)
 
     @cached_property
@@ -95,7 +95,7 @@ def digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
 
 
 def text_key(text: str) -> str:
-    """The same for texts that are equal but for case and white space."""
+    """A text without its case and its extra white space."""
     return " ".join(text.split()).casefold()
 
 
@@ -147,7 +147,7 @@ def from_frame(
 
 
 def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:
-    """A note on rows of several hard negatives."""
+    """A note on how many hard negatives a row has, if it has several."""
     columns = [texts for view, texts in views.items() if view.startswith("negative")]
     fewest = int(np.sum([texts.sizes > 0 for texts in columns], axis=0).min())
     count = f"{fewest} to {len(columns)}" if fewest < len(columns) else f"{fewest}"
@@ -155,7 +155,7 @@ def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:
 
 
 def dropped(keep: NDArray[np.bool_], which: str) -> tuple[str, ...]:
-    """A note on the rows that are not kept, if there are any."""
+    """A note on how many rows were dropped, if any were."""
     count = len(keep) - int(keep.sum())
     return (f"{count:,} of {len(keep):,} rows {which} were dropped",) if count else ()
 

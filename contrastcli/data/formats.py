@@ -32,7 +32,7 @@ _BYTES_OF_A_ROW = 64
 _PARQUET_ROWS_AT_ONCE = 1_000
 _PARQUET_BUFFER_BYTES = 1 << 20
 UNPACKED_BYTES = 1 << 29
-"""For the rows of any compressed file, however small."""
+"""What the rows of a compressed file may take, however small it is."""
 MOST_EXPANSION = 50
 """Bytes for each byte of a larger file; text takes fewer than 20."""
 
@@ -110,7 +110,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = _BYTES_OF_A_ROW) -> Lines:
-    """The lines. Raises DataError where they take more memory than that: they may be few, repeated without end."""
+    """The lines. Raises DataError where they take more memory: a small compressed file may unpack without end."""
     for number, text in lines:
         memory -= len(text) + row_bytes
         if memory < 0:
@@ -256,7 +256,7 @@ def _json(lines: Lines, name: str) -> Records:
 
 
 def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Records:
-    """The values of objects, in the order of the first one's keys."""
+    """The values of JSON objects, in the order of the first one's keys."""
     header: list[str] = []
     for number, item in objects:
         if not isinstance(item, dict) or not item:
@@ -291,7 +291,7 @@ def _parse(text: str, name: str, number: int) -> object:
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The object of keys and values. Raises KeyError for a repeated key."""
+    """A JSON object. Raises KeyError for a repeated key."""
     value = dict(pairs)
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]

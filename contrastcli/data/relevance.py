@@ -1,4 +1,4 @@
-"""Queries, documents, and which documents are relevant to which query; and how training rows become that."""
+"""Queries, documents, and which documents are relevant to which query; also made from training rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Retrieval:
 
     @property
     def texts(self) -> Iterable[str]:
-        """Those that training should not see: queries, and what is relevant to them."""
+        """Texts that training should not see: queries, and what is relevant to them."""
         relevant = self.judged[self.judged[:, 2] > 0, 1]
         return chain(self.queries, (self.documents[row] for row in dict.fromkeys(relevant.tolist())))
 

@@ -30,7 +30,7 @@ _HINT = (
 
 
 def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]]:
-    """The kind of rows that a frame holds and the column of each role, of several hard negatives in their order.
+    """The form of a frame's rows and the column of each role; hard negatives in the order of their numbers.
 
     Roles come from `columns` ("anchor=a,positive=b") alone if it is set, else from the names of the columns. Raises
     UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
@@ -54,7 +54,7 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
 
 
 def _role_of(name: str) -> str | None:
-    """The role of a name, with the number of a hard negative: `negative_2`."""
+    """The role that a name stands for, with the number of a hard negative: `negative_2`."""
     numbered = _NUMBERED.fullmatch(name.strip().lower())
     return f"negative_{int(numbered[1])}" if numbered else NAMES.get(name.strip().lower())
 
@@ -105,7 +105,7 @@ def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
 
 
 def texts(frame: Frame, column: str, *, blank: bool = False) -> Texts:
-    """A column of sentences. Raises DataError for what is no text and, unless they may be `blank`, for blanks."""
+    """A column of sentences. Raises DataError for other values and, unless `blank` allows them, for blanks."""
     cells = frame.columns[column]
     others = np.flatnonzero(~cells.is_text).tolist()
     for row in others:
@@ -142,7 +142,7 @@ def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
 
 
 def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
-    """Of each row the cells, and what they list, that are not blank."""
+    """The values of each row that are not blank; lists count as several."""
     for row in zip(*columns, strict=True):
         flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
         yield [cell for cell in flat if cell is not None and str(cell).strip()]

@@ -33,7 +33,7 @@ _STSB = "hf:sentence-transformers/stsb"
 
 
 def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
-    """The training rows of the sets of `data.train`, in forms of `needs`; of labelled rows those with these `labels`.
+    """The training rows of `data.train` in a form of `needs`; of labelled rows those with these `labels`.
 
     `senteval:DIR` gives STS-B's training split: its scored pairs if those are needed, else its distinct sentences. A
     hub name without a split means `train`. Raises DataError if the data are missing, malformed or unsuitable,
@@ -69,7 +69,7 @@ def load_sentences(name: str) -> Texts:
 
 
 def load_documents(name: str) -> Texts:
-    """The texts of a file or data set that a search ranks: sentences; of pairs and triplets all but the anchors.
+    """What a search ranks of a file or data set: sentences, or the texts of pairs and triplets but their anchors.
 
     Raises DataError.
     """

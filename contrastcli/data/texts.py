@@ -97,7 +97,7 @@ def _decode(data: memoryview) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Column(Sequence[T_co]):
-    """Some cells of a store, in an order of their own: a sequence of texts, or of other values, that are on disk."""
+    """Some cells of a store in an order of their own, read as a sequence of texts or of other values."""
 
     store: Store
     rows: NDArray[np.int64]
@@ -145,7 +145,7 @@ class Column(Sequence[T_co]):
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        """Equal ones for equal cells: (N,)."""
+        """A hash of each cell: (N,)."""
         return self.store.hashes[self.rows]
 
     @property
@@ -156,7 +156,7 @@ class Column(Sequence[T_co]):
         return is_text
 
     def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
-        """The different cells in the order in which they appear, and of each cell its number among them: (N,)."""
+        """The distinct cells in order of appearance, and the number of each cell among them: (N,)."""
         hashes, is_first = self.hashes, np.zeros(len(self), bool)
         first = np.empty(len(self), np.int64)  # of the first equal cell
         # Sorting a part at a time takes little memory.

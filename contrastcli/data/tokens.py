@@ -67,19 +67,19 @@ class _Model(msgspec.Struct):
 
 
 class _Normalizer(msgspec.Struct):
-    """A step, which may put other text in place of a character, or a sequence of steps."""
+    """One step, which may replace a character by a text, or a sequence of steps."""
 
     content: str = ""
     normalizers: list[_Normalizer] = []
 
     @property
     def growth(self) -> int:
-        """How many times longer it may make a text."""
+        """How many times longer a text may become."""
         return math.prod([len(self.content) or 1, *(step.growth for step in self.normalizers)])
 
 
 class _TokenizerFile(msgspec.Struct):
-    """What is checked of a tokenizer.json."""
+    """The parts of a tokenizer.json that are checked before the library reads it."""
 
     model: _Model
     added_tokens: list[_AddedToken] = msgspec.field(default_factory=list)
@@ -109,7 +109,7 @@ def _explained(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _printing_to_stderr() -> Iterator[None]:
-    """The library prints on stdout which settings of a token it does not know."""
+    """Redirect stdout: the library prints there which settings of a token it does not know."""
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -203,7 +203,7 @@ def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
 
 
 def transformers() -> Any:
-    """The library, without its log, which holds escape codes, and its progress bars."""
+    """The library with its progress bars and its log off, which write escape codes."""
     import transformers
 
     transformers.logging.set_verbosity(logging.CRITICAL)
@@ -253,7 +253,7 @@ class TokenTable:
 def tokenise(
     texts: Sequence[str], tokenizer: Tokenizer, max_length: int, on_progress: OnProgress | None = None
 ) -> TokenTable:
-    """The table of texts, from the cache where the same texts were tokenised alike before."""
+    """The tokens of texts, from the cache where the same texts were tokenised alike before."""
 
     def load(path: Path) -> TokenTable:
         starts = np.memmap(path, np.int64, "r", shape=len(texts) + 1).view(np.ndarray)

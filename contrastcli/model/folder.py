@@ -79,7 +79,7 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
     kind.__name__: kind
     for kind in (nn.Tanh, nn.Identity, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.ELU, nn.LeakyReLU, nn.Softplus)
 }
-"""Of a dense layer. No other class is made of a name in a file."""
+"""Activations of a dense layer. No other class is made from a name in a file."""
 _MOST_FEATURES = 1 << 16
 # transformers writes 1e30 tokens where there is no limit.
 _NO_LIMIT = 1e9

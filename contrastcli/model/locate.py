@@ -119,7 +119,7 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
 
 
 def _like(word: str, runs_dir: Path | None) -> str:
-    """The newest run whose name, or a part of it, is like a word; empty without."""
+    """The newest run whose name, or a part of it, is similar to a word; empty if there is none."""
     names = [run.name for run in list_runs(runs_dir)] if runs_dir and "/" not in word else []
     parts = {part: name for name in reversed(names) for part in (name, *name.split("-"))}
     return next((parts[part] for part in get_close_matches(word, parts, 1, 0.75)), "")

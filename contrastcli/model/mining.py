@@ -18,7 +18,7 @@ from contrastcli.model.search import top
 from contrastcli.settings.sections import Data
 
 ANCHORS = 512
-"""Searched for at once."""
+"""Anchors that are searched for at once."""
 
 KEPT, RANK, CLOSE, GUARDED, SPARE, NONE = range(6)
 VERDICTS = ("kept", "rank", "too close", "guard", "spare", "none")
@@ -127,7 +127,7 @@ def mine(
 
 
 class _Excluded:
-    """The places in `pool.candidates` that no negative of an anchor may have."""
+    """The places in `pool.candidates` that no anchor may get: itself and its positives."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

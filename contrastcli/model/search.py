@@ -18,7 +18,7 @@ from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 
 ROWS = 16_384
-"""Of a corpus, compared at once."""
+"""Vectors of a corpus that are compared at once."""
 
 
 def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], model: str = "") -> list[Similarity]:

@@ -17,7 +17,7 @@ from contrastcli.model.encoder import SentenceEncoder
 Vectors = NDArray[np.float32]
 
 Blocks = Iterable[Vectors]
-"""Rows (·, d), some at a time."""
+"""Blocks of rows: (·, d)."""
 
 VectorWriter = Callable[[Path, Blocks, Sequence[str], int], None]
 """Writes the vectors (N, d) of N texts, given in blocks, to a file; the last argument is d. Raises OSError."""
@@ -60,7 +60,7 @@ def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int) 
 
 
 WRITERS: Mapping[str, VectorWriter] = {".npy": write_npy, ".safetensors": write_safetensors, ".parquet": write_parquet}
-"""By the suffix of a file."""
+"""Writers by the suffix of the file."""
 
 
 def _bytes(block: Vectors) -> memoryview:

@@ -78,7 +78,7 @@ def count_parameters(folder: Path) -> int:
 
 @contextmanager
 def in_safetensors(folder: Path) -> Iterator[Path]:
-    """The folder, or for as long as it is needed one with the same configuration whose weights are safetensors."""
+    """The folder; without safetensors a temporary one of the same configuration that has them."""
     if any(folder.glob("model*.safetensors")):
         yield folder
         return
