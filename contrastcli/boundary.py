@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from contrastcli.errors import ContrastError, InterruptedEarly, RunError, UsageError, error_text
+import msgspec
+
+from contrastcli.errors import ContrastError, ErrorRecord, InterruptedEarly, RunError, UsageError, error_text, in_words
 
 __version__ = "0.1.0"
 
 PROGRESS = "CONTRAST_PROGRESS"
-"""If it is `json`, the progress of work other than training is written to stderr as a JSON event a line."""
+"""If it is `json`, an error and the progress of work other than training are JSON on stderr, a line each."""
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn the direction of writing."""
@@ -98,8 +101,11 @@ def printable(text: str) -> str:
     return escaped(text.replace("\n", " ").replace("\t", " "))
 
 
-def report(error: BaseException, debug: bool) -> int:
-    """Print on stderr what is wrong and the remedy, a line each; returns the exit code."""
+def report(error: BaseException, debug: bool, options: Collection[str] | None = None) -> int:
+    """Print on stderr what is wrong and the remedy, a line each, or both as JSON; returns the exit code.
+
+    With the `options` of the command, remedies by others are left out: the same data are read by several commands.
+    """
     if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,25 +113,27 @@ def report(error: BaseException, debug: bool) -> int:
         return 0  # the reader has gone, as of `| head`
     if debug:
         narrate("".join(traceback.format_exception(error)))
-    what, hint, code = _explain(error)
-    narrate(f"contrast: error: {printable(what)}\nhint: {printable(hint)}")
-    return code
-
-
-def _explain(error: BaseException) -> tuple[str, str, int]:
-    """What is wrong, the remedy, and the exit code."""
-    if isinstance(error, ContrastError):
-        what, hint, code = error.what, error.hint, error.code
-    elif isinstance(error, EOFError | KeyboardInterrupt):
-        what, hint, code = "interrupted", "nothing was changed", InterruptedEarly.code
-    elif isinstance(error, OSError) and error.strerror:
-        what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
-        hint, code = "check the path, its permissions and the room on its disk", RunError.code
-    elif isinstance(error, MemoryError):
-        what, hint, code = "there is not enough memory", "close other programs, or give less data at once", 1
-    elif isinstance(error, ImportError):  # such as a library that finds no memory
-        what, code = f"a library cannot be loaded: {error_text(error)}", RunError.code
-        hint = "raise the limit on memory (ulimit -v), or install contrast again"
+    ours = error if isinstance(error, ContrastError) else _explain(error)
+    possible = [one for one in ours.remedies if isinstance(one, str) or options is None or one.option in options]
+    remedies = possible or ["change the file: contrast help data says what it may hold"]
+    if os.environ.get(PROGRESS) == "json":
+        record = ErrorRecord(ours.fault, remedies, ours.key, ours.source)
+        narrate(json.dumps(msgspec.to_builtins(record)))
     else:
-        what, hint, code = f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where", 1
-    return what, hint, code
+        narrate(f"contrast: error: {printable(ours.what)}\nhint: {printable(in_words(remedies))}")
+    return ours.code
+
+
+def _explain(error: BaseException) -> ContrastError:
+    """An exception of Python as an error of ours."""
+    if isinstance(error, EOFError | KeyboardInterrupt):
+        return InterruptedEarly("interrupted", "nothing was changed")
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
+        return RunError(what, "check the path, its permissions and the room on its disk")
+    if isinstance(error, MemoryError):
+        return RunError("there is not enough memory", "close other programs, or give less data at once")
+    if isinstance(error, ImportError):  # such as a library that finds no memory
+        hint = "raise the limit on memory (ulimit -v), or install contrast again"
+        return RunError(f"a library cannot be loaded: {error_text(error)}", hint)
+    return ContrastError(f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where")

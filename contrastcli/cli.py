@@ -12,6 +12,7 @@ import click
 
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
+from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 
@@ -462,11 +463,15 @@ def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | N
 
 def main() -> int:
     """Run the command line; returns the exit code. Errors become two lines on stderr."""
+    debug = "--debug" in sys.argv[1:]
     try:
         boundary.prepare_process(sys.argv)
         with cli.make_context("contrast", sys.argv[1:]) as context:
-            return cli.invoke(context) or 0
+            try:
+                return cli.invoke(context) or 0
+            except ContrastError as error:
+                return boundary.report(error, debug, options.of_command(context))
     except click.exceptions.Exit as end:
         return end.exit_code
     except BaseException as error:
-        return boundary.report(options.without_click(error), debug="--debug" in sys.argv[1:])
+        return boundary.report(options.without_click(error), debug)

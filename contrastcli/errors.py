@@ -1,11 +1,13 @@
-"""Errors, which say what is wrong and what to do about it, and the exit codes."""
+"""The one error type, which says what is wrong and what helps, its exit codes, and what libraries' errors say."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
+
+import msgspec
 
 EXIT_CODES: Mapping[int, str] = {
     0: "done, or stopped and saved",
@@ -17,25 +19,67 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
-_LONGEST = 1_000  # characters of what is wrong: data may have 100,000 columns
+_MOST_CHARACTERS = 1_000
+"""Of what is wrong: data may have 100,000 columns."""
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A remedy by an option of the command line, such as `give --dev FILE`; the app has a field in its place."""
+
+    option: str
+    value: str = ""
+    verb: str = ""
+
+    def words(self, option: str) -> str:
+        """The remedy, with the option called that."""
+        return " ".join(part for part in (self.verb, option, self.value) if part)
+
+
+Remedy = str | Use
+Hint = Remedy | Sequence[Remedy]
+"""One remedy, or several of which any helps."""
 
 
 class ContrastError(Exception):
     """An error that a user can act on.
 
-    `what` is wrong, and `hint` is the remedy; the command line prints them as two lines. If the value of a setting is
-    wrong, `key` is that of the setting, and `source` is where the value is from, which `what` names at its end.
+    `what` is wrong, and any one of `remedies` helps; the command line prints them as two lines. If the value of a
+    setting is wrong, `key` is that of the setting, and `source` is where the value is from.
     """
 
     code: ClassVar[int] = 1
 
-    def __init__(self, what: str, hint: str, *, key: str = "", source: str = "") -> None:
-        what = what if len(what) <= _LONGEST else f"{what[: _LONGEST // 2]} … {what[-_LONGEST // 4 :]}"
-        self.what = f"{what} ({source})" if source else what
-        super().__init__(self.what)
-        self.hint = hint if len(hint) <= 2 * _LONGEST else f"{hint[:_LONGEST]} …"
+    def __init__(self, what: str, hint: Hint, *, key: str = "", source: str = "") -> None:
+        self.fault = what if len(what) <= _MOST_CHARACTERS else f"{what[:500]} … {what[-250:]}"
+        self.remedies: Sequence[Remedy] = (hint,) if isinstance(hint, str | Use) else hint
         self.key = key
         self.source = source
+        super().__init__(self.what)
+
+    @property
+    def what(self) -> str:
+        """What is wrong, and at its end where the value is from."""
+        return f"{self.fault} ({self.source})" if self.source else self.fault
+
+    @property
+    def hint(self) -> str:
+        """Every remedy in a line."""
+        return in_words(self.remedies)
+
+
+class ErrorRecord(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
+    """An error as the app reads it from another process: a line of JSON, as are the events of its progress."""
+
+    what: str
+    remedies: Sequence[Remedy]
+    key: str = ""
+    source: str = ""
+
+
+def in_words(remedies: Sequence[Remedy], name: Callable[[str], str] = str) -> str:
+    """The remedies in a line, with options called by `name`."""
+    line = ", or ".join(one if isinstance(one, str) else one.words(name(one.option)) for one in remedies)
+    return line if len(line) <= 2 * _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]} …"
 
 
 class RunError(ContrastError):
@@ -75,23 +119,11 @@ def error_text(error: BaseException) -> str:
     return re.sub(r"\b\w+(Error|Exception): ", "", line)
 
 
-_NAMES = 2_000  # that are compared with a word
+_MOST_CANDIDATES = 2_000
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint with the known word that is nearest to an unknown one; the last part of a key is enough."""
-    names = sorted(known)[:_NAMES]
+    names = sorted(known)[:_MOST_CANDIDATES]
     close = [name for name in names if name.endswith(f".{word}")] or difflib.get_close_matches(word, names, 1, 0.5)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
-
-
-def possible(hint: str, options: Collection[str]) -> str:
-    """The alternatives of a hint that a command with these options has: the data are read by several commands."""
-    if "contrast " in hint:
-        return hint
-    alternatives = [
-        words
-        for words in hint.split(", or ")
-        if set(re.findall(r"--[a-z-]+", re.sub(r"\(.*\)", "", words))) <= {*options}  # in brackets are examples
-    ]
-    return ", or ".join(alternatives) or "change the file: contrast help data says what it may hold"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
@@ -14,13 +14,16 @@ import click
 
 from contrastcli import commands
 from contrastcli.commands.job import Job, flag_layer
-from contrastcli.errors import ContrastError, UsageError, nearest, possible
+from contrastcli.errors import UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.runs.host import Host
 from contrastcli.runs.mirror import Mirror
 from contrastcli.settings import sections
 from contrastcli.settings.setting import Setting
+
+_OPTIONS = "contrastcli.options"
+"""Where click keeps the options of the command that is read."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
 
@@ -175,13 +178,15 @@ class Command(click.Command):
             for line in examples(ctx.command_path):
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except ContrastError as error:
-            if not isinstance(self, click.Group):
-                error.hint = possible(error.hint, {name for param in self.get_params(ctx) for name in param.opts})
-            raise
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
+        return super().parse_args(ctx, args)
+
+
+def of_command(ctx: click.Context) -> Collection[str]:
+    """The options of the command that was last read."""
+    options: Collection[str] = ctx.meta[_OPTIONS]
+    return options
 
 
 class Group(Command, click.Group):
@@ -211,7 +216,7 @@ class SettingsCommand(Command):
         return super().get_params(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """An error for an option that there is not names those whose help has its words, as --learning-rate."""
+        """Suggest options whose help contains the words of an unknown one, such as --learning-rate."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation import run_scores
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, Comparison, Method, Welch
@@ -99,9 +99,9 @@ def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
         config = replace(config, dev=structs.replace(config.dev, data=dev, metric="auto"))
     elif config.dev.data != other.dev.data:
         what = f"the dev sets of the runs differ: {config.dev.data} and {other.dev.data}"
-        raise UsageError(what, "name pairs that neither trained on: --dev FILE")
+        raise UsageError(what, Use("--dev", "FILE", "name pairs that neither trained on:"))
     if config.dev.data == "none":
-        raise DataError("there are no dev pairs to compare on", "name pairs: --dev FILE or --dev stsb")
+        raise DataError("there are no dev pairs to compare on", Use("--dev", "FILE or stsb", "name pairs:"))
     if (pairs := named_pairs(config.dev, config.data)) is not None:
         return pairs
     data = make_plan(config).dev
@@ -109,5 +109,5 @@ def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
         data = unseen(data, make_plan(other).examples)
     if data is None or len(data) < 2:
         what = f"{second.name} trained on what {first.name} held out"
-        raise UsageError(what, "name pairs that neither trained on: --dev FILE")
+        raise UsageError(what, Use("--dev", "FILE", "name pairs that neither trained on:"))
     return data

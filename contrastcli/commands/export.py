@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.boundary import __version__
-from contrastcli.errors import RunError, UsageError
+from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.files import flush_tree, json_bytes, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -69,7 +69,7 @@ def export_model(
     """
     if dest.exists() and not (dest.is_dir() and not any(dest.iterdir())):
         if not overwrite:
-            raise UsageError(f"{dest} exists", "choose another folder, or --overwrite")
+            raise UsageError(f"{dest} exists", ["choose another folder", Use("--overwrite")])
         if not any((dest / mark).is_file() for mark in _MARKS):  # a mistake must not delete a home folder
             raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
     encoder = load_encoder(model.folder()).eval()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.texts import Texts, on_disk
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, Use
 
 if TYPE_CHECKING:
     from contrastcli.data.examples import Examples
@@ -122,7 +122,7 @@ class BatchOrder:
         if self.batch_size > rows:
             raise UsageError(
                 f"train.batch_size is {self.batch_size}, but the data has {rows} rows",
-                f"use --batch-size {rows} or less, or more data",
+                [Use("--batch-size", f"{rows} or less", "use"), "more data"],
             )
 
     def epoch(self, number: int) -> list[Indices]:

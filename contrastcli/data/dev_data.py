@@ -17,7 +17,7 @@ from contrastcli.data.relevance import QUERIES, Retrieval, documents_of, from_ro
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import METRICS, Data, Dev
 
@@ -99,7 +99,7 @@ def _metric(dev: Dev, form: Form, source: str) -> str:
     fitting = _FITTING[form]
     if not fitting:
         what = f"{source} holds {FORMS[form]}, which cannot be dev data: nothing says what is similar"
-        raise DataError(what, "give pairs, scored or not, with --dev FILE, or --dev none")
+        raise DataError(what, [Use("--dev", "FILE", "give pairs, scored or not, with"), Use("--dev", "none")])
     if dev.metric != "auto" and dev.metric not in fitting:
         what = f"dev.metric is '{dev.metric}', and {source} holds {FORMS[form]}"
         raise UsageError(what, f"choose of {', '.join(('auto', *fitting))}", key="dev.metric")

@@ -16,7 +16,7 @@ from contrastcli.data import roles
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, LABELS
 from contrastcli.data.texts import Texts
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 from contrastcli.settings.objective import Form
 
 
@@ -124,7 +124,13 @@ def from_frame(
     if form == "scored" and not (with_scores or texts_only):
         pair = f"anchor={used['anchor']},positive={used['positive']}"
         what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
-        raise DataError(what, f"train with --objective cosent or aoe, or take the pairs alone: --columns {pair}")
+        raise DataError(
+            what,
+            [
+                Use("--objective", "cosent or aoe", "train with"),
+                Use("--columns", pair, "take the pairs alone:"),
+            ],
+        )
     notes = _notes(frame, used.values())
     label, score = used.pop("label", None), used.pop("score", None)
     if texts_only:
@@ -181,4 +187,4 @@ def require_different_scores(scores: list[float], source: str) -> None:
     """Raises DataError where all scores are the same."""
     if len(set(scores)) < 2:
         what = f"{source}: all {len(scores):,} scores are {scores[0]:g}, so that they rank nothing"
-        raise DataError(what, "give pairs of different scores; as dev data none are needed: --dev none")
+        raise DataError(what, ["give pairs of different scores", Use("--dev", "none", "do without dev data:")])

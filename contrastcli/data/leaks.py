@@ -10,7 +10,7 @@ import numpy as np
 
 from contrastcli.data.convert import select
 from contrastcli.data.examples import Examples, text_key
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 
 _SHOWN_TEXTS, _SHOWN_CHARACTERS = 3, 60
 
@@ -40,10 +40,10 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     if leaks == "note":
         return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))
     if leaks == "error":
-        raise DataError(what + more, "name other dev data, or leave these rows out with --leaks drop")
+        raise DataError(what + more, ["name other dev data", Use("--leaks", "drop", "leave these rows out with")])
     if len(train) - count < 2:
         what = f"{what}{more}; without them too few are left to train on"
-        raise DataError(what, "name other dev data, or train on these rows with --leaks note")
+        raise DataError(what, ["name other dev data", Use("--leaks", "note", "train on these rows with")])
     return select(train, is_clean, (f"{what}{more}; they were dropped",))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
 from contrastcli.data.texts import Column, Texts, read_columns
-from contrastcli.errors import DataError, UsageError, nearest
+from contrastcli.errors import DataError, Hint, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
@@ -23,10 +23,8 @@ _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 # In SNLI and MNLI: the annotators disagreed.
 _NO_GOLD = {"-", "-1"}
 
-_HINT = (
-    "name the columns sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, "
-    "score, or --columns anchor=a,positive=b"
-)
+_NAMED = "sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, score"
+_HINT = (f"name the columns {_NAMED}", Use("--columns", "anchor=a,positive=b"))
 
 
 def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]]:
@@ -38,14 +36,14 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     roles = _parse_columns(columns, frame, source) if columns else _roles_by_name(frame, source)
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
-        raise DataError(what, f"choose one: --columns sentence={roles['sentence']}")
+        raise DataError(what, Use("--columns", f"sentence={roles['sentence']}", "choose one:"))
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
     for form, needed in SHAPES:
         if set(needed) <= {_kind(role) for role in roles}:
             return form, {role: roles[role] for kind in needed for role in in_order if _kind(role) == kind}
     names = ", ".join(f"'{column}'" for column in frame.columns)
     what = f"{source}: its columns {names} make neither sentences nor pairs"
-    hint = _HINT
+    hint: Hint = _HINT
     if any("\t" in column for column in frame.columns):
         hint = "its fields are separated by tabs: name the file .tsv"
     elif any(";" in column for column in frame.columns):
@@ -73,7 +71,8 @@ def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
             second.setdefault(role, column)
     for role, column in second.items():
         what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"
-        raise DataError(what, f"choose one: --columns {','.join(f'{role}={column}' for role, column in roles.items())}")
+        named = ",".join(f"{role}={column}" for role, column in roles.items())
+        raise DataError(what, Use("--columns", named, "choose one:"))
     return roles
 
 
@@ -187,6 +186,6 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
         if word not in known:
             what = f"{frame.where(row)}: the label in the column '{column}' is {cell!r:.40}"
             example = _LABELS_EXAMPLE if word.isdecimal() or not word else f"{word}=entailment,…"
-            raise DataError(what, f"explain the labels: --labels {example}")
+            raise DataError(what, Use("--labels", example, "explain the labels:"))
         values.append(known[word])
     return values

@@ -15,7 +15,7 @@ from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.mixing import join, read_sets
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Column, Texts
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
 
@@ -40,7 +40,7 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
     UsageError for a malformed name.
     """
     if not data.train:
-        raise DataError("there is no training data", "give --data FILE, --data hf:owner/name or --data starter")
+        raise DataError("there is no training data", Use("--data", "FILE, hf:owner/name or starter", "give"))
     sets = [_load_set(name, data, needs, labels) for name, _ in read_sets(data.train)]
     return join(sets, data.train) if len(sets) > 1 else sets[0]
 
@@ -92,8 +92,8 @@ def open_dev(name: str) -> Frame:
     try:
         return hub.read(_STSB, "validation")
     except DataError as error:
-        hint = "give --dev split:5%, --dev FILE or --dev none, or name a SentEval folder in CONTRAST_SENTEVAL"
-        raise DataError(f"stsb: {error.what}", hint) from None
+        own = Use("--dev", "split:5%, FILE or none", "give")
+        raise DataError(f"stsb: {error.what}", [own, "name a SentEval folder in CONTRAST_SENTEVAL"]) from None
 
 
 def open_frame(name: str, split: Split, limit: int = 0) -> Frame:

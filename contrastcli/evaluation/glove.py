@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation.procedure import Subject
 from contrastcli.settings.sections import Pooling
 
@@ -40,7 +40,7 @@ def is_word_vectors(name: str) -> bool:
 def load_subject(name: str, pooling: Pooling | None) -> Subject:
     """A file of word vectors as a subject to measure. Raises DataError, and UsageError for a pooling."""
     if pooling is not None:
-        raise UsageError("word vectors are averaged and have no other pooling", "leave out --pooling")
+        raise UsageError("word vectors are averaged and have no other pooling", Use("--pooling", verb="leave out"))
     vectors = WordVectors(Path(name))
     with open(vectors.path, "rb") as file:
         fingerprint = hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from contrastcli.data.batching import Indices, chunks, even_chunks
 from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.devices import has_products
@@ -171,7 +171,7 @@ class SentenceEncoder(nn.Module):
         if bert is None and precision != "bf16":
             if precision == "int8":
                 what = "int8 needs a CPU with VNNI or AMX and a BERT, RoBERTa or DistilBERT model"
-                raise UsageError(what, "use --precision bf16 or fp32")
+                raise UsageError(what, Use("--precision", "bf16 or fp32", "use"))
             return None
         source = (precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
         if self._copy is None or self._copy[0] != source:

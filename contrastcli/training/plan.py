@@ -12,7 +12,7 @@ from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, Use
 from contrastcli.model.mining import Miner
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
@@ -70,7 +70,8 @@ class Plan:
 def make_plan(config: Config) -> Plan:
     """Read the data and lay out the run. Raises DataError and UsageError."""
     if not config.data.train:
-        raise UsageError("there is nothing to train on: data.train is not set", "use --data FILE, or --preset starter")
+        hint = (Use("--data", "FILE", "use"), Use("--preset", "starter"))
+        raise UsageError("there is nothing to train on: data.train is not set", hint)
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
     examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
@@ -103,7 +104,7 @@ def _forms(config: Config) -> tuple[Form, ...]:
     if "triplets" not in config.spec.needs:
         takers = ", ".join(spec.name for spec in catalogue.all_objectives() if "triplets" in spec.needs)
         what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
-        raise UsageError(what, f"choose one of {takers}, or --mine-every 0")
+        raise UsageError(what, [f"choose one of {takers}", Use("--mine-every", "0")])
     return "triplets", "pairs"
 
 

@@ -5,68 +5,77 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from contrastcli.boundary import PROGRESS
-from contrastcli.runs import events
+from contrastcli.errors import ErrorRecord, in_words
 from contrastcli.runs.events import Progress
 from contrastcli.runs.host import TIED, Host
 from contrastcli.runs.process import CONTRAST
 
 OnProgress = Callable[[Progress], None]
 
-_LONGEST = 1 << 24  # bytes of a line of output
+_LONGEST_LINE = 1 << 24
+"""Bytes of a line of output."""
+
+_STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a process left: its exit code, its result, and its narration."""
+    """What a process left: its exit code, its result, and what went wrong, empty where all went well."""
 
     code: int
     stdout: str
-    stderr: str
-
-    @property
-    def error(self) -> str:
-        """What went wrong and the hint, with fields in place of options; empty where all went well."""
-        if self.code == 0:
-            return ""
-        lines = [line.removeprefix("contrast: error: ") for line in self.stderr.splitlines() if line.strip()]
-        return "\n".join(map(_as_fields, lines[-2:])) or f"exited with code {self.code} and printed nothing"
-
-
-def _as_fields(line: str) -> str:
-    """A line with options as the labels of fields, which are made from them; a command line stays as it is."""
-    return line if "contrast " in line else re.sub(r"--([a-z]+(-[a-z]+)*)", lambda m: m[1].replace("-", " "), line)
+    error: str
 
 
 async def run_command(directory: Path, *args: str, on_progress: OnProgress | None = None) -> Finished:
     """Run `contrast` with these arguments on a runs directory. Cancelling this ends the process too."""
     process = await start_process(directory, *args)
-    out, narration = b"", ""
     try:
         assert process.stdout and process.stderr
-        out, narration = await asyncio.gather(process.stdout.read(), read_narration(process.stderr, on_progress))
+        out, error = await asyncio.gather(process.stdout.read(), read_error(process.stderr, on_progress))
         code = await process.wait()
     finally:
         await end_process(process)
-    return Finished(code, out.decode(errors="replace"), narration)
+    return Finished(code, out.decode(errors="replace"), (error or silent(code)) if code else "")
 
 
-async def read_narration(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
-    """What a process prints on stderr until its end, without its progress, which is reported as it comes."""
+async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
+    """The error that a process reports on stderr, else all that it prints there; progress is told as it comes."""
     lines: list[str] = []
     async for line in stream:
-        event = events.decode(line)
-        if not isinstance(event, Progress):
+        try:
+            record = _STDERR.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
             lines.append(line.decode(errors="replace"))
+            continue
+        if isinstance(record, ErrorRecord):
+            lines = [_with_fields(record)]
         elif on_progress:
-            on_progress(event)
-    return "".join(lines)
+            on_progress(record)
+    return "".join(lines).strip()
+
+
+def silent(code: int) -> str:
+    """What there is to say of a process that ended without a word."""
+    return f"exited with code {code} and printed nothing"
+
+
+def _with_fields(error: ErrorRecord) -> str:
+    """What is wrong and what helps, with the labels of fields, which are made from options, in place of these."""
+    where = f" ({_label(error.source)})" if error.source else ""
+    return f"{error.what}{where}\n{in_words(error.remedies, _label)}"
+
+
+def _label(option: str) -> str:
+    return option.removeprefix("--").replace("-", " ")
 
 
 async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:
@@ -78,7 +87,7 @@ async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Pr
         command = host.argv(host.shell(words, environment, "{}" if stdin == PIPE else TIED))
         stdin = PIPE
     made = asyncio.create_subprocess_exec(
-        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=_LONGEST
+        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=_LONGEST_LINE
     )
     starting = asyncio.ensure_future(made)
     try:

@@ -57,7 +57,8 @@ def main() -> None:
         if line == "slow":
             time.sleep(60)
         if model == "none":
-            print("contrast: error: no model is called none\nhint: check the spelling", file=sys.stderr)
+            error = {"event": "error", "what": "no model is called none", "remedies": ["check the spelling"]}
+            print(json.dumps(error), file=sys.stderr)
             sys.exit(3)
         print(json.dumps(answer(line, words) | {"model": model}), flush=True)
         report(3, words)  # on another pipe, where it may be read after the answer

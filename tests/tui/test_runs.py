@@ -217,7 +217,7 @@ def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.Mon
 
 
 def test_a_resume_that_fails_says_why(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = Finished(1, "", "contrast: error: a process is training there already\nhint: watch it\n")
+    failed = Finished(1, "", "a process is training there already\nwatch it")
     answer_commands(monkeypatch, failed)
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:

@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from contrastcli.runs.events import Progress
-from contrastcli.tui.processes import Finished, OnProgress, end_process, read_narration, start_process
+from contrastcli.tui.processes import OnProgress, end_process, read_error, silent, start_process
 from contrastcli.tui.progress import Bars
 from contrastcli.tui.widgets import PlainText
 
@@ -51,13 +51,13 @@ class QueryProcess:
         """Ask and answer until the process ends; returns why it ended. Cancelling this ends the process."""
         process = await start_process(self._directory, "query", "-", "--json", *self.args, stdin=PIPE)
         assert process.stderr
-        # Read all the while: a process waits as soon as the pipe of its narration is full.
-        narration = asyncio.create_task(read_narration(process.stderr, self._report))
+        # Read all the while: a process waits as soon as the pipe of its errors is full.
+        error = asyncio.create_task(read_error(process.stderr, self._report))
         try:
             while answer := await _exchange(process, await self._waiting.get()):
                 self._on_progress = None  # what is read of it after an answer is old
                 self._on_answer(answer.decode())
-            return Finished(await process.wait() or 1, "", await narration).error
+            return await error or silent(await process.wait())
         finally:
             await end_process(process)
 
