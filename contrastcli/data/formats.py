@@ -46,7 +46,7 @@ Records = Iterator[tuple[int, Sequence[object]]]
 
 
 @dataclass(frozen=True)
-class Part:
+class FileRows:
     """The rows of one file: its name for the user, and the line in which each row starts."""
 
     name: str
@@ -59,18 +59,18 @@ class Frame:
     """Columns by name, all of one length, and the files that their rows come from."""
 
     columns: Mapping[str, Column[object]]
-    parts: tuple[Part, ...]
+    files: tuple[FileRows, ...]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return sum(len(part.lines) for part in self.parts)
+        return sum(len(file.lines) for file in self.files)
 
     def where(self, row: int) -> str:
         """The file and line of a row, in words."""
-        for part in self.parts:
-            if row < len(part.lines):
-                return f"{part.name}, {part.unit} {part.lines[row]}"
-            row -= len(part.lines)
+        for file in self.files:
+            if row < len(file.lines):
+                return f"{file.name}, {file.unit} {file.lines[row]}"
+            row -= len(file.lines)
         raise IndexError(row)
 
 
@@ -180,7 +180,7 @@ def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iter
     columns = read_columns(header, cells())
     if not numbers:
         raise DataError(f"{name} has no rows", "give data with at least two rows")
-    return Frame(columns, (Part(name, numbers, unit),), tuple(notes))
+    return Frame(columns, (FileRows(name, numbers, unit),), tuple(notes))
 
 
 def _csv(lines: Lines, name: str) -> Records:

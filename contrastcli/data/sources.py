@@ -161,8 +161,8 @@ def _read_folder(folder: Path, name: str, limit: int) -> Frame:
     first = frames[0]
     for frame in frames:
         if frame.columns.keys() != first.columns.keys():
-            one, other = (f"{t.parts[0].name} ({', '.join(t.columns)})" for t in (first, frame))
-            raise DataError(f"the columns of {one} and {other} differ", "give all files of a folder the same columns")
+            these, those = (f"{one.files[0].name} ({', '.join(one.columns)})" for one in (first, frame))
+            raise DataError(f"the columns of {these} and {those} differ", "give all files of a folder the same columns")
     columns = {column: Column.join([frame.columns[column] for frame in frames]) for column in first.columns}
-    parts = tuple(part for frame in frames for part in frame.parts)
-    return Frame(columns, parts, tuple(note for frame in frames for note in frame.notes))
+    files = tuple(file for frame in frames for file in frame.files)
+    return Frame(columns, files, tuple(note for frame in frames for note in frame.notes))

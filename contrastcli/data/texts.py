@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, SupportsIndex, TypeVar, overload
+from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
 import xxhash
@@ -122,10 +122,11 @@ class Column(Sequence[T_co]):
     @overload
     def __getitem__(self, index: slice) -> list[T_co]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> T_co | list[T_co]:
-        data, rows = self.store.data.data, np.atleast_1d(self.rows[index])
-        ends = zip(self.store.starts[rows].tolist(), self.store.starts[rows + 1].tolist(), strict=True)
-        cells = [_decode(data[start:end]) for start, end in ends]
-        return cells if isinstance(index, slice) else cells[0]
+        data, starts, rows = self.store.data.data, self.store.starts, self.rows[index]
+        if not isinstance(index, slice):
+            return cast(T_co, _decode(data[starts[rows] : starts[rows + 1]]))
+        ends = zip(starts[rows].tolist(), starts[rows + 1].tolist(), strict=True)
+        return [_decode(data[start:end]) for start, end in ends]
 
     def __iter__(self) -> Iterator[T_co]:
         for start in range(0, len(self), _BLOCK):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -52,23 +51,21 @@ def histogram(angles: Tensor) -> Tensor:
 
 def spearman(first: Floats, second: Floats) -> float:
     """Rank correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
-    from scipy import stats
-
-    return _correlation(stats.spearmanr, first, second)
+    return _correlation("spearmanr", first, second)
 
 
 def pearson(first: Floats, second: Floats) -> float:
     """Linear correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
+    return _correlation("pearsonr", first, second)
+
+
+def _correlation(measure: Literal["spearmanr", "pearsonr"], first: Floats, second: Floats) -> float:
     from scipy import stats
 
-    return _correlation(stats.pearsonr, first, second)
-
-
-def _correlation(measure: Callable[[Floats, Floats], Any], first: Floats, second: Floats) -> float:
     with warnings.catch_warnings():
         # scipy warns of constant input, for which it returns NaN.
         warnings.simplefilter("ignore")
-        return float(measure(first, second).statistic) if len(first) > 1 else math.nan
+        return float(getattr(stats, measure)(first, second).statistic) if len(first) > 1 else math.nan
 
 
 def alignment(first: Tensor, second: Tensor, alpha: float = 2.0) -> float:
