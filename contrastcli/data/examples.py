@@ -173,14 +173,12 @@ def _notes(frame: Frame, used: Collection[str]) -> tuple[str, ...]:
 
 def scored_from_frame(frame: Frame, source: str) -> ScoredPairs:
     """The scored pairs of a frame. Raises DataError if it has none."""
-    form, used = roles.shape(frame, "", source)
+    form, _ = roles.shape(frame, "", source)
     if form != "scored":
         what = f"{source} holds {FORMS[form]}, not scored pairs"
         raise DataError(what, "scored pairs have the columns sentence1, sentence2 and score")
-    first, second = (roles.texts(frame, used[role]) for role in ("anchor", "positive"))
-    scores = roles.scores(frame, used["score"])
-    require_different_scores(scores, source)
-    return ScoredPairs(first, second, scores, source, _notes(frame, used.values()))
+    rows = from_frame(frame, "", "", source, with_scores=True)
+    return ScoredPairs(rows.views["anchor"], rows.views["positive"], rows.scores or [], source, rows.notes)
 
 
 def require_different_scores(scores: list[float], source: str) -> None:

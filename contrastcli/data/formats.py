@@ -340,7 +340,8 @@ def _class_names(schema: Any) -> dict[str, Sequence[str]]:
     """The names of the classes of labels by column, which `datasets` records in a schema."""
     recorded = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     features = recorded.get("info", {}).get("features", {})
-    return {name: kind["names"] for name, kind in features.items() if isinstance(kind, dict) and "names" in kind}
+    columns = ((name, kind) for name, kind in features.items() if isinstance(kind, dict))
+    return {name: kind["names"] for name, kind in columns if kind.get("_type") == "ClassLabel"}
 
 
 def _class_name(names: Sequence[str], label: object) -> str:
