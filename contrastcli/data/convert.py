@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores
 from contrastcli.data.forms import BECOMES, FORMS, LABELS
 from contrastcli.data.texts import Texts
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 
@@ -46,8 +46,8 @@ def adapt(
         others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
         convertible = f", or {' or '.join(others)}, which are converted" if others else ""
         takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
-        instead = f", or train with --objective {takers[0]}, which takes these" if takers else ""
-        raise DataError(what, f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles{instead}")
+        remedy = f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles"
+        raise DataError(what, [remedy, *(Use("--objective", name, "train these with") for name in takers[:1])])
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)
         if len(converted):
