@@ -22,7 +22,6 @@ from textual.screen import Screen
 from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
-from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
 from contrastcli.show.console import notification
@@ -99,6 +98,7 @@ class ContrastApp(App[None]):
         self.directory = directory
         self.host = Host.of(directory)
         self.run_shown = run  # the run that Live shows
+        self.deleted: set[Run] = set()  # here, so that nobody wonders where they are
         self.keys = KeyQueue(self, gap=0.03)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -225,19 +225,12 @@ class ContrastApp(App[None]):
             self.exit()
 
     async def stop_run(self, run: Run) -> None:
-        if await self.change_run(partial(process.request_stop, run), "stop", run.name, "--wait", "0"):
+        if await self.change_run("stop", "--wait", "0", "--", str(run.path.resolve())):
             self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
 
-    async def change_run(self, here: Callable[[], object], *there: str) -> bool:
-        """Change a run, on another machine by a command; returns whether that was done, and shows why not."""
-        error: str | ContrastError = ""
-        if self.host:
-            error = (await processes.run_command(self.directory, *there)).error
-        else:
-            try:
-                await to_thread(here)
-            except ContrastError as caught:
-                error = caught
+    async def change_run(self, *words: str) -> bool:
+        """Change runs by a command; returns whether that was done, and shows why not."""
+        error = (await processes.run_command(self.directory, *words)).error
         if error:
             self.fail(error)
         return not error
@@ -249,7 +242,7 @@ class ContrastApp(App[None]):
             binding = active.binding
             if binding.description and binding.action not in listed:
                 listed.add(binding.action)  # once, however many keys it has
-                about = binding.tooltip or f"key {self.get_key_display(binding)}"
+                about = " · ".join(filter(None, [f"key {self.get_key_display(binding)}", binding.tooltip]))
                 action = partial(self.run_action, binding.action, active.node)
                 yield SystemCommand(binding.description.capitalize(), about, action)
         for command in super().get_system_commands(screen):

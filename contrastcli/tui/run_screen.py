@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +12,6 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from contrastcli.boundary import printable
-from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.show.format import size
@@ -79,8 +77,6 @@ class RunScreen(ModeScreen):
         hidden_key("D,delete,backspace", "delete", "delete", "delete the run; asks first", display="D"),
     ]
 
-    _deleted: Sequence[Run] = ()  # by this screen
-
     @property
     def here(self) -> RunView | None:
         """The run that most keys act on."""
@@ -142,7 +138,7 @@ class RunScreen(ModeScreen):
         run = self.here.run
         prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", note_of(run))
         if (text := await self.app.push_screen_wait(prompt)) is not None:
-            await self.contrast.change_run(partial(run.write_note, text), "runs", "note", "--", run.name, text)
+            await self.contrast.change_run("runs", "note", "--", str(run.path.resolve()), text)
             self.run_changed()
 
     @work
@@ -172,12 +168,8 @@ class RunScreen(ModeScreen):
         total = sum([await asyncio.to_thread(run.size_bytes) for run in ended])
         answers = {"d": f"delete with the models, {size(total)}", "k": "keep"}
         if await self.app.push_screen_wait(Question(f"Delete {in_words(ended)}?", answers)) == "d":
-            self._deleted = ended
-            self._deleted = [
-                run
-                for run in ended
-                if await self.contrast.change_run(partial(runs.remove, run), "runs", "rm", run.name, "--yes")
-            ]
+            self.contrast.deleted.update(ended)
+            await self.contrast.change_run("runs", "rm", "--yes", "--", *(str(run.path.resolve()) for run in ended))
             self.run_changed()
 
 

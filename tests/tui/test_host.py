@@ -63,8 +63,9 @@ def test_runs_are_stopped_noted_and_deleted_there(mirror: Path, monkeypatch: pyt
         await until(pilot, lambda: len(commands.calls) == 3)
 
     show(ContrastApp(mirror, run), body)
-    stopped, noted = ("stop", "new", "--wait", "0"), ("runs", "note", "--", "old", "odd")
-    assert commands.calls == [stopped, noted, ("runs", "rm", "old", "--yes")]
+    new_path, old_path = str(run.path.resolve()), str(old.path.resolve())
+    stopped, noted = ("stop", "--wait", "0", "--", new_path), ("runs", "note", "--", old_path, "odd")
+    assert commands.calls == [stopped, noted, ("runs", "rm", "--yes", "--", old_path)]
     assert not run.stop_path.exists() and not old.note_path.exists() and old.exists(), (
         "only the stream changes the copy"
     )

@@ -599,7 +599,7 @@ def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> None:
         await until(page, lambda: says(page, "Delete starter-finished?"))
         await page.press("d")
         await until(page, lambda: says(page, "No run is shown."))
-        assert not run.path.exists() and not says(page, "no longer exists")
+        assert not run.path.exists() and not says(page, "no longer exists") and not says(page, "queries it")
 
     show(opened(run), body)
 

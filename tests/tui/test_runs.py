@@ -474,10 +474,13 @@ def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypa
         await pilot.press("D")
         await until(pilot, lambda: "Delete 2 runs (starter-stopped, starter-finished)?" in screen_text(pilot.app))
         await pilot.press("d")
-        await until(pilot, lambda: "starter-stopped" not in names(table) and "starter-finished" not in names(table))
+        await until(pilot, lambda: len(commands.calls) == 3)
 
     opened(ContrastApp(place), body)
-    assert {call[2] for call in commands.calls} == {"exported/starter-stopped", "exported/starter-finished"}
+    *exports, deletion = commands.calls
+    assert {call[2] for call in exports} == {"exported/starter-stopped", "exported/starter-finished"}
+    both = [str((place / name).resolve()) for name in ("starter-stopped", "starter-finished")]
+    assert deletion == ("runs", "rm", "--yes", "--", *both)
 
 
 def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ class RunHeader(Vertical):
         for name, text in zip(self._texts, ("◌ reading", run.name, "", "", ""), strict=True):
             self._texts[name].update(text)
         self._texts["state"].set_classes("waiting")
-        self._texts["advice"].display = False
+        self._texts["advice"].set_class(True, "-none")
 
     def show(self, run: Run, snapshot: Snapshot, history: History, progress: str) -> None:
         state = snapshot.status.state
@@ -103,7 +103,7 @@ class RunHeader(Vertical):
         self._texts["progress"].update(progress, layout=False)  # four times a second: no reason for a new layout
         self._texts["state"].set_classes(colour)
         is_bad = colour == "bad" or snapshot.resume_failed
-        self._texts["advice"].set_class(is_bad, "bad").display = bool(texts["advice"])
+        self._texts["advice"].set_class(is_bad, "bad").set_class(not texts["advice"], "-none")
 
 
 def best_text(history: History) -> str:

@@ -139,7 +139,7 @@ class LiveScreen(RunScreen):
             before, known = self._snapshot, copy(feed.history)  # events arrive while the thread looks
             self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
             if snapshot is None:
-                if run not in self._deleted:
+                if run not in self.contrast.deleted:
                     self.contrast.fail(f"{run.name} no longer exists")
                 self._show_no_run()
                 return
@@ -276,10 +276,6 @@ class LiveScreen(RunScreen):
         self._zoom("")
         self._change_view(replace(self.view, cursor=None))
         super().action_leave_field()
-
-    def run_changed(self) -> None:
-        if self._run in self._deleted:
-            self._show_no_run()
 
     def clipboard_text(self) -> str:
         if not (self._run and self.feed and self._snapshot):
