@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.reactive import reactive
@@ -26,7 +27,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.host import Host
 from contrastcli.show.console import notification
 from contrastcli.tui import processes, state
-from contrastcli.tui.custom import commands, customise, named
+from contrastcli.tui.custom import customise, named
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
@@ -100,6 +101,7 @@ class ContrastApp(App[None]):
         self.run_shown = run  # the run that Live shows
         self.deleted: set[Run] = set()  # here, so that nobody wonders where they are
         self.keys = KeyQueue(self, gap=0.03)
+        self._clashes: set[str] = set()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), _WITHOUT_CONTROLS]
@@ -111,8 +113,8 @@ class ContrastApp(App[None]):
             await super().on_event(event)
 
     def on_load(self) -> None:
-        for problem in customise(self, lambda: [commands(self, make_screen(mode)) for mode in SCREENS]):
-            self.notify(problem, severity="warning", timeout=15, markup=False)
+        for problem in customise(self, self.command_names):
+            self.warn(problem)
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
 
@@ -130,6 +132,17 @@ class ContrastApp(App[None]):
     def on_unmount(self) -> None:
         self.remembered.theme = self.theme
         state.save(self.remembered)
+
+    def command_names(self) -> set[str]:
+        """The ids of the bindings of the app and of every screen, by which app.toml names them."""
+        nodes = (self, *map(make_screen, SCREENS))
+        return {binding.id for node in nodes for _, binding in node._bindings if binding.id}
+
+    def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
+        """Say once which commands have a key of app.toml that another command has too."""
+        for name in sorted({binding.id or "" for binding in clashed_bindings} - self._clashes):
+            self._clashes.add(name)
+            self.warn(f"[keys] of app.toml: another command has the key of {name}\ngive one of them another key")
 
     async def action_mode(self, mode: str) -> None:
         if not self.screen.is_modal:
@@ -195,6 +208,9 @@ class ContrastApp(App[None]):
         self.bell()
         if self._driver:
             self._driver.write(notification(text))
+        self.warn(text)
+
+    def warn(self, text: str) -> None:
         self.notify(text, severity="warning", timeout=15, markup=False)
 
     def fail(self, error: str | ContrastError) -> None:

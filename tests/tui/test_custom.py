@@ -9,9 +9,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from contrastcli.files import user_file
-from contrastcli.tui.app import ContrastApp, make_screen
-from contrastcli.tui.custom import checked, commands, customise
-from contrastcli.tui.screen import SCREENS
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.custom import customise
 from support.screens import NARROW, show
 
 MINE = """
@@ -60,10 +59,9 @@ def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
     assert app.theme == "mine" and app.current_theme.primary == "#ff8800" and not app.current_theme.dark
 
 
-def test_a_key_of_another_command_is_refused_in_words_and_the_usual_key_stays(tmp_path: Path) -> None:
-    _, said, runs = shown_with("[keys]\n'app.leave' = '?'", tmp_path)
-    assert runs[0] is False and len(said) == 1
-    assert "app.leave cannot be ?, the key of app.help\ngive one of them another key" in said[0]
+def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> None:
+    _, said, _ = shown_with("[keys]\n'app.leave' = 'w'\n'app.help' = 'w'", tmp_path)
+    assert len(said) == 1 and "another command has the key of app." in said[0] and "give one of them" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -80,21 +78,11 @@ def test_a_key_of_another_command_is_refused_in_words_and_the_usual_key_stays(tm
 def test_a_mistake_in_the_file_is_named_with_a_remedy(text: str, what: str, tmp_path: Path) -> None:
     write(text)
     app = ContrastApp(tmp_path)
-    said = list(customise(app, lambda: [commands(app)]))
+    said = list(customise(app, app.command_names))
     assert len(said) == 1 and what in said[0] and "\n" in said[0]
 
 
-def test_keys_are_checked_against_each_screen_and_may_be_exchanged() -> None:
-    live = {"run.stop": "s", "live.zoom": "z", "app.leave": "q"}
-    runs = {"run.stop": "s", "runs.select": "space", "app.leave": "q"}
-    assert checked({"run.stop": "z", "live.zoom": "s"}, [live, runs]) == ({"run.stop": "z", "live.zoom": "s"}, [])
-    assert checked({"live.zoom": "space"}, [live, runs])[1] == []
-    keys, problems = checked({"run.stop": "space", "live.zoom": "s"}, [live, runs])
-    assert keys == {} and len(problems) == 2  # s stays with run.stop, so that zoom cannot have it
-
-
-def test_every_command_of_a_screen_has_a_name_of_its_own() -> None:
-    names = commands(*(make_screen(mode) for mode in SCREENS))
-    assert {"setup.start", "run.export", "live.pause-view", "evaluate.suites", "query.second-model"} <= set(names)
-    assert commands(make_screen("live"))["run.delete"] == "D,delete,backspace"
+def test_every_command_has_a_name_for_the_users_keys(tmp_path: Path) -> None:
+    names = ContrastApp(tmp_path).command_names()
+    assert {"setup.start", "run.export", "live.pause-view", "evaluate.suites", "query.second-model"} <= names
     assert all(" " not in name for name in names)
