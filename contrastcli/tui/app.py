@@ -34,27 +34,31 @@ from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.terminal import end_with_terminal
 from contrastcli.tui.widgets import WithoutControls, hidden_key
 
-_NOT_IN_HELP = {  # Textual's own, which nobody needs to look up
+_NOT_IN_HELP = {
     *("screen.copy_text", "help_quit", "page_up", "page_down", "page_left", "page_right", "scroll_home", "scroll_end"),
     *("cursor_up", "cursor_down", "cursor_left", "cursor_right", "scroll_top", "scroll_bottom"),
 }
+"""Actions of Textual's own that nobody needs to look up."""
 _WITHOUT_CONTROLS = WithoutControls()
-_TOOLTIPS = {  # for Textual's own actions
+_TOOLTIPS = {
     "app.focus_next": "to the next field",
     "app.focus_previous": "to the previous field",
     "command_palette": "the palette: every key by its name, and the themes",
 }
+"""What others of them do."""
 
 
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
     """Run the app until its user leaves it or its terminal has gone. Raises what ends it otherwise."""
-    gc.disable()  # until the first frame is there
-    gc.set_threshold(700, 10, 100)  # ten times rarer: a scan of all objects delays several frames
+    gc.disable()  # until the first frame
+    # A scan of all objects delays several frames: ten times rarer than usual.
+    gc.set_threshold(700, 10, 100)
     app = ContrastApp(directory, run)
     end_with_terminal(app)
     app.run(mouse=mouse)
     if app._exception is not None:
-        raise getattr(app._exception, "error", app._exception)  # that of a worker is in WorkerFailed
+        # A worker's is wrapped in WorkerFailed.
+        raise getattr(app._exception, "error", app._exception)
 
 
 def make_screen(mode: str) -> ModeScreen:
@@ -68,7 +72,7 @@ class ContrastApp(App[None]):
 
     TITLE = "contrast"
     CSS_PATH = "style.tcss"
-    AUTO_FOCUS = None  # so that plain letters are keys from the first moment
+    AUTO_FOCUS = None
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
         mode: partial(make_screen, mode) for mode in SCREENS
     }
@@ -93,13 +97,13 @@ class ContrastApp(App[None]):
     """The machine of the runs and what is wrong with the connection, where it is another one."""
 
     def __init__(self, directory: Path, run: Run | None = None) -> None:
-        self.DEFAULT_MODE = "live" if run else "setup"  # type: ignore[misc]  # the one screen that is made at the start
+        self.DEFAULT_MODE = "live" if run else "setup"  # type: ignore[misc]
         self.remembered = state.load()
         super().__init__()
         self.directory = directory
         self.host = Host.of(directory)
-        self.run_shown = run  # the run that Live shows
-        self.deleted: set[Run] = set()  # here, so that nobody wonders where they are
+        self.run_shown = run
+        self.deleted: set[Run] = set()  # which Live need not miss
         self.keys = KeyQueue(self, gap=0.03)
         self._clashes: set[str] = set()
 
@@ -122,7 +126,8 @@ class ContrastApp(App[None]):
         self._take_keys()
         if self.host:
             self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
-        self.call_after_refresh(gc.freeze)  # scanning what exists by now would delay a frame or two
+        # Scanning what exists by now would delay a frame or two.
+        self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)
 
     @work(group="keys")
@@ -170,7 +175,7 @@ class ContrastApp(App[None]):
         """Copy to the terminal's clipboard (OSC 52) and to a file: not every terminal has a clipboard."""
         if not isinstance(self.screen, ModeScreen) or not (text := self.screen.clipboard_text()):
             return
-        text = escaped(text)  # it may be pasted into a terminal
+        text = escaped(text)  # it may reach a terminal
         self.copy_to_clipboard(text)
         path = state_dir() / "copied.txt"
         try:
@@ -257,7 +262,7 @@ class ContrastApp(App[None]):
         for active in screen.active_bindings.values():
             binding = active.binding
             if binding.description and binding.action not in listed:
-                listed.add(binding.action)  # once, however many keys it has
+                listed.add(binding.action)
                 about = " · ".join(filter(None, [f"key {self.get_key_display(binding)}", binding.tooltip]))
                 action = partial(self.run_action, binding.action, active.node)
                 yield SystemCommand(binding.description.capitalize(), about, action)

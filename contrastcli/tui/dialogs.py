@@ -109,7 +109,7 @@ class Chooser(ModalScreen[tuple[str, ...]]):
 class Help(ModalScreen[None]):
     """What a screen is for, and its keys."""
 
-    AUTO_FOCUS = "VerticalScroll"  # so that ↓ and PgDn scroll a text longer than the screen
+    AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "back")]
 
     def __init__(self, title: str, text: str, keys: Sequence[tuple[str, str]]) -> None:

@@ -1,5 +1,8 @@
-"""Keys one after the other: each has its effect before the next one, so that what is typed ahead reaches the field that
-its first key opens. Letters that arrive together are text, from a paste or a stalled connection, and no commands."""
+"""Keys one after the other: each has its effect before the next one.
+
+So what is typed ahead reaches the field that its first key opens. Letters that arrive together are text, from a paste
+or a stalled connection, and no commands.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from textual.widgets import Input
 
 _OPENS_FIELD = {"mode", "filter", "find", "edit", "open_list", "note", "baseline"}
 """Actions of keys that act inside a text too: what follows them may be meant for the field that they open."""
-_LONGEST = 1.0  # seconds that a key may take before the next one follows
+_LONGEST_SECONDS = 1.0  # from a key to the next
 
 
 class KeyQueue:
@@ -38,7 +41,7 @@ class KeyQueue:
             if not self._in_text or self._opens_field(key):
                 await handle(key)
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._settle(), _LONGEST)
+                    await asyncio.wait_for(self._settle(), _LONGEST_SECONDS)
             self._before = key
 
     def _is_letter(self, key: Key) -> bool:

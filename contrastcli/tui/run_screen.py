@@ -87,25 +87,27 @@ class RunScreen(ModeScreen):
         """The runs that are stopped, exported and deleted together."""
         return [self.here] if self.here else []
 
-    def run_changed(self) -> None:
-        """Runs were deleted, or a note was written."""
+    def read(self) -> object:
+        """Look at the runs again, of which some were deleted, or got a note."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         here = self.here
         match action:
             case "stop":
-                return any(one.is_live for one in self.chosen)
+                has_effect = any(one.is_live for one in self.chosen)
             case "resume":
-                return here is not None and here.can_resume and len(self.chosen) == 1
+                has_effect = here is not None and here.can_resume and len(self.chosen) == 1
             case "export":
-                return any(one.is_saved for one in self.chosen)
-            case "use_in" if parameters != ("setup",):
-                return here is not None and here.is_saved
-            case "use_in" | "note":
-                return here is not None
+                has_effect = any(one.is_saved for one in self.chosen)
+            case "use_in":
+                has_effect = here is not None and (here.is_saved or parameters == ("setup",))
+            case "note":
+                has_effect = here is not None
             case "delete":
-                return bool(self.chosen)
-        return super().check_action(action, parameters)
+                has_effect = bool(self.chosen)
+            case _:
+                return super().check_action(action, parameters)
+        return has_effect
 
     @work
     async def action_stop(self) -> None:
@@ -139,7 +141,7 @@ class RunScreen(ModeScreen):
         prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", note_of(run))
         if (text := await self.app.push_screen_wait(prompt)) is not None:
             await self.contrast.change_run("runs", "note", "--", str(run.path.resolve()), text)
-            self.run_changed()
+            self.read()
 
     @work
     async def action_export(self) -> None:
@@ -170,7 +172,7 @@ class RunScreen(ModeScreen):
         if await self.app.push_screen_wait(Question(f"Delete {in_words(ended)}?", answers)) == "d":
             self.contrast.deleted.update(ended)
             await self.contrast.change_run("runs", "rm", "--yes", "--", *(str(run.path.resolve()) for run in ended))
-            self.run_changed()
+            self.read()
 
 
 def in_words(some: Sequence[Run]) -> str:

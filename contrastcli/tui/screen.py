@@ -42,8 +42,9 @@ class ModeScreen(Screen[None]):
         return cast("ContrastApp", self.app)
 
     def compose(self) -> ComposeResult:
+        # Before a child is styled, which Textual does a frame later.
         breakpoints, width = self.app.HORIZONTAL_BREAKPOINTS or [], self.app.size.width
-        self.add_class(max(one for one in breakpoints if one[0] <= width)[1], update=False)  # before a child is styled
+        self.add_class(max(one for one in breakpoints if one[0] <= width)[1], update=False)
         with Horizontal(id="modes"):
             yield Links("".join(self._tab(number, mode) for number, mode in enumerate(SCREENS, 1)), id="tabs")
             yield PlainText(id="watched")

@@ -11,9 +11,9 @@ from typing import Any
 
 from textual.app import App
 
-_POLL = 0.5  # seconds
-_GRACE = 2.0  # seconds for the app to end by itself
-_STREAMS = (0, 1, 2)  # stdin, stdout, stderr
+_POLL_SECONDS = 0.5
+_GRACE_SECONDS = 2.0  # to end by itself
+_STREAMS = (0, 1, 2)
 
 
 def end_with_terminal(app: App[Any]) -> None:
@@ -25,15 +25,16 @@ def end_with_terminal(app: App[Any]) -> None:
         signal.signal(number, lambda number, frame: asked.set())
 
     def watch() -> None:
-        while not asked.wait(_POLL) and not _is_gone():
+        while not asked.wait(_POLL_SECONDS) and not _is_gone():
             pass
-        if _is_gone():  # so that what the app still draws fails nowhere
+        if _is_gone():  # what is still drawn fails nowhere
             null = os.open(os.devnull, os.O_RDWR)
             for stream in _STREAMS:
                 os.dup2(null, stream)
         app.call_later(app.exit)
-        time.sleep(_GRACE)
-        os._exit(0)  # the app waits for a thread that a write to the terminal has ended
+        time.sleep(_GRACE_SECONDS)
+        # The app may wait for a thread that a write to the terminal has ended.
+        os._exit(0)
 
     threading.Thread(target=watch, name="terminal", daemon=True).start()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from rich.segment import Segment
 from textual.binding import ActiveBinding, Binding
@@ -18,6 +20,11 @@ from textual.widget import Widget
 from textual.widgets import Label, Static
 
 from contrastcli.boundary import CONTROLS, printable
+from contrastcli.runs.events import Progress
+from contrastcli.runs.text import duration
+
+T = TypeVar("T", bound=str)
+_LEAST_SECONDS = 2.0  # of work to guess the rest
 
 
 class PlainText(Static):
@@ -59,8 +66,8 @@ class KeyBar(Links):
 
     def _show_keys(self, screen: Screen[object]) -> None:
         shown = [active for active in screen.active_bindings.values() if active.binding.show]
-        first = {active.binding.action: active for active in reversed(shown)}  # key of each action
-        self.keys = [*first.values()][::-1]
+        first_keys = {active.binding.action: active for active in reversed(shown)}
+        self.keys = [*first_keys.values()][::-1]
         self.update(Content("").join(map(self._text, self.keys)), layout=False)
 
     def _text(self, active: ActiveBinding) -> Content:
@@ -89,12 +96,35 @@ def progress_bar(share: float, width: int = 24) -> str:
     return "━" * full + "╌" * (width - full)
 
 
+class Bars:
+    """The last few kinds of work that reported progress."""
+
+    def __init__(self, most: int = 4) -> None:
+        self._most = most
+        self._works: dict[str, tuple[Progress, float]] = {}  # with the time of its beginning
+
+    def update(self, event: Progress) -> str:
+        """Update the bar of a work; returns all bars as text."""
+        before, began = self._works.pop(event.what, (event, time.monotonic()))
+        if event.done < before.done or before.total != event.total:  # begun again
+            began = time.monotonic()
+        self._works[event.what] = event, began
+        return "\n".join(_bar(*work) for work in list(self._works.values())[-self._most :])
+
+
+def _bar(event: Progress, began: float) -> str:
+    share, seconds = event.done / max(1, event.total), time.monotonic() - began
+    is_known = 0 < share < 1 and seconds > _LEAST_SECONDS
+    left = f"  {duration(seconds / share - seconds)} left" if is_known else ""
+    return f"{event.what}  {event.done:,} of {event.total:,}{left}\n{progress_bar(share)}"
+
+
 def has_words(text: str, typed: str) -> bool:
     """Whether a text has each of the typed words, in any order and case."""
     return all(word in text.lower() for word in typed.lower().split())
 
 
-def after(name: str, names: Iterable[str]) -> str:
+def after(name: T, names: Iterable[T]) -> T:
     """The next one of some names, the first after the last."""
     ring = list(names)
     return ring[(ring.index(name) + 1) % len(ring)]

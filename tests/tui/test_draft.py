@@ -184,7 +184,7 @@ def test_a_bad_file_is_named_and_the_form_still_works(
     assert draft.problem == "" and draft.config.spec.name == "pairsupcon"
 
 
-def test_what_an_older_version_remembered_does_not_matter() -> None:
+def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> None:
     draft = Draft("a-preset-that-went", {"train.speed": "9", "objective.name": "gone", "train.seed": "1"})
     assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})
 

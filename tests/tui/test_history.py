@@ -212,7 +212,7 @@ def test_a_feed_reads_old_and_new_events(tmp_path: Path) -> None:
         with open(run.events_path, "ab") as file:  # half a line, and its rest a little later
             file.write(encode(stepped(360))[:20])
             file.flush()
-            await asyncio.sleep(2 * feed.POLL)
+            await asyncio.sleep(2 * feed.POLL_SECONDS)
             assert followed.history.last_step == 350
             file.write(encode(stepped(360))[20:])
         await _wait_for(lambda: followed.history.last_step == 360)
@@ -237,7 +237,7 @@ def test_a_feed_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None
     async def first() -> Started | None:
         followed = Feed(run.events_path, lambda: None)
         task = asyncio.create_task(followed.follow())
-        await asyncio.sleep(2 * feed.POLL)
+        await asyncio.sleep(2 * feed.POLL_SECONDS)
         append(run, started(ME))
         await _wait_for(lambda: followed.history.started)
         task.cancel()
@@ -249,8 +249,8 @@ def test_a_feed_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None
 def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "WINDOW", 20_000)
-    monkeypatch.setattr(feed, "BLOCK", 5_000)
+    monkeypatch.setattr(feed, "WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(feed, "BLOCK_BYTES", 5_000)
     run = recorded(tmp_path, "finished")
     whole = taken(*_all(run.events_path))
     followed, shown = fed(run.events_path, "step 600")

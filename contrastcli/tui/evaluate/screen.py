@@ -34,11 +34,10 @@ from contrastcli.tui.evaluate.picture_view import PictureView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.completion import complete_path
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
-from contrastcli.tui.progress import Bars
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import FormRow, PlainText, hidden_key
+from contrastcli.tui.widgets import Bars, FormRow, PlainText, hidden_key
 
-_POLL = 1.0  # seconds between two looks for new scores
+_POLL_SECONDS = 1.0
 _NOTHING = "This model has not been evaluated here. Choose suites and press s."
 _NO_PICTURE = pictures.Picture("", "Not measured", "points", "", "", ())
 _MEASURING = "A row appears here as soon as a task is measured."
@@ -110,7 +109,7 @@ class EvaluateScreen(ModeScreen):
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         self._measured = Measured()
         self._elsewhere: dict[tuple[str, str], Measured] = {}  # by model and pooling, on another machine
-        self._changed = asyncio.Event()  # the model or the pooling
+        self._choice_changed = asyncio.Event()
 
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
@@ -159,8 +158,8 @@ class EvaluateScreen(ModeScreen):
         self._model.choose(self.contrast.name_of(run))
 
     @on(ChoiceField.Changed)
-    def _look(self) -> None:
-        self._changed.set()
+    def _read_now(self) -> None:
+        self._choice_changed.set()
 
     @work(group="scores")
     async def _follow_scores(self) -> None:
@@ -173,8 +172,8 @@ class EvaluateScreen(ModeScreen):
                 if measured != before:
                     await self._show(measured)
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _POLL)
-            self._changed.clear()
+                await asyncio.wait_for(self._choice_changed.wait(), _POLL_SECONDS)
+            self._choice_changed.clear()
 
     async def _show(self, measured: Measured) -> None:
         self._measured, scores = measured, measured.scores
@@ -255,7 +254,7 @@ class EvaluateScreen(ModeScreen):
 
     def watch_measuring(self) -> None:
         self._explain_nothing()
-        self._look()
+        self._read_now()
 
     def _explain_nothing(self) -> None:
         text = _MEASURING if self.measuring else _NOTHING
@@ -275,5 +274,5 @@ def read_measured(directory: Path, model: str, pooling: str, before: Measured) -
         if (model, pooling, written) == (before.model, before.pooling, before.written):
             return before
         return Measured(model, pooling, written, read_scores(path), ref.run.config() if ref.run else None)
-    except (ContrastError, OSError):  # a word that means several runs, or one that cannot be read
+    except (ContrastError, OSError):  # ambiguous, or not to be read
         return Measured(model, pooling)

@@ -21,9 +21,11 @@ from contrastcli.tui.widgets import PlainText, has_words, hidden_key, styled
 
 Choices = Sequence[tuple[str, str]]
 """Values, each with a few words about it."""
+FOLDER = "folder"
+"""What is said of a value that is one, and may be typed on."""
 
-_FRAME = 8  # columns of the dialog around its lines
-_WIDEST = 104  # columns of the dialog, as the style sheet has it
+_DIALOG_COLUMNS, _FRAME_COLUMNS = 104, 8
+"""The widest dialog, as the style sheet has it, and what of it is around its lines."""
 
 
 class ChoiceField(Static, can_focus=True):
@@ -76,7 +78,7 @@ class ChoiceField(Static, can_focus=True):
         self.update(styled(value or self.blank, (arrow + note, "$foreground-muted")))
 
     def choose(self, value: str | None) -> None:
-        """Take a value; None leaves the present one."""
+        """Show a value and post it if it is another one; None leaves the present one."""
         if value is not None and value != self.value:
             self.show(value)
             self.post_message(self.Changed(self, value))
@@ -128,11 +130,12 @@ class ChoiceList(ModalScreen[str | None]):
             yield PlainText(f"↑ ↓ Enter  choose     {completes}Esc  back", classes="muted")
 
     async def on_mount(self) -> None:
-        self.query_one(OptionList).styles.max_height = self.app.size.height // 3  # of which the dialog knows, not of vh
+        # Not as 33vh in the style sheet, which the height of the dialog would not follow.
+        self.query_one(OptionList).styles.max_height = self.app.size.height // 3
         await self._list(self.query_one(Input).value)
 
     async def on_input_changed(self, event: Input.Changed) -> None:
-        await self._list(event.value)  # before Enter, which waits behind this
+        await self._list(event.value)
 
     def on_input_submitted(self) -> None:
         self.query_one(OptionList).action_select()
@@ -151,8 +154,8 @@ class ChoiceList(ModalScreen[str | None]):
         """Put the highlighted value into the field, to type on from there."""
         option = self.query_one(OptionList).highlighted_option
         if self._field.complete and option and option.id:
-            folder = "/" if dict(self._shown).get(option.id) == "folder" else ""
-            self.query_one(Input).value = option.id + folder
+            is_folder = dict(self._shown).get(option.id) == FOLDER
+            self.query_one(Input).value = option.id + "/" * is_folder
             self.query_one(Input).action_end()
 
     async def _list(self, typed: str) -> None:
@@ -166,7 +169,7 @@ class ChoiceList(ModalScreen[str | None]):
         last = [(typed, field.other if is_here else "as typed")] if field.complete and typed and not named else []
         self._shown = shown = [*named, *shown, *last]
         width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
-        room = max(min(self.app.size.width * 9 // 10, _WIDEST) - _FRAME - width - 2, 8)
+        room = max(min(self.app.size.width * 9 // 10, _DIALOG_COLUMNS) - _FRAME_COLUMNS - width - 2, 8)
         options = self.query_one(OptionList)
         options.clear_options()
         for value, about in shown:

@@ -12,13 +12,13 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import list_runs
 from contrastcli.runs.host import Host
 from contrastcli.show.format import size
-from contrastcli.tui.fields.choice_field import Choices
+from contrastcli.tui.fields.choice_field import FOLDER, Choices
 
 ABSENT = "not on this machine; on the hub, if it is a name there"
 """Of a model that is typed and is neither in a list nor here."""
 
-_MOST = 200  # entries of a folder
-_RUNS = 50  # that are looked through for values used before
+_MOST_ENTRIES, _MOST_RUNS = 200, 50
+"""Entries of a folder that are offered, and runs that are looked through for values used before."""
 
 
 def complete_path(typed: str) -> Choices:
@@ -28,10 +28,10 @@ def complete_path(typed: str) -> Choices:
     with suppress(OSError, RuntimeError):  # a home that is unknown
         folder = Path(head + slash).expanduser()
         names = (entry for entry in folder.iterdir() if entry.name.startswith(start))
-        for entry in sorted(islice((e for e in names if start or not e.name.startswith(".")), _MOST)):
-            about = "folder" if entry.is_dir() else size(entry.stat().st_size)
+        for entry in sorted(islice((e for e in names if start or not e.name.startswith(".")), _MOST_ENTRIES)):
+            about = FOLDER if entry.is_dir() else size(entry.stat().st_size)
             choices.append((f"{head}{slash}{entry.name}", about))
-    return [*([(typed, "folder")] if not start and choices else []), *choices]
+    return [*([(typed, FOLDER)] if not start and choices else []), *choices]
 
 
 def data_files(directory: Path) -> Choices:
@@ -48,7 +48,7 @@ def complete_sets(typed: str) -> Choices:
 
 def complete_model(typed: str) -> Choices:
     """Folders that begin with what was typed, also the text itself, where it is one or a model here."""
-    folders = [(path, "folder") for path, about in complete_path(typed) if about == "folder" and path != typed]
+    folders = [(path, FOLDER) for path, about in complete_path(typed) if about == FOLDER and path != typed]
     folders = folders if "/" in typed else []
     place = ModelRef(typed).local_folder()
     if place is None:
@@ -61,7 +61,7 @@ def used_before(directory: Path, key: str) -> Choices:
     """The values of a setting in the newest runs, each with the run."""
     values: dict[str, str] = {}
     with suppress(OSError):
-        for run in list_runs(directory)[:_RUNS]:
+        for run in list_runs(directory)[:_MOST_RUNS]:
             with suppress(OSError, ContrastError):
                 values.setdefault(str(run.config().flat().get(key, "")), f"used in {run.name}")
     return [(value, about) for value, about in values.items() if value]

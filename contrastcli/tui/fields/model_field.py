@@ -40,8 +40,7 @@ def checkpoint_in_words(directory: Path, model: str) -> str:
 
 
 def list_models(directory: Path) -> Choices:
-    """What a list of models offers: the default, the runs that have a model, the newest first, and models that are on
-    this machine."""
+    """The default, the runs that have a model, the newest first, and the models that are on this machine."""
     try:
         runs = [(run.name, "a run here") for run in list_runs(directory) if run.checkpoints_path.is_file()]
     except (OSError, ContrastError):
@@ -53,7 +52,10 @@ def list_models(directory: Path) -> Choices:
 
 
 class ModelField(ChoiceField):
-    """The name of a model; left blank, the default is used. Posts `Changed` when another model is meant."""
+    """The name of a model; left blank, the default is used. Posts `Changed` when another model is meant.
+
+    A run that has saved another checkpoint is another model too.
+    """
 
     def __init__(self, directory: Path, name: str, id: str) -> None:
         title = "A run, a folder, or a name on the hub"
@@ -62,8 +64,8 @@ class ModelField(ChoiceField):
         )
         self._directory = directory
         self._default = ""
-        self._posted: tuple[str, str] | None = None  # value and model of the last message
-        self._checkpoint = "", ""  # the model and its checkpoint, as last shown
+        self._posted: tuple[str, str, str] | None = None
+        """Value, model and checkpoint of the last message."""
 
     def on_mount(self) -> None:
         self.poll()
@@ -77,25 +79,18 @@ class ModelField(ChoiceField):
     def ready(self) -> bool:
         return self._posted is not None
 
-    @work(exclusive=True)
-    async def poll(self) -> None:
-        self._default = await asyncio.to_thread(default_model, self._directory)
-        self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
-        self.choose(self.value)
-        self._show_checkpoint()
-
-    @work(exclusive=True, group="checkpoint")
-    async def _show_checkpoint(self) -> None:
-        model, before = self.model, self._checkpoint
-        self.note = await asyncio.to_thread(checkpoint_in_words, self._directory, model)
-        self._checkpoint = model, self.note
-        self.show(self.value)
-        if before != self._checkpoint and before[0] == model:  # the run has saved another, which is another model
-            self.post_message(self.Changed(self, self.value))
-
     def choose(self, value: str | None) -> None:
         self.show(self.value if value is None else value)
-        if (self.value, self.model) != self._posted:
-            self._posted = self.value, self.model
+        self.poll()
+
+    @work(exclusive=True)
+    async def poll(self) -> None:
+        """Read which model is the default by now, and which checkpoint is meant."""
+        self._default = await asyncio.to_thread(default_model, self._directory)
+        self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
+        self.note = await asyncio.to_thread(checkpoint_in_words, self._directory, self.model)
+        self.show(self.value)
+        meant = (self.value, self.model, self.note)
+        if meant != self._posted:
+            self._posted = meant
             self.post_message(self.Changed(self, self.value))
-            self._show_checkpoint()

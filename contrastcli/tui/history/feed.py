@@ -16,12 +16,13 @@ from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.events import Started, decode
 from contrastcli.tui.history.history import History
 
-POLL = 0.2  # seconds between two reads
-WINDOW = 2 << 20  # bytes at the end of a file that are shown before the rest has been read
+POLL_SECONDS = 0.2
+WINDOW_BYTES = 2 << 20
+"""The end of a large file, which is shown before the rest has been read."""
 
-BLOCK = 1 << 17  # bytes read at once
-_SLICE = 0.001  # seconds of decoding at a time
-_REST = 0.002  # seconds between two slices
+BLOCK_BYTES = 1 << 17
+_SLICE_SECONDS, _REST_SECONDS = 0.001, 0.002
+"""How long events are decoded at a time, and the pause between two slices."""
 
 
 class Feed:
@@ -30,7 +31,8 @@ class Feed:
     def __init__(self, path: Path, changed: Callable[[], None]) -> None:
         self._path, self._changed = path, changed
         self.history = History()
-        self.earlier: float | None = None  # the share of the file that has been read, while only its end is shown
+        self.earlier: float | None = None
+        """The share of the file that has been read, while only its end is shown."""
 
     async def follow(self) -> None:
         """Read what there is, then what comes, until cancelled."""
@@ -38,46 +40,47 @@ class Feed:
             size = (await asyncio.to_thread(self._path.stat)).st_size
         except OSError:  # not made yet
             size = 0
-        place = await self._show_window(size) if size > 2 * WINDOW else 0
+        place = await self._show_window(size) if size > 2 * WINDOW_BYTES else 0
         whole, read = (History(), 0) if place else (None, 0)
         while True:
             before = place
-            place = await self._take_from(place, self.history)
+            place = await self._read_block(place, self.history)
             if whole:
-                earlier, read = read, await self._take_from(read, whole)
+                earlier, read = read, await self._read_block(read, whole)
                 self.earlier = min(1.0, read / max(1, place))
-                if read >= place or read == earlier:  # what follows has no end of a line
+                # A last line without an end is left for later: no block is read then.
+                if read >= place or read == earlier:
                     self.history, self.earlier, whole = whole, None, None
                 self._changed()
             elif place == before:
-                await asyncio.sleep(POLL)
+                await asyncio.sleep(POLL_SECONDS)
 
     async def _show_window(self, size: int) -> int:
         """Show the end of a large file, and its first line, which says what the run is; returns the place after it."""
-        first, _ = await asyncio.to_thread(read_lines, self._path, 0, BLOCK)
+        first, _ = await asyncio.to_thread(read_lines, self._path, 0, BLOCK_BYTES)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.add(started)
-        torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW, BLOCK)
+        torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW_BYTES, BLOCK_BYTES)
         self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
-        await self._take(torn[1:], self.history)
-        while place < size - BLOCK:
-            place = await self._take_from(place, self.history)
+        await self._decode(torn[1:], self.history)
+        while place < size - BLOCK_BYTES:
+            place = await self._read_block(place, self.history)
         return place
 
-    async def _take_from(self, place: int, history: History) -> int:
-        """Take in the next block of whole lines; returns the place after it."""
-        lines, place = await asyncio.to_thread(read_lines, self._path, place, BLOCK)
+    async def _read_block(self, place: int, history: History) -> int:
+        """Add the events of the next block of whole lines; returns the place after it."""
+        lines, place = await asyncio.to_thread(read_lines, self._path, place, BLOCK_BYTES)
         if lines:
-            await self._take(lines, history)
+            await self._decode(lines, history)
             self._changed()
         return place
 
-    async def _take(self, lines: list[bytes], history: History) -> None:
-        pause = time.perf_counter() + _SLICE
+    async def _decode(self, lines: list[bytes], history: History) -> None:
+        pause = time.perf_counter() + _SLICE_SECONDS
         for line in lines:
             if (event := decode(line)) is not None:
                 history.add(event)
             if time.perf_counter() > pause:
-                await asyncio.sleep(_REST)
-                pause = time.perf_counter() + _SLICE
+                await asyncio.sleep(_REST_SECONDS)
+                pause = time.perf_counter() + _SLICE_SECONDS

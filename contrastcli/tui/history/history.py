@@ -13,7 +13,7 @@ from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
 from contrastcli.tui.history.series import Axis, SeriesGroup
 
-LOG_LINES = 300  # lines of the log that are kept
+LOG_LINES = 300
 SAMPLES = 800
 """Events of a kind that are kept whole: of more, every second one is dropped, so that they still cover all steps."""
 
@@ -30,7 +30,7 @@ class Samples(Generic[E]):
     def __init__(self) -> None:
         self.newest: E | None = None
         self.kept: list[E] = []
-        self._every = 1  # which ones are kept: each, every second, every fourth …
+        self._every = 1  # one of 1, 2, 4 … is kept
         self._seen = 0
 
     def add(self, event: E) -> None:
@@ -54,23 +54,24 @@ class Samples(Generic[E]):
 
 
 class History(Digest):
-    """Everything that the app shows of a run's events, taken in from the first to the last."""
+    """Everything that the app shows of a run's events, added from the first to the last."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.begin = 0  # its first step; more than 0 while only the end of a large file has been read
+        self.begin = 0  # the first step that was read
         self.series: defaultdict[str, SeriesGroup] = defaultdict(SeriesGroup)
         """Numbers over steps, by the kind of event that reports them."""
         self.histograms = Samples[Angles]()
         self.negatives = Samples[Angles]()  # those with texts
         self.dev_pairs = Samples[Evaluated]()
-        self.calls: list[Alert | Done] = []  # what calls for attention
+        self.calls_for_attention: list[Alert | Done] = []
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self.bests: list[Evaluated] = []
-        self.progress: Progress | None = None  # work under way other than training
+        self.progress: Progress | None = None  # of work other than training
         self.untrained: Evaluated | None = None  # before the first step
-        self.minutes = 0.0  # from the start to the last event, without those between an end and a resume
-        self._zero = 0.0  # the time at which these would have begun
+        self.minutes = 0.0
+        """Minutes of training up to the last event, without those between an end and a resume."""
+        self._time_zero = 0.0
 
     @property
     def last_step(self) -> int:
@@ -79,9 +80,9 @@ class History(Digest):
     def axis(self, name: str) -> Axis:
         """One of AXES, as long as the steps of this run make it."""
         started = self.started
-        units = (
-            {"sentences": started.sentences_per_step, "epoch": 1 / max(1, started.steps_per_epoch)} if started else {}
-        )
+        units: dict[str, float] = {}
+        if started:
+            units = {"sentences": started.sentences_per_step, "epoch": 1 / max(1, started.steps_per_epoch)}
         return Axis(name, units.get(name, 1.0), name == "minutes")
 
     def end(self, axis: Axis) -> float:
@@ -90,14 +91,14 @@ class History(Digest):
 
     def step_at(self, place: float, axis: Axis) -> int:
         """The last logged step up to a place of an axis."""
-        table = self.series["step"]
-        return table.steps[max(0, table.rows(place, axis) - 1)] if table.steps else 0
+        logged = self.series["step"]
+        return logged.steps[max(0, logged.count(place, axis) - 1)] if logged.steps else 0
 
     def add(self, event: Event) -> None:
         self.last = event
         if isinstance(event, Started):
             self._start(event)
-        self.minutes = (event.time - self._zero) / 60
+        self.minutes = (event.time - self._time_zero) / 60
         if numbers := event.numbers():
             self.series[event.kind()].add(event.step, numbers, self.minutes)
         self._keep_whole(event)
@@ -114,9 +115,9 @@ class History(Digest):
                 self.progress = event
             case Done():
                 self.done, self.progress = event, None
-                self.calls.append(event)
+                self.calls_for_attention.append(event)
             case Alert():
-                self.calls.append(event)
+                self.calls_for_attention.append(event)
         if not event.routine and (line := event.line()):
             self.log.append(line)
 
@@ -131,10 +132,10 @@ class History(Digest):
     def _start(self, started: Started) -> None:
         """Training begins or is resumed, which makes some of what is known void."""
         self.started = started
-        for table in self.series.values():
-            table.cut(started.valid_until)
-        self.minutes = max((table.minutes[-1] for table in self.series.values() if table.minutes), default=0.0)
-        self._zero = started.time - 60 * self.minutes
+        for group in self.series.values():
+            group.cut(started.valid_until)
+        self.minutes = max((group.minutes[-1] for group in self.series.values() if group.minutes), default=0.0)
+        self._time_zero = started.time - 60 * self.minutes
         for samples in (self.histograms, self.negatives, self.dev_pairs):
             samples.void(started)
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
@@ -153,8 +154,8 @@ class Metric:
 
     def series(self, history: History, width: int, x_range: Range = _ALL, **axis: Any) -> list[Series]:
         """The numbers over a range of steps or another axis, as lines of a picture that is so many dots wide."""
-        table = history.series[self.kind]
-        return [Series(name, *table.line(name, x_range, width, **axis), ink=_INKS.get(name, 0)) for name in self.names]
+        group = history.series[self.kind]
+        return [Series(name, *group.line(name, x_range, width, **axis), ink=_INKS.get(name, 0)) for name in self.names]
 
 
 def metrics() -> dict[str, Metric]:

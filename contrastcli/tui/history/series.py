@@ -1,4 +1,4 @@
-"""Columns of numbers over steps or time, which keep their extremes and means however long they are.
+"""Numbers over steps or time, which keep their extremes and means however long they are.
 
 Plain arrays are quick enough for four redraws a second, and importing numpy would delay the app's first frame.
 """
@@ -17,7 +17,7 @@ from contrastcli.show.pictures import Range
 Points = tuple[list[float], list[float]]
 """Places on an axis, and the values there; NaN where there is none."""
 
-_BLOCK = 16  # values that one of the next level stands for
+_BLOCK = 16  # values below one of a level
 
 
 class TimeSeries:
@@ -25,7 +25,8 @@ class TimeSeries:
 
     def __init__(self, missing: int = 0) -> None:
         self.values = array("f")
-        self._levels = [(self.values, self.values, self.values)]  # lowest, highest, mean: of a value, a block, …
+        # Lowest, highest and mean: of each value, of each block, of each block of blocks …
+        self._levels = [(self.values, self.values, self.values)]
         for _ in range(missing):
             self.append(None)
 
@@ -51,15 +52,15 @@ class TimeSeries:
 
         With `smooth`, their running mean over about that share of the line.
         """
-        count, columns = last - first, max(1, columns)  # a tiny terminal has no room
+        count, columns = last - first, max(1, columns)
         if count <= 4 * columns:
             values = list(self.values[first:last])
             return [float(place) for place in places[first:last]], running_mean(values, smooth) if smooth else values
         level = max(n for n in range(len(self._levels)) if n == 0 or count // _BLOCK**n >= columns)
         lows, highs, means = self._levels[level]
         size = _BLOCK**level
-        begin, end = first // size, last // size  # blocks
-        edges = [begin + (end - begin) * n // columns for n in range(columns + 1)]
+        first_block, end = first // size, last // size
+        edges = [first_block + (end - first_block) * n // columns for n in range(columns + 1)]
         if smooth:
             x = [float(places[a * size]) for a in edges[:-1]]
             return x, running_mean([mean(means[a:b]) for a, b in pairwise(edges)], smooth)
@@ -74,14 +75,13 @@ class TimeSeries:
 def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
     """The lowest and the highest number; NaN where there is none."""
     if math.isnan(sum(lows)):
-        numbers = [(low, high) for low, high in zip(lows, highs, strict=True) if low == low]
-        return (min(low for low, _ in numbers), max(high for _, high in numbers)) if numbers else (math.nan, math.nan)
-    return min(lows), max(highs)
+        lows, highs = (array("f", (value for value in values if not math.isnan(value))) for values in (lows, highs))
+    return (min(lows), max(highs)) if lows else (math.nan, math.nan)
 
 
 def mean(values: Sequence[float]) -> float:
-    """Of the numbers; NaN where there is none."""
-    numbers = [value for value in values if value == value]
+    """The mean of the numbers that are not missing; NaN where all are."""
+    numbers = [value for value in values if not math.isnan(value)]
     return sum(numbers) / len(numbers) if numbers else math.nan
 
 
@@ -91,9 +91,10 @@ def running_mean(values: Sequence[float], share: float) -> list[float]:
     total = count = 0.0
     means = []
     for value in values:
-        if value == value:
+        is_missing = math.isnan(value)
+        if not is_missing:
             total, count = weight * total + value, weight * count + 1
-        means.append(total / count if value == value else math.nan)
+        means.append(math.nan if is_missing else total / count)
     return means
 
 
@@ -111,61 +112,61 @@ AXES = (STEPS.name, "minutes", "sentences", "epoch")
 
 
 class SeriesGroup:
-    """Columns by their names, over the steps and the minutes at which they were measured."""
+    """Time series by their names, over the steps and the minutes at which they were measured."""
 
     def __init__(self) -> None:
         self.steps = array("q")
         self.minutes = array("d")
         self.by_name: dict[str, TimeSeries] = {}
-        self.changes = 0  # grows with every change: a chart is drawn again only if it has
+        self.changes = 0  # grows with every change
 
     def add(self, step: int, values: Mapping[str, float | None], minutes: float = 0.0) -> None:
-        """Add a row; a new name gets a column, and a column that is not named a gap."""
+        """Add the values of a step; a series that is not named gets a gap."""
         for name in values:
             if name not in self.by_name:
                 self.by_name[name] = TimeSeries(missing=len(self.steps))
         self.steps.append(step)
         self.minutes.append(minutes)
-        for name, column in self.by_name.items():
-            column.append(values.get(name))
+        for name, series in self.by_name.items():
+            series.append(values.get(name))
         self.changes += 1
 
     def cut(self, step: float) -> None:
-        """Drop the rows beyond a step."""
+        """Drop what was measured beyond a step."""
         length = bisect_right(self.steps, step)
         del self.steps[length:], self.minutes[length:]
-        for column in self.by_name.values():
-            column.cut(length)
+        for series in self.by_name.values():
+            series.cut(length)
         self.changes += 1
 
-    def rows(self, x: float, axis: Axis = STEPS) -> int:
-        """How many rows there are up to a place of an axis."""
+    def count(self, x: float, axis: Axis = STEPS) -> int:
+        """How many values each series has up to a place of an axis."""
         return bisect_right(self.minutes if axis.timed else self.steps, x / axis.unit * (1 + 1e-12))
 
     def line(self, name: str, x_range: Range, columns: int, axis: Axis = STEPS, smooth: float = 0.0) -> Points:
-        """A column over a range of an axis, as a line that is so many columns of a picture wide."""
+        """A series over a range of an axis, as a line that is so many columns of a picture wide."""
         if name not in self.by_name:
             return [], []
-        first, last = max(0, self.rows(x_range[0], axis) - 1), self.rows(x_range[1], axis)
+        first, last = max(0, self.count(x_range[0], axis) - 1), self.count(x_range[1], axis)
         places = self.minutes if axis.timed else self.steps
         x, y = self.by_name[name].outline(places, first, last, columns, smooth)
         return [axis.unit * place for place in x], y
 
     def sampled(self, name: str, x_range: Range, count: int, axis: Axis = STEPS) -> list[float]:
-        """Some values of a column, evenly spread over a range of an axis."""
-        first, last = self.rows(x_range[0], axis), self.rows(x_range[1], axis) - 1
+        """Some values of a series, evenly spread over a range of an axis."""
+        first, last = self.count(x_range[0], axis), self.count(x_range[1], axis) - 1
         if name not in self.by_name or last < first:
             return []
         return [self.by_name[name].values[first + (last - first) * n // max(1, count - 1)] for n in range(count)]
 
     def at(self, name: str, x: float, axis: Axis = STEPS) -> float | None:
         """A number as it was at a place of an axis, or last before it; None where there is none."""
-        row = self.rows(x, axis) - 1
-        if row < 0 or name not in self.by_name:
+        place = self.count(x, axis) - 1
+        if place < 0 or name not in self.by_name:
             return None
-        value = self.by_name[name].values[row]
+        value = self.by_name[name].values[place]
         return None if math.isnan(value) else value
 
     def place(self, step: int, axis: Axis) -> float:
-        """The place of an axis at which the last row up to a step was measured."""
-        return axis.unit * (self.minutes[max(0, self.rows(step) - 1)] if axis.timed else step)
+        """The place of an axis at which the last values up to a step were measured."""
+        return axis.unit * (self.minutes[max(0, self.count(step) - 1)] if axis.timed else step)

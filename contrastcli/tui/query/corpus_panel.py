@@ -20,8 +20,8 @@ from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, PlainText
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
-_COUNT = 5  # where none is given
-_NUMBERS = 33  # characters of a row without its sentence
+_USUAL_COUNT = 5
+_NUMBERS_WIDTH = 33
 
 
 class CorpusPanel(QueryPanel):
@@ -47,7 +47,8 @@ class CorpusPanel(QueryPanel):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        event.input.action_select_all()  # so that another question is typed over this one
+        # Another question is typed over this one.
+        event.input.action_select_all()
         self.search()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -66,7 +67,7 @@ class CorpusPanel(QueryPanel):
         """Ask for the nearest sentences, or for what is missing."""
         file, line, model = self._file.value, query_line(self._typed("question")), self._model()
         if file and line and model:
-            count = max(1, int(self._typed("k") or _COUNT))
+            count = max(1, int(self._typed("k") or _USUAL_COUNT))
             self.searching = True
             self.ask_process(line, "--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model)
             return
@@ -97,15 +98,16 @@ class CorpusPanel(QueryPanel):
         table = self._table
         table.clear(columns=True)
         table.add_columns("rank", " cosine", " angle", "   row")
-        width = max(self.size.width - _NUMBERS, 10, *(len(near.text) for near in nearest.neighbours))
+        width = max(self.size.width - _NUMBERS_WIDTH, 10, *(len(near.text) for near in nearest.neighbours))
         table.add_column("sentence", width=width)
         for rank, near in enumerate(nearest.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
-            table.add_row(*map(Text, (*numbers, near.text)))  # plain: a sentence may hold brackets
+            table.add_row(*map(Text, (*numbers, near.text)))  # no markup
         self.call_after_refresh(self._show_rows)
 
     def _show_rows(self) -> None:
-        self._table.refresh(layout=True)  # it may have been laid out before it had counted its rows
+        # It may have been laid out before it had counted its rows.
+        self._table.refresh(layout=True)
         self.scroll_visible(animate=False)
 
     def clipboard_text(self) -> str:

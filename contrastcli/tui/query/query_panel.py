@@ -14,8 +14,7 @@ from textual.widget import Widget
 
 from contrastcli.runs.events import Progress
 from contrastcli.tui.processes import OnProgress, end_process, read_error, silent, start_process
-from contrastcli.tui.progress import Bars
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import Bars, PlainText
 
 NO_NUMBERS = "This model returns no numbers: its training may have diverged."
 
@@ -55,7 +54,7 @@ class QueryProcess:
         error = asyncio.create_task(read_error(process.stderr, self._report))
         try:
             while answer := await _exchange(process, await self._waiting.get()):
-                self._on_progress = None  # what is read of it after an answer is old
+                self._on_progress = None  # after an answer it is old
                 self._on_answer(answer.decode())
             return await error or silent(await process.wait())
         finally:

@@ -20,7 +20,7 @@ from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import FormRow
 
-PAUSE = 0.2  # seconds without a key before the model is asked
+PAUSE_SECONDS = 0.2  # without a key
 
 
 class QueryScreen(ModeScreen):
@@ -72,8 +72,9 @@ class QueryScreen(ModeScreen):
     @on(Input.Changed, "#first, #second")
     @work(exclusive=True)
     async def _ask_after_pause(self) -> None:
-        if self._sentences != self.contrast.remembered.sentences:  # a field posts this when it is made, too
-            await asyncio.sleep(PAUSE)
+        # A field posts this when it is made, too.
+        if self._sentences != self.contrast.remembered.sentences:
+            await asyncio.sleep(PAUSE_SECONDS)
             self._ask()
 
     @on(Input.Submitted, "#first, #second")

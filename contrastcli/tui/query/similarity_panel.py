@@ -18,16 +18,16 @@ from contrastcli.tui.widgets import FormRow, PlainText
 
 BLANK = "Press s and type two sentences."
 
-_NUMBERS = 24  # characters left of the dial
-_ARC = 0.35  # radius of the arc between the vectors; they are 1 long
+_NUMBERS_WIDTH = 24
+_ARC_RADIUS = 0.35
 
 
 def draw_dial(angle_deg: float, height: int = 8) -> str:
     """Two vectors from one point, over half a circle: 0° lies to the right, 180° to the left."""
-    width = 4 * (height - 1)  # a character has twice as many dots down as across
+    width = 4 * (height - 1)  # characters are twice as high
     canvas = Canvas(width, height - 1, (-1.0, 1.0), (0.0, 1.0))
     canvas.line(*_arc(1.0, 180.0), 1, "100")
-    canvas.line(*_arc(_ARC, angle_deg), 1)
+    canvas.line(*_arc(_ARC_RADIUS, angle_deg), 1)
     for angle in (0.0, math.radians(angle_deg)):
         canvas.line((0.0, math.cos(angle)), (0.0, math.sin(angle)), 1)
     rows = ["".join(text for text, _ in cells).ljust(width) for cells in canvas.rows()]
@@ -36,7 +36,7 @@ def draw_dial(angle_deg: float, height: int = 8) -> str:
 
 
 def _arc(radius: float, angle_deg: float) -> tuple[list[float], list[float]]:
-    """x and y of the points of an arc from 0° on."""
+    """The x and y of the points of an arc from 0° on."""
     angles = [math.radians(angle_deg) * n / 60 for n in range(61)]
     return [radius * math.cos(angle) for angle in angles], [radius * math.sin(angle) for angle in angles]
 
@@ -56,7 +56,7 @@ class SimilarityPanel(QueryPanel):
         """Answer this line once the model is known; with `again`, load a model that failed before."""
         self._line = line
         if not self.field.ready:
-            return  # `Changed` follows
+            return
         if not self.field.model:
             self.show_message(NO_MODEL)
         elif not line:
@@ -79,13 +79,13 @@ class SimilarityPanel(QueryPanel):
 
     def show_answer(self, line: str) -> None:
         self._answer = answer = msgspec.json.decode(line, type=Similarity)
-        if self._line:  # else the sentences were erased in the meantime
+        if self._line:
             self._draw_answer(answer)
 
     def _draw_answer(self, answer: Similarity) -> None:
         super().show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°")
         room = self.query_one(".similarity").size
-        height = max(4, min(room.height, (room.width - _NUMBERS) // 4 + 1))
+        height = max(4, min(room.height, (room.width - _NUMBERS_WIDTH) // 4 + 1))
         self.query_one(".dial", PlainText).update(draw_dial(answer.angle_deg, height))
 
     def on_resize(self) -> None:

@@ -18,7 +18,7 @@ from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
 
-_TYPED = "typed"  # the source of what was typed
+_TYPED = "typed"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,11 @@ class Field:
 
 
 class Draft:
-    """A run that is being set up. What was typed stays when another preset or objective is chosen, and what was
-    inherited goes, by the rule of `config.resolve`. Reads files when it is made and when a preset is chosen."""
+    """A run that is being set up, which reads files when it is made and when a preset is chosen.
+
+    What was typed stays when another preset or objective is chosen, and what was inherited goes, by the rule of
+    `config.resolve`.
+    """
 
     def __init__(self, preset: str, typed: Mapping[str, str], directory: str = "") -> None:
         self._host = Host.of(Path(directory))
@@ -75,8 +78,8 @@ class Draft:
         """Setting key → text, also of settings that the chosen objective does not use."""
         if self.typed.get(sections.OBJECTIVE.key) not in [spec.name for spec in self.objectives]:
             self.typed.pop(sections.OBJECTIVE.key, None)
-        self.error = ""  # what is wrong with a file or the environment, in words
-        self.wrong: dict[str, str] = {}  # setting key → what is wrong with what was typed
+        self.error = ""  # of a file or the environment
+        self.wrong: dict[str, str] = {}  # setting key → what is wrong
         self._read()
 
     def choose_preset(self, name: str) -> None:
@@ -91,15 +94,15 @@ class Draft:
         may_be_empty = setting.kind is str and setting.default == ""
         self.typed.pop(key, None)
         if text.strip() or may_be_empty:
-            self.typed[key] = text.strip()  # as the last one
+            self.typed[key] = text.strip()
         self._update()
         field = self.fields.get(key)
         if key in self.typed and field and not field.off and not field.differs:
             del self.typed[key]
             self._update()
 
-    def take(self, values: Mapping[str, Value]) -> None:
-        """Type all of these values that are not inherited; the first one typed may reset others."""
+    def type_all(self, values: Mapping[str, Value]) -> None:
+        """Type those of these values that are not inherited; the first one typed may reset others."""
         while differing := [key for key, value in values.items() if self.config.flat().get(key) != value]:
             if all(key in self.typed for key in differing):
                 return
@@ -179,8 +182,10 @@ class Draft:
         self.wrong = {key: words for key, words in self.wrong.items() if not self.fields[key].off}
 
     def _resolve_valid(self, typed: dict[str, Value]) -> Config:
-        """The settings; a value that makes no sense or has no effect is taken out of `typed`, a bad file or variable
-        out of the layers."""
+        """The settings without what is wrong.
+
+        A value that makes no sense or has no effect is taken out of `typed`, a bad file or variable out of the layers.
+        """
         while True:
             try:
                 resolved = self._resolve(typed)
@@ -248,8 +253,10 @@ class Draft:
 
 
 def draft_of(run: Run) -> Draft:
-    """The settings of a run to train again, as changes of the preset that is closest; half the learning rate if it has
-    diverged. Raises ContrastError where they cannot be read."""
+    """The settings of a run to train again, as changes of the preset that is closest.
+
+    Half the learning rate if the run has diverged. Raises ContrastError where its settings cannot be read.
+    """
     config = run.config()
     typed = dict(config.flat())
     if run.status().state == "diverged":
@@ -260,7 +267,7 @@ def draft_of(run: Run) -> Draft:
         return sum(values.get(key) != value for key, value in typed.items())
 
     draft = Draft(min(presets.names(), key=distance), {}, str(run.path.parent))
-    draft.take(typed)
+    draft.type_all(typed)
     return draft
 
 

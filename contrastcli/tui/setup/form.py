@@ -42,8 +42,9 @@ _SECTIONS: Mapping[str, str] = {
     "alerts": "Alerts: when a run calls for attention",
 }
 """The groups of settings, in their order, with their titles."""
-_SPARE = 4  # rows for the preset, and for notes of two lines
-_LONG = 20  # cells that a value has in any case; a longer one takes the whole row
+_SPARE_ROWS = 4
+"""For the preset, and for notes of two lines."""
+_VALUE_WIDTH = 20  # a longer one takes the row
 _COMPLETED = {"model.backbone": complete_model, "data.train": complete_sets, "dev.data": complete_path}
 """Settings that are names, and how a name that is typed is completed."""
 _STARTER = ("starter", "texts that come with contrast")
@@ -86,13 +87,13 @@ class SettingRow(Horizontal):
         self.field = field
         if field == self._shown:
             return
-        self._shown = None if typing else field  # what is being typed is tidied up later
+        self._shown = None if typing else field
         self._label.update(f"{'!' if field.wrong else '●' if field.instead else ' '} {field.label}")
         self._note.update(field.note)
         self.value.disabled = bool(field.off)
         for name, applies in (("wrong", field.wrong), ("off", field.off), ("changed", field.instead)):
             self.set_class(bool(applies), f"-{name}")
-        self.set_class(cell_len(field.text) > _LONG, "-long")
+        self.set_class(cell_len(field.text) > _VALUE_WIDTH, "-long")
         if not typing and isinstance(self.value, ChoiceField):
             self.value.show(field.text)
         elif not typing:
@@ -117,10 +118,13 @@ class SettingRow(Horizontal):
 
 
 class SettingsForm(VerticalScroll, can_focus=False):
-    """A preset, and the settings of a run in groups: the essential ones and the groups for which there is room, with
-    `more` all of them."""
+    """A preset, and the settings of a run in groups.
 
-    BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]  # in place of scrolling, which follows the focus
+    Shown are the essential ones and the groups for which there is room, with `more` all of them. Arrows go from field
+    to field in place of scrolling, which follows the focus.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]
 
     def __init__(self) -> None:
         self.preset = ChoiceField("Preset to start from", _presets, blank="nothing", id="preset")
@@ -194,7 +198,7 @@ class SettingsForm(VerticalScroll, can_focus=False):
         if self._more:
             return set(_SECTIONS)
         settings = [field.setting for field in draft.fields.values()]
-        whole, room = set(), self.size.height - sum(s.essential for s in settings) - 2 * len(_SECTIONS) - _SPARE
+        whole, room = set(), self.size.height - sum(s.essential for s in settings) - 2 * len(_SECTIONS) - _SPARE_ROWS
         for name in _SECTIONS:
             rest = sum(s.section == name and not s.essential for s in settings)
             if rest <= room:
