@@ -10,35 +10,51 @@ from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, read_json, state_dir
 
 _FILE = "app.json"
+_MOST_DRAFTS = 20
 
 
 class State(msgspec.Struct):
-    """Last choices and layout. A file that another version wrote in another form falls back to the defaults."""
+    """Last choices and layout; a name that is empty stands for the usual."""
 
     theme: str = "textual-dark"
     drafts: dict[str, tuple[str, dict[str, str]]] = {}
     """Setup: by runs directory the preset, and setting key → text that differs from it; the last one last."""
-    more: bool = False  # Setup: whether every setting is shown
+    more: bool = False  # Setup: every setting is shown
+
+    # Live
     log_scale: bool = False
-    zoomed: str = ""  # Live: the panel that fills the screen, none where empty
-    panels: tuple[str, ...] = ()  # Live: those that are shown, in their order; all where empty
-    axis: str = "step"  # Live: what is along x
+    zoomed: str = ""
+    panels: tuple[str, ...] = ()
+    axis: str = "step"
     smoothing: str = "not smoothed"
-    baseline: str = ""  # Live: the path of the run to compare with
-    columns: tuple[str, ...] = ()  # Runs: those of the table, the usual ones where empty
-    sort: str = "newest"  # Runs: order of the table
-    grouping: str = ""  # Runs: what has headings, nothing where empty
-    unfolded: frozenset[tuple[str, ...]] = frozenset()  # Runs: the headings whose runs are shown
-    metric: str = "score"  # Runs: the curve that is drawn
+    baseline: str = ""
+
+    # Runs
+    columns: tuple[str, ...] = ()
+    sort: str = "newest"
+    grouping: str = ""
+    unfolded: frozenset[tuple[str, ...]] = frozenset()
+    metric: str = "score"
+
+    # Evaluate
     data_dir: str = ""
     suites: tuple[str, ...] = ("sts",)
+
+    # Query
     model: str = ""
     second_model: str = "starter"
-    show_second_model: bool = False  # Query: whether a second model is shown
+    show_second_model: bool = False
     corpus: str = ""
     question: str = ""
     nearest: str = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
+
+    def keep_draft(self, directory: str, draft: tuple[str, dict[str, str]]) -> None:
+        """Remember the draft of a runs directory, and those of the last few others."""
+        self.drafts.pop(directory, None)
+        self.drafts[directory] = draft
+        for oldest in list(self.drafts)[:-_MOST_DRAFTS]:
+            del self.drafts[oldest]
 
 
 def load() -> State:

@@ -13,7 +13,7 @@ from contrastcli.runs.host import Host
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.setup import screen
+from contrastcli.tui.setup import dry_run_panel
 from support.commands import answer_commands
 from support.recorded import recorded
 from support.screens import NARROW, screen_text, show, until
@@ -24,7 +24,7 @@ BOX = Host("ann@box", "project", directory="/home/ann/project/runs")
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(screen, "PAUSE", 60)  # no dry run
+    monkeypatch.setattr(dry_run_panel, "PAUSE_SECONDS", 60)  # no dry run
     Path("contrast.toml").write_text("train.lr = 7e-3\n")
     Path("mirror").mkdir()
     BOX.save(Path("mirror"))

@@ -12,14 +12,14 @@ from contrastcli.runs.events import Queued
 from contrastcli.runs.status import this_process
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.setup import screen
+from contrastcli.tui.setup import dry_run_panel
 from support.commands import answer_commands
 from support.recorded import append, recorded
 from support.screens import NARROW, screen_text, show, until
 
 
 def test_a_queued_run_is_shown_and_another_is_put_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "PAUSE", 60)  # no dry run
+    monkeypatch.setattr(dry_run_panel, "PAUSE_SECONDS", 60)  # no dry run
     monkeypatch.chdir(tmp_path)
     run = recorded(Path("runs"), "empty", "waiting")
     append(run, Queued(step=0, behind="first"))

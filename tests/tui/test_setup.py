@@ -65,7 +65,7 @@ def started(commands: Commands) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    monkeypatch.setattr("contrastcli.tui.setup.screen.PAUSE", 0.0)
+    monkeypatch.setattr("contrastcli.tui.setup.dry_run_panel.PAUSE_SECONDS", 0.0)
     return answer_commands(monkeypatch, answer)
 
 
@@ -443,6 +443,7 @@ def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is
         commands.held.clear()
         await write(pilot, screen, "train.batch_size", "8")
         await until(pilot, lambda: commands.calls[-1][-4:-2] == ("--batch-size", "8"))
+        assert words_of(screen, "#ready") == "reading the data…"
         await pilot.press("0")
         await until(pilot, lambda: commands.cancelled)
         commands.held.set()
@@ -480,17 +481,6 @@ def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(com
         await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
 
     shown(body, NARROW)
-
-
-def test_ready_is_not_shown_while_other_data_is_read(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
-        commands.held.clear()
-        await write(pilot, screen, "train.epochs", "2")
-        await until(pilot, lambda: words_of(screen, "#ready") == "reading the data…")
-        commands.held.set()
-        await until(pilot, lambda: words_of(screen, "#ready").startswith("ready: "))
-
-    shown(body)
 
 
 def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:

@@ -5,29 +5,25 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.events import DescendantBlur, DescendantFocus
-from textual.visual import VisualType
 from textual.widgets import Button, Input
 
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Progress
-from contrastcli.runs.results import Preview
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.setup.curve import VIEWS, CurveView, similarity_picture
 from contrastcli.tui.setup.draft import Draft, draft_of
+from contrastcli.tui.setup.dry_run_panel import DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
-from contrastcli.tui.setup.side_panels import VIEWS, CurveView, first_rows, similarity_picture, summary
-from contrastcli.tui.widgets import PlainText, hidden_key
+from contrastcli.tui.widgets import PlainText, after, hidden_key
 
-PAUSE = 0.4  # seconds without a key before the data is read
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."
 
 
@@ -60,13 +56,11 @@ class SetupScreen(ModeScreen):
         hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
     ]
 
-    draft: Draft  # what is being set up; keys and fields that need it wait until it is there
+    draft: Draft
+    """What is being set up; keys and fields that need it wait until it is there."""
     _is_open = False
-    _preview: Preview | None = None
-    _asked: object = None  # the settings that the dry run, done or under way, is for
     _view: CurveView = "value"
-    _failed = ""  # why the dry run or the start failed
-    _starting = False
+    _is_starting = False
 
     def body(self) -> ComposeResult:
         with Container(id="setup"):
@@ -80,10 +74,8 @@ class SetupScreen(ModeScreen):
                 command = PlainText(id="command", classes="panel")
                 command.border_title = "Command line (y copies it)"
                 yield command
-                with Vertical(id="dry-run", classes="panel") as dry_run:
-                    dry_run.border_title = "Summary"
-                    yield PlainText(id="summary")
-                    yield PlainText(id="rows")
+                self._dry_run = DryRunPanel(self.contrast.directory)
+                yield self._dry_run
         with Horizontal(id="go"):
             yield Button("s  Start", id="start", variant="primary", action="screen.start", compact=True)
             yield PlainText(id="ready")
@@ -174,93 +166,54 @@ class SetupScreen(ModeScreen):
 
     def action_gradient(self) -> None:
         """Show the next of value, gradient and slope; where both charts are shown, the value stays."""
-        views: list[CurveView] = (
-            ["gradient", "by_cosine"] if self.has_class("-wide") else ["value", "gradient", "by_cosine"]
-        )
-        before = self._view if self._view in views else "gradient"
-        self._view = views[(views.index(before) + 1) % len(views)]
+        views = [view for view in VIEWS if view != "value" or not self.has_class("-wide")]
+        self._view = after(self._view if self._view in views else "gradient", views)
         self._draw()
 
     def _show(self, typing: str = "") -> None:
         draft = self.draft
-        drafts = self.contrast.remembered.drafts
-        drafts.pop(self._folder, None)
-        self.contrast.remembered.drafts = dict(
-            [*drafts.items(), (self._folder, (draft.preset, dict(draft.typed)))][-20:]
-        )
+        self.contrast.remembered.keep_draft(self._folder, (draft.preset, dict(draft.typed)))
         self._form.show(typing)
         self._show_about()
         self.query_one("#command", PlainText).update(self.clipboard_text())
         self._draw()
-        if not draft.problem and draft.planned != self._asked:
-            self._dry_run()
+        self._dry_run.show(draft)
         self._show_ready()
 
     def _draw(self) -> None:
         no_curve = f"no curve: {self.draft.fields['objective.similarity'].off}"
-        shown: dict[str, CurveView] = {
-            "value": "value",
-            "gradient": "gradient" if self._view == "value" else self._view,
-        }
-        for name, view in shown.items():
+        below: CurveView = "gradient" if self._view == "value" else self._view
+        shown: tuple[tuple[str, CurveView], ...] = (("value", "value"), ("gradient", below))
+        for name, view in shown:
             chart = self.query_one(f"#{name}", ChartView)
             chart.border_subtitle = VIEWS[view][1]
             chart.show(similarity_picture(self.draft, view), no_curve)
         self.query_one("#side").set_class(self._view != "value", "-gradient")
 
-    @work(exclusive=True, group="dry run")
-    async def _dry_run(self) -> None:
-        """Read the data in a process of its own; a later dry run ends an earlier one's process."""
-        self._asked, self._preview, self._failed = self.draft.planned, None, ""
-        self._show_summary("reading the data…")
-        self._show_ready()
-        await asyncio.sleep(PAUSE)
-        args = ("train", *self.draft.words, "--dry-run", "--json")
-        done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
-        self._failed = done.error
-        if done.error:
-            self._show_summary(done.error)
-        else:
-            self._preview = preview = msgspec.json.decode(done.stdout, type=Preview)
-            self._show_summary(summary(preview, self.draft.config.dev.data), first_rows(preview))
-        self._show_ready()
-
-    def _show_progress(self, event: Progress) -> None:
-        self._show_summary(f"{event.what} {event.done:,} of {event.total:,}")
-
-    def _show_summary(self, text: VisualType, rows: VisualType = "") -> None:
-        self.query_one("#summary", PlainText).update(text)
-        self.query_one("#summary").set_class(bool(self._failed), "wrong")
-        self.query_one("#rows", PlainText).update(rows)
-        self.query_one("#rows").display = bool(rows)
-
     @work(group="start")
     async def action_start(self, queued: bool = False) -> None:
-        if self._starting or self.draft.problem:
+        if self._is_starting or self.draft.problem:
             return
-        if self._failed:  # the cause may be gone by now
-            self._dry_run()
+        if self._dry_run.error:  # its cause may be gone by now
+            self._dry_run.run(self.draft)
             return
-        self._starting = True
+        self._is_starting = True
         self._show_ready()
         behind = ("--after", "last") if queued else ()
         done = await processes.run_command(self.contrast.directory, "train", *self.draft.words, "--detach", *behind)
-        self._starting, self._failed = False, done.error
+        self._is_starting, self._dry_run.error = False, done.error
         self._show_ready()
         if not done.error:
             await self.contrast.open_run(await self.contrast.new_run(done.stdout.strip()))
 
+    @on(DryRunPanel.Changed)
     def _show_ready(self) -> None:
         """Show whether training can start, or why not."""
-        problem = self.draft.problem or (self._failed and f"{self._failed} (s tries again)")
-        text = f"cannot start: {problem}" if problem else "reading the data…"
-        if self._starting:
-            text = "starting…"
-        elif self._preview and self._preview.missing and not problem:
-            text = self._preview.missing[0]
-        elif self._preview and not problem:
-            text = f"ready: {self._preview.steps:,} steps of {self._preview.sentences_per_step:,} sentences"
+        error = self._dry_run.error
+        problem = self.draft.problem or (error and f"{error} (s tries again)")
+        text = f"cannot start: {problem}" if problem else self._dry_run.state
+        text = "starting…" if self._is_starting else text
         ready = self.query_one("#ready", PlainText)
         ready.update(text)
         ready.set_class(bool(problem), "wrong")
-        self.query_one("#start", Button).disabled = bool(problem) or self._starting
+        self.query_one("#start", Button).disabled = bool(problem) or self._is_starting
