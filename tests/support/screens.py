@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 
 from contrastcli.tui.app import ContrastApp
 
+Page = Pilot[None]
 NARROW, WIDE = (80, 24), (140, 45)
 """Columns and rows: panels are stacked in the first and side by side in the second."""
 SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
@@ -56,6 +58,16 @@ def screen_text(app: App[None]) -> str:
     """What the screen shows, as plain text without trailing spaces."""
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+
+
+def says(pilot: Pilot[None], *words: str) -> bool:
+    """Whether the screen shows all of it, wherever its lines end."""
+    text = " ".join(re.sub("[│┃▁-█]", " ", screen_text(pilot.app)).split())
+    return all(word in text for word in words)
+
+
+def footer(pilot: Pilot[None]) -> str:
+    return screen_text(pilot.app).splitlines()[-1]
 
 
 def check_golden(name: str, text: str) -> None:

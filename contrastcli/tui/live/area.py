@@ -9,11 +9,11 @@ from textual.widget import Widget
 
 from contrastcli.tui.live.panels import AnyPanel, LinesPanel, all_panels
 
-_NARROWEST, _LOWEST = 38, 8  # columns and rows of a panel, at least
-_TALL = 34  # rows of a screen on which lines have more of them
-_HALVED = 110  # columns of a screen on which two panels of lines share a row
-_UNUSUAL = ("system", "dev-pairs")  # not shown unless chosen
-_AROUND = 4  # rows of the screen above and below the panels
+_LEAST_COLUMNS, _LEAST_ROWS = 38, 8
+_TALL_SCREEN_ROWS, _WIDE_SCREEN_COLUMNS = 34, 110
+"""From here on panels of lines are higher, and two of them share a row."""
+_HIDDEN_UNLESS_CHOSEN = ("system", "dev-pairs")
+_ROWS_AROUND_PANELS = 4
 
 
 class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
@@ -21,7 +21,7 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
 
     def __init__(self) -> None:
         self.panels: dict[str, AnyPanel] = {panel.id or "": panel for panel in all_panels()}
-        self.shown = [name for name in self.panels if name not in _UNUSUAL]
+        self.shown = [name for name in self.panels if name not in _HIDDEN_UNLESS_CHOSEN]
         super().__init__(*self.panels.values(), id="panels")
 
     def lay_out(self, chosen: Sequence[str], width: int, height: int) -> None:
@@ -30,26 +30,26 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
         Charts and numbers come first, in a grid of two cells each; then lines, and the log.
         """
         known = [name for name in chosen if name in self.panels]
-        known = known or [name for name in self.panels if name not in _UNUSUAL]
+        known = known or [name for name in self.panels if name not in _HIDDEN_UNLESS_CHOSEN]
         self.shown = sorted(known, key=lambda name: (isinstance(self.panels[name], LinesPanel), name == "log"))
         for name, panel in self.panels.items():
             panel.set_class(name not in self.shown, "-hidden")
         self.sort_children(key=self._rank)
-        columns = min(max(1, width // _NARROWEST), 3)
+        columns = min(max(1, width // _LEAST_COLUMNS), 3)
         lines = [name for name in self.shown if isinstance(self.panels[name], LinesPanel)]
         charts = [name for name in self.shown if name not in lines]
         spans = dict.fromkeys(charts, 2) | dict.fromkeys(lines, 2 * columns)
         if charts:
             spans[charts[-1]] += 2 * (-len(charts) % columns)  # fills its row
-        if len(lines) > 1 and width >= _HALVED:
+        if len(lines) > 1 and width >= _WIDE_SCREEN_COLUMNS:
             spans |= dict.fromkeys(lines[:2], columns)
         for name, span in spans.items():
             self.panels[name].styles.column_span = span
-        chart_rows, low = -(-len(charts) // columns), 10 if height >= _TALL else 7
+        chart_rows, low = -(-len(charts) // columns), 10 if height >= _TALL_SCREEN_ROWS else 7
         low_rows = sum(spans[name] for name in lines) // (2 * columns)
-        room = (height - _AROUND - low_rows * low) // max(1, chart_rows)
+        room = (height - _ROWS_AROUND_PANELS - low_rows * low) // max(1, chart_rows)
         self.styles.grid_size_columns = 2 * columns
-        heights = ["1fr" if room > _LOWEST else str(_LOWEST)] * chart_rows + [str(low)] * low_rows
+        heights = ["1fr" if room > _LEAST_ROWS else str(_LEAST_ROWS)] * chart_rows + [str(low)] * low_rows
         self.styles.grid_rows = " ".join(heights)
 
     def zoom(self, name: str) -> None:

@@ -9,7 +9,7 @@ from textual.containers import Horizontal, Vertical
 
 from contrastcli.boundary import printable
 from contrastcli.runs.directory import Run
-from contrastcli.runs.status import Digest, Status
+from contrastcli.runs.status import Digest, State, Status
 from contrastcli.runs.text import duration, score
 from contrastcli.show.chart import number
 from contrastcli.tui.history.history import History
@@ -20,8 +20,9 @@ from contrastcli.tui.widgets import PlainText, progress_bar
 _COLOURS = {"running": "good", "finished": "good"} | dict.fromkeys(
     ("queued", "starting", "silent", "stopped"), "waiting"
 )
-_QUIET = 8.0  # seconds without an event, after which it is said that the process lives
-_LOG_LINES = 3  # of the end of train.log
+QUIET_SECONDS = 8.0
+"""How long after the last event it is said that the process lives."""
+_LOG_LINES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +30,20 @@ class Snapshot(RunView):
     """A run at one moment."""
 
     status: Status
-    stopping: bool  # whether it was asked to stop
-    log: tuple[str, ...]  # the end of train.log, where the process died or hangs
-    resume_failed: bool = False  # a process was to resume the run, and ended before its first event
+    is_stopping: bool
+    log: tuple[str, ...]  # where the process died or hangs
+    resume_failed: bool = False
+    """Whether a process was to resume the run, and ended before its first event."""
 
 
 def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
     """Look at a run of which these events are known; None where its directory no longer exists."""
     try:
-        status = run.status(known if known.started else None)  # its events are still being read
-        if status.state == "killed" and not (before and before.status.state == "killed"):
-            status = run.status()  # its last events may be newer
+        # Without its first event, the events are still being read.
+        status = run.status(known if known.started else None)
+        # Without its end, that may still be unread.
+        if status.ended and known.done is None and not (before and before.status.state == status.state):
+            status = run.status()
         resume_failed = (
             before is not None
             and status.ended
@@ -49,9 +53,13 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
         )
         shows_log = resume_failed or status.state in ("killed", "failed", "silent")
         log = _end_of_log(run) if shows_log else ()
-        stopping, is_saved = run.stop_path.exists(), run.checkpoints_path.exists()
         return Snapshot(
-            run=run, status=status, is_saved=is_saved, stopping=stopping, log=log, resume_failed=resume_failed
+            run=run,
+            status=status,
+            is_saved=run.checkpoints_path.exists(),
+            is_stopping=run.stop_path.exists(),
+            log=log,
+            resume_failed=resume_failed,
         )
     except OSError:
         return None
@@ -67,11 +75,11 @@ def _end_of_log(run: Run) -> tuple[str, ...]:
     return tuple(printable(line).rstrip() for line in lines if line.strip())[-_LOG_LINES:]
 
 
-def summary(run: Run, snapshot: Snapshot) -> str:
+def summary(snapshot: Snapshot) -> str:
     """The state in a few words, for the bar of screens."""
     status = snapshot.status
     step = f" {status.step:,}/{status.steps:,}" if status.steps else ""
-    return f"{SHAPES[status.state]} {status.state}{step}  {run.name}"
+    return f"{SHAPES[status.state]} {status.state}{step}  {snapshot.run.name}"
 
 
 class RunHeader(Vertical):
@@ -89,18 +97,19 @@ class RunHeader(Vertical):
         self._texts["state"].set_classes("waiting")
         self._texts["advice"].set_class(True, "-none")
 
-    def show(self, run: Run, snapshot: Snapshot, history: History, progress: str) -> None:
+    def show(self, snapshot: Snapshot, history: History, progress: str) -> None:
         state = snapshot.status.state
         colour = _COLOURS.get(state, "bad")
         texts = {
-            "state": f"{SHAPES[state]} {state}{', stopping' if snapshot.stopping else ''}",
-            "name": run.name,
+            "state": f"{SHAPES[state]} {state}{', stopping' if snapshot.is_stopping else ''}",
+            "name": snapshot.run.name,
             "best": best_text(history),
             "advice": advice(snapshot),
         }
         for name, text in texts.items():
             self._texts[name].update(text)
-        self._texts["progress"].update(progress, layout=False)  # four times a second: no reason for a new layout
+        # Four times a second: no reason for a new layout.
+        self._texts["progress"].update(progress, layout=False)
         self._texts["state"].set_classes(colour)
         is_bad = colour == "bad" or snapshot.resume_failed
         self._texts["advice"].set_class(is_bad, "bad").set_class(not texts["advice"], "-none")
@@ -125,8 +134,10 @@ def progress_text(
     earlier: float | None,
     baseline: str,
 ) -> str:
-    """Progress, its bar as wide as there is room, then how the view differs from the usual one; `earlier` is the share
-    of older events read so far."""
+    """Progress, its bar as wide as there is room, then how the view differs from the usual one.
+
+    `earlier` is the share of older events read so far.
+    """
     status, progress = snapshot.status, history.progress
     share, rest = -1.0, []
     if not status.ended and progress and progress.total:
@@ -142,7 +153,7 @@ def progress_text(
     silence = time.time() - status.updated
     cursor = view.cursor or 0.0
     notes = {
-        f"logged {duration(silence)} ago": status.state == "running" and silence > _QUIET,
+        f"logged {duration(silence)} ago": status.state == "running" and silence > QUIET_SECONDS,
         "view paused, p continues": paused,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
@@ -161,17 +172,12 @@ def advice(snapshot: Snapshot) -> str:
     log = "\n".join(["\ntrain.log ends with:", *(f"  {line}" for line in snapshot.log)]) if snapshot.log else ""
     if snapshot.resume_failed:
         return f"The run could not be resumed: its process ended before the first step. r tries again.{log}"
-    match status.state:
-        case "killed":
-            return f"The training process was killed; {remedy}.{log}"
-        case "failed":
-            return f"{status.message}\n{status.hint}\n{remedy}.{log}"
-        case "diverged":
-            return f"{status.message}\n{remedy}.{log}"
-        case "silent":
-            return f"The training process shows no sign of life: {status.hint}.{log}"
-        case "stopped":
-            return "Stopped and saved. r resumes, e evaluates the model, u queries it."
-        case "finished":
-            return "Finished. e evaluates the model, u queries it; 3 compares it with other runs."
-    return "It finishes its step, saves and stops." if snapshot.stopping else ""
+    by_state: dict[State, str] = {
+        "killed": f"The training process was killed; {remedy}.{log}",
+        "failed": f"{status.message}\n{status.hint}\n{remedy}.{log}",
+        "diverged": f"{status.message}\n{remedy}.{log}",
+        "silent": f"The training process shows no sign of life: {status.hint}.{log}",
+        "stopped": "Stopped and saved. r resumes, e evaluates the model, u queries it.",
+        "finished": "Finished. e evaluates the model, u queries it; 3 compares it with other runs.",
+    }
+    return by_state.get(status.state, "It finishes its step, saves and stops." if snapshot.is_stopping else "")

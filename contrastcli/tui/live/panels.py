@@ -23,7 +23,7 @@ from contrastcli.tui.live.view import LiveView
 from contrastcli.tui.widgets import PlainText, styled
 
 _SPARK = "▁▂▃▄▅▆▇█"
-_SPARKS = 8  # characters
+_SPARK_WIDTH = 8
 
 
 def loss(history: History, view: LiveView, width: int) -> Picture:
@@ -59,8 +59,8 @@ def dev(history: History, view: LiveView, width: int) -> Picture:
 def plane(history: History, view: LiveView, width: int) -> Picture:
     """Alignment against uniformity, as the path from the start to now."""
     until, axis = (0.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
-    table = history.series["evaluated"]
-    (_, x), (_, y) = (table.line(name, until, width, axis) for name in ("uniformity", "alignment"))
+    group = history.series["evaluated"]
+    (_, x), (_, y) = (group.line(name, until, width, axis) for name in ("uniformity", "alignment"))
     return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", (Series("", x, y),))
 
 
@@ -99,9 +99,9 @@ def run_readings(history: History, view: LiveView) -> list[Reading]:
     end = end if view.cursor is None else view.cursor
     until = history.step_at(end, axis)
 
-    def row(name: str, table: SeriesGroup, column: str, form: Callable[[float], str]) -> Reading:
-        value = table.at(column, end, axis)
-        return name, "–" if value is None else form(value), spark(table.sampled(column, (first, end), _SPARKS, axis))
+    def row(name: str, group: SeriesGroup, series: str, form: Callable[[float], str]) -> Reading:
+        value, drawn = group.at(series, end, axis), spark(group.sampled(series, (first, end), _SPARK_WIDTH, axis))
+        return name, "–" if value is None else form(value), drawn
 
     memory = step.memory_mb if step else None
     return [
@@ -131,12 +131,12 @@ def spark(values: Sequence[float]) -> str:
 
 def system_readings(history: History, view: LiveView) -> list[Reading]:
     """The machine that trains, as far as it tells."""
-    table, axis, (first, end) = history.series["system"], history.axis(view.axis), view.x_range(history)
+    group, axis, (first, end) = history.series["system"], history.axis(view.axis), view.x_range(history)
     end = end if view.cursor is None else view.cursor
     return [
-        (name, System.in_unit(key, value), spark(table.sampled(key, (first, end), _SPARKS, axis)))
+        (name, System.in_unit(key, value), spark(group.sampled(key, (first, end), _SPARK_WIDTH, axis)))
         for key, (name, _) in System.units.items()
-        if (value := table.at(key, end, axis)) is not None
+        if (value := group.at(key, end, axis)) is not None
     ]
 
 
@@ -193,7 +193,7 @@ def log(history: History, view: LiveView) -> tuple[str, list[str]]:
 
 
 class LinesPanel(ScrollView, can_focus=True):
-    """Lines, of which the long ones are wrapped; `follows` keeps the last one in sight."""
+    """Lines, of which the long ones are wrapped; `follows` keeps the last one in sight until the user scrolls."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class LinesPanel(ScrollView, can_focus=True):
 
     def on_mount(self) -> None:
         if self._follows:
-            self.anchor()  # stays at the end until the user scrolls away from it
+            self.anchor()
 
     def on_resize(self) -> None:
         self._lay_out()

@@ -1,4 +1,4 @@
-"""How Live looks at a history: the part of it, the x axis, smoothing, the cursor, and the run to compare with."""
+"""What of a history Live shows: the part of it, the x axis, smoothing, the cursor, and the run to compare with."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ SMOOTHING = {"not smoothed": 0.0, "smoothed over 5 %": 0.05, "smoothed over 20 %
 
 @dataclass(frozen=True)
 class LiveView:
-    """How panels look at a history: names in SHARES, SMOOTHING and AXES, a place of the x axis at which values are
-    read, None the newest; and the history of another run to compare with."""
+    """How panels look at a history: names in SHARES, SMOOTHING and AXES, and a cursor."""
 
     log: bool = False
     share: str = "all steps"
     smoothing: str = "not smoothed"
     axis: str = STEPS.name
     cursor: float | None = None
+    """The place of the x axis at which values are read; None for the newest."""
     baseline: History | None = field(default=None, compare=False)
+    """The history of another run to compare with."""
 
     def x_range(self, history: History) -> Range:
         """The first and the last place that are shown."""
