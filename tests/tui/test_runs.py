@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,35 +13,30 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from contrastcli.runs import directory as runs
-from contrastcli.runs import sweeps
 from contrastcli.runs.events import Done
-from contrastcli.runs.status import Status
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
-from contrastcli.tui.runs.columns import all_columns, matching, ordered
+from contrastcli.tui.runs.columns import all_columns
 from contrastcli.tui.runs.listing import Listing
-from contrastcli.tui.runs.overlay_panel import LETTERS, details, labels
+from contrastcli.tui.runs.overlay_panel import LETTERS
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, end, evaluated, recorded, stepped
+from support.runs_screen import at, names, opened
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
-from support.settings import preset
-from support.sweeps import make_sweep
 
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Setup, which has tests of its own; with a clock that stands still where ages are shown."""
+def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Setup, which has tests of its own."""
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
-    monkeypatch.setattr(columns, "_ago", lambda entry: "2h ago")
-    monkeypatch.setattr(columns, "size", lambda count: "89.1 MB")
 
 
 @pytest.fixture
@@ -53,29 +48,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("runs")
 
 
-Body = Callable[[Pilot[None], RunsTable], Awaitable[None]]
-
-
-def opened(app: ContrastApp, then: Body, size: tuple[int, int] = WIDE) -> None:
-    """Run a test body in Runs, once its table is filled."""
-
-    async def body(pilot: Pilot[None]) -> None:
-        await pilot.press("3")
-        table = app.screen.query_one(RunsTable)
-        await until(pilot, lambda: table.row_count)
-        await then(pilot, table)
-
-    show(app, body, size)
-
-
-def names(table: RunsTable) -> list[str]:
-    """The names in the table, from the top."""
-    return [str(row[1]) for row in map(table.get_row_at, range(table.row_count))]
-
-
-def at(table: RunsTable, name: str) -> None:
-    """Put the cursor at a run."""
-    table.move_cursor(row=names(table).index(name))
+def timeless(text: str) -> str:
+    """A screen with the same ages and sizes on every day and disk."""
+    for pattern, instead in ((r" +\d+[smhd] ago", "2h ago"), (r" +[\d.]+ [KMG]?B", "89.1 MB")):
+        text = re.sub(pattern, lambda match: instead.rjust(len(match[0])), text)  # noqa: B023
+    return text
 
 
 @SIZES
@@ -87,7 +64,7 @@ def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) 
         await until(pilot, lambda: "━━ starter-stopped" in screen_text(pilot.app))
         await until(pilot, lambda: size == NARROW or "checkpoint" in screen_text(pilot.app))
         if size == NARROW:
-            check_golden("runs-narrow", await settled(pilot))
+            check_golden("runs-narrow", timeless(await settled(pilot)))
 
     opened(ContrastApp(place), body, size)
 
@@ -108,7 +85,7 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
         assert ["train.lr", "0.0001", "0.0003"] in [line.split() for line in str(text.content).splitlines()]
         assert "train.batch_size" not in str(text.content), "only settings that differ"
         if size == WIDE:
-            check_golden("runs-overlaid-wide", await settled(pilot))
+            check_golden("runs-overlaid-wide", timeless(await settled(pilot)))
         await pilot.press("space")
         await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
 
@@ -175,7 +152,7 @@ def test_o_and_a_click_on_a_header_sort(place: Path) -> None:
 
 
 def test_the_cursor_stays_at_its_run_while_the_table_changes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "READ_EVERY", 0.05)
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
         at(table, "starter-killed")
@@ -216,32 +193,6 @@ def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.Mon
     assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
 
 
-def test_a_resume_that_fails_says_why(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = Finished(1, "", "a process is training there already\nwatch it")
-    answer_commands(monkeypatch, failed)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        at(table, "starter-killed")
-        await pilot.pause()
-        await pilot.press("r")
-        await until(pilot, lambda: "training there already" in screen_text(pilot.app))
-
-    opened(ContrastApp(place), body)
-
-
-@pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])
-def test_a_run_is_evaluated_and_queried(place: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str) -> None:
-    monkeypatch.setattr("contrastcli.tui.query.query_panel.QueryPanel.ask_process", lambda *words: None)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        at(table, "starter-finished")
-        await pilot.press(key)
-        await until(pilot, lambda: pilot.app.current_mode == mode)
-        await until(pilot, lambda: "Model     starter-finished ▾" in screen_text(pilot.app))
-
-    opened(ContrastApp(place), body)
-
-
 def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +212,7 @@ def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_ra
 
 
 def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "READ_EVERY", 0.05)
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
     run = runs.Run(place / "starter-running")
 
     async def body(pilot: Pilot[None], table: RunsTable) -> None:
@@ -347,71 +298,6 @@ def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> No
         assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
 
     show(ContrastApp(tmp_path / "nothing"), body, NARROW)
-
-
-def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
-    pair = [recorded(tmp_path, "finished", name) for name in ("one", "two")]
-    pair[0].scores_path.write_text('{"suites": {"sts": {"STS12": {"all": {"spearman": 61.5}}, "average": 60}}}')
-    lines = {line.split()[0]: line.split()[1:] for line in details(pair).splitlines() if line}
-    assert lines["A"] in (["one"], ["B"])
-    assert "sts average" in details(pair)
-    assert [line.split() for line in details(pair).splitlines() if "STS12" in line] == [["sts", "STS12", "61.50", "–"]]
-
-
-def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
-    gone = recorded(tmp_path, "finished", "one")
-    (tmp_path / "one").rename(tmp_path / "elsewhere")
-    assert "cannot be read" in details([gone, gone])
-
-
-def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
-    pair = ["2026-11-20-1432-simace", "2026-11-20-1433-simcse"]
-    assert labels(pair, 120) == [f"A {pair[0]}", f"B {pair[1]}"]
-    assert labels(pair, 40) == ["A", "B"]
-    assert labels(pair[:1], 10) == pair[:1]
-
-
-def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("finished", "running"):
-        recorded(tmp_path, kind)
-    reader = Listing(tmp_path)
-    first = reader.read()
-    read: list[str] = []
-    usual = runs.Run.status
-
-    def status(run: runs.Run) -> Status:
-        read.append(run.name)
-        return usual(run)
-
-    monkeypatch.setattr(runs.Run, "status", status)
-    (tmp_path / "starter-finished" / "scores.json").write_bytes(b"x" * 1000)
-    again = {entry.name: entry for entry in reader.read()}
-    assert read == ["starter-running"]
-    before = {entry.name: entry for entry in first}["starter-finished"].size
-    assert again["starter-finished"].size == before + 1000
-    append(runs.Run(tmp_path / "starter-finished"), stepped(601))
-    reader.read()
-    assert read[1:] == ["starter-running", "starter-finished"] or read[1:] == ["starter-finished", "starter-running"]
-
-
-def test_orders_and_filters(tmp_path: Path) -> None:
-    recorded(tmp_path, "finished", "a", objective__name="simcse", train__lr=3e-5)
-    recorded(tmp_path, "empty", "b")
-    recorded(tmp_path, "stopped", "c").note_path.write_text("#paper the best so far\n")
-    entries = Listing(tmp_path).read()
-    known = all_columns(entries)
-
-    def matched(typed: str) -> list[str]:
-        return sorted(entry.name for entry in matching(entries, known, typed))
-
-    assert [entry.name for entry in ordered(entries, known, "best dev")][-1] == "b", "a run without a score comes last"
-    assert [entry.name for entry in ordered(entries, known, "name")] == ["a", "b", "c"]
-    assert [entry.name for entry in ordered(entries, known, "lr")] == ["a", "b", "c"]
-    assert [entry.name for entry in ordered(entries, known, "newest")] == [entry.name for entry in entries]
-    assert matched("SIMCSE finished") == ["a"] and matched("#paper") == ["c"]
-    assert matched("lr=3e-5") == ["a"] == matched("lr<4e-5") and matched("lr!=0.00003") == ["b", "c"]
-    assert matched("dev>60") == ["a", "c"] and matched("dev>60 state=stopped") == ["c"] and matched("dev>99") == []
-    assert matched("batch-size>=64 objective=pairsupcon") == ["b", "c"] and matched("unknown=1") == []
 
 
 def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
@@ -507,37 +393,6 @@ def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> 
     opened(ContrastApp(tmp_path), body)
 
 
-def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> None:
-    lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
-    for row in ("step 350 of 600", "loss 1.1714", "best dev Spearman 72.85 at step 300", "objective.name pairsupcon"):
-        assert row.split() in lines
-
-
-def test_g_shows_below_each_table_of_the_papers_its_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = [
-        {"paper": "simace", "item": "table-1", "runs": ["starter-finished", "starter-killed", "waiting"]},
-        {"paper": "simace", "item": "table-2", "runs": ["starter-finished"]},
-        {"paper": "supcon", "item": "table-1", "runs": ["waiting"]},
-        {"paper": "supcon", "item": "table-2", "runs": []},
-    ]
-    commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
-    headings = {"▸ simace table-1  1 of 3", "▸ simace table-2  1 of 1", "▸ supcon table-1  0 of 1"}
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        await pilot.press("g", "g")
-        assert not commands.calls and len(names(table)) == len(KINDS)
-        await pilot.press("g")
-        await until(pilot, lambda: headings <= set(names(table)))
-        assert len(names(table)) == len(headings) + len(KINDS) - 2
-        for title in headings:
-            at(table, title)
-            await pilot.press("enter")
-        assert names(table).count("  starter-finished") == 2, "a run of two tables is below both"
-
-    opened(ContrastApp(place), body)
-    assert commands.calls == [("papers", "list", "--json")]
-
-
 def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
     for number in range(len(LETTERS) + 1):
         recorded(tmp_path, "empty", f"run-{number}")
@@ -566,64 +421,3 @@ def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch)
     opened(ContrastApp(place), body)
     ((verb, *_, test, form),) = commands.calls
     assert (verb, test, form) == ("compare", "--bootstrap", "--json")
-
-
-def headed(table: RunsTable) -> list[str]:
-    """The names and headings in the table, with what indents them, and the best dev scores."""
-    best = [str(column.label) for column in table.ordered_columns].index("best dev")
-    return [f"{row[1]} | {row[best]}" for row in map(table.get_row_at, range(table.row_count))]
-
-
-@pytest.fixture
-def swept(tmp_path: Path) -> Path:
-    """A sweep of τ with two seeds, of which three runs have finished and one is waiting; and a run of its own."""
-    sweep = make_sweep(tmp_path, preset("starter").flat(), "objective.tau=0.05,0.1", seeds=2)
-    sweeps.save(sweep, tmp_path)
-    for cell, score in zip(sweep.cells(), (0.70, 0.74, 0.60), strict=False):
-        end(runs.create(cell.config, tmp_path, cell.name), score)
-    end(recorded(tmp_path, "empty", "other", train__lr=3e-4), 0.80)
-    return tmp_path
-
-
-def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_remembered(swept: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        await pilot.press("o", "g", "g")
-        assert headed(table) == ["other | 80.00", "▸ s  3 of 4 | 72.00 ± 2.83"]
-        assert "4 runs in sweeps, by name" in screen_text(pilot.app)
-        at(table, "▸ s  3 of 4")
-        told = "s: 3 finished, 1 waiting; best dev 72.00 ± 2.83; tau=0.05"
-        await until(pilot, lambda: told in screen_text(pilot.app))
-        await pilot.press("enter", "down", "enter")
-        assert headed(table) == [
-            "other | 80.00",
-            "▾ s  3 of 4 | 72.00 ± 2.83",
-            "  ▾ tau=0.05  2 of 2 | 72.00 ± 2.83",
-            "    s-tau=0.05-seed=42 | 70.00",
-            "    s-tau=0.05-seed=43 | 74.00",
-            "  s-tau=0.1-seed=42 | 60.00",
-        ]
-        await pilot.press("down", "down", "left", "enter")
-        assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor stays at what was folded"
-        await pilot.press("slash", *"tau=0.1")
-        await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
-
-    opened(ContrastApp(swept), body)
-    assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
-
-
-def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
-        await pilot.press("o", "g")
-        assert names(table) == ["other", "▸ tau=0.05 lr=5e-05  2 of 2", "s-tau=0.1-seed=42"]
-        await pilot.press("down")
-        await until(pilot, lambda: "B s-tau=0.05-seed=43" in screen_text(pilot.app))
-        footer = screen_text(pilot.app).splitlines()[-1]
-        assert "evaluate" not in footer and "resume" not in footer, "they take one run"
-        await pilot.press("space", "up")
-        assert [str(table.get_row_at(row)[0]) for row in range(3)] == [" ", "●", " "]
-        await pilot.press("D")
-        await until(pilot, lambda: "Delete 2 runs (s-tau=0.05-seed=42, s-tau=0.05-seed=43)?" in screen_text(pilot.app))
-        await pilot.press("d")
-        await until(pilot, lambda: names(table) == ["other", "s-tau=0.1-seed=42"])
-
-    opened(ContrastApp(swept), body)

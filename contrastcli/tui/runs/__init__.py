@@ -1,1 +1,10 @@
-"""The screen Runs."""
+"""The screen Runs: all runs of a directory.
+
+screen.py         the table, what is selected in it, and their keys
+listing.py        the runs as they were last read
+columns.py        what the table can show, sort by and filter by
+tree.py           runs below headings: methods, sweeps, tables of the papers
+runs_table.py     the widget of the table
+overlay_panel.py  several runs on shared axes, and what sets them apart
+pair_tests.py     bootstrap tests of two runs
+"""

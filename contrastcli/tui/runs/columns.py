@@ -10,17 +10,17 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from contrastcli.runs.sweeps import short
-from contrastcli.runs.text import MISSING, duration, fixed
+from contrastcli.runs.text import MISSING, fixed
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import has_words
 
-NEWEST = "newest"  # the order of time, which no column has to show
+NEWEST = "newest"  # an order without a column
 _COMPARISON = re.compile(r"([\w-]+)(<=|>=|!=|=|<|>)(.+)")
 _COMPARE = {"<=": le, ">=": ge, "!=": ne, "=": eq, "<": lt, ">": gt}
-_WIDEST = 18  # characters of a setting
+_SETTING_WIDTH = 18
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,16 @@ def _number(name: str, digits: int, scale: float = 1.0) -> Callable[[Entry], str
     return lambda entry: MISSING if (number := value(entry)) is None else fixed(float(number), digits)
 
 
-def _ago(entry: Entry) -> str:
-    if entry.status is None:
-        return ""
-    age = duration(max(0.0, time.time() - entry.status.updated)).split()[0]
-    hours = int(age[:-1]) if age.endswith("h") else 0
-    return f"{hours // 24}d ago" if hours >= 48 else f"{age} ago"
+def _updated(entry: Entry) -> str:
+    return age(time.time() - entry.status.updated) if entry.status else ""
+
+
+def age(seconds: float) -> str:
+    """How long ago something was, in its largest unit; days from the second one on."""
+    for unit, unit_seconds, least in (("d", 86_400, 2 * 86_400), ("h", 3600, 3600), ("m", 60, 60)):
+        if seconds >= least:
+            return f"{seconds // unit_seconds:.0f}{unit} ago"
+    return f"{max(0.0, seconds):.0f}s ago"
 
 
 def _created(entry: Entry) -> str:
@@ -85,12 +89,12 @@ def _setting(key: str, title: str, width: int) -> RunColumn:
 
 USUAL: tuple[RunColumn, ...] = (
     RunColumn("name", 0, lambda e: e.name, lambda e: e.name),
-    RunColumn("state", 10, lambda e: e.state.split()[-1], lambda e: e.state),
+    RunColumn("state", 10, lambda e: e.state, lambda e: f"{e.shape} {e.state}"),
     RunColumn("step", 11, _of("step"), _step, highest_first=True, right=True),
     RunColumn("best dev", 12, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
-    RunColumn("updated", 8, _of("updated"), lambda e: _ago(e), highest_first=True, right=True),
+    RunColumn("updated", 8, _of("updated"), _updated, highest_first=True, right=True),
     _setting("objective.name", "objective", 11),
-    _setting("model.backbone", "backbone", _WIDEST),
+    _setting("model.backbone", "backbone", _SETTING_WIDTH),
     RunColumn("size", 8, lambda e: e.size, lambda e: size(e.size), highest_first=True, right=True),
 )
 """The columns that are shown unless others are chosen, from the left as many as there is room for."""
@@ -125,7 +129,7 @@ def all_columns(entries: Iterable[Entry]) -> dict[str, RunColumn]:
     for key, width in longest.items():
         title = key if short(key) in columns else short(key)
         if key not in ("objective.name", "model.backbone"):
-            columns[title] = _setting(key, title, min(max(width, len(title)), _WIDEST))
+            columns[title] = _setting(key, title, min(max(width, len(title)), _SETTING_WIDTH))
     return columns
 
 

@@ -14,9 +14,7 @@ from contrastcli.runs.methods import Member
 from contrastcli.settings.setting import Value
 from contrastcli.tui.run_screen import SHAPES, RunView, note_of
 
-BROKEN = "▣ broken"  # state of a run that cannot be read
-
-_REST = 0.002  # seconds for other threads between two runs
+_REST_SECONDS = 0.002
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,11 @@ class Entry(RunView):
 
     @property
     def state(self) -> str:
-        return f"{SHAPES[self.status.state]} {self.status.state}" if self.status and not self.problem else BROKEN
+        return self.status.state if self.status and not self.problem else "broken"
+
+    @property
+    def shape(self) -> str:
+        return SHAPES[self.status.state] if self.status and not self.problem else "▣"
 
     @property
     def remark(self) -> str:
@@ -70,7 +72,7 @@ class Listing:
             except OSError as error:
                 entry = Entry(run, problem=error.strerror or str(error))
             entries.append(entry)
-            time.sleep(_REST)
+            time.sleep(_REST_SECONDS)
         return entries
 
 
@@ -92,5 +94,5 @@ def _read(run: Run) -> Entry:
         return replace(seen, problem=f"{error.what} · {error.hint}")
     numbers = {} if status.best is None else {"dev": 100 * status.best}
     member = Member(run.name, config.flat(), status.state, numbers)
-    assert member.identity  # worked out here: it looks for files
+    assert member.identity  # in the thread: it looks for files
     return replace(seen, settings=member.settings, member=member)

@@ -24,12 +24,12 @@ from contrastcli.tui.runs.columns import shortened
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the selected runs, in the order in which they were selected
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-DRAW_EVERY = 0.25  # seconds between two drawings of what has changed
+_DRAW_SECONDS = 0.25
 
 _NO_RUN = "the curve of a run, once one is chosen"
-_TEXT = 20  # characters of a setting
+_SETTING_WIDTH = 20
 
 
 class OverlayPanel(Container):
@@ -47,7 +47,7 @@ class OverlayPanel(Container):
         self._news = asyncio.Event()
 
     def on_mount(self) -> None:
-        self.set_interval(DRAW_EVERY, self._draw)
+        self.set_interval(_DRAW_SECONDS, self._draw)
 
     def show(self, entries: Sequence[Entry]) -> None:
         """Show these runs, the first of them as curves and in words, again as soon as one of those has changed."""
@@ -126,8 +126,9 @@ def details(chosen: Sequence[Run]) -> str:
         return f"A run cannot be read: {error.strerror or error}"
     letters = {run.name: letter for letter, run in zip(LETTERS, chosen, strict=False)}
     names = "\n".join(f"{letter}  {name}" for name, letter in letters.items())
-    settings = {  # paths differ at their ends
-        key: tuple(shortened(value, _TEXT) if isinstance(value, str) else value for value in values)
+    # Long values keep their ends, where paths differ.
+    settings = {
+        key: tuple(shortened(value, _SETTING_WIDTH) if isinstance(value, str) else value for value in values)
         for key, values in compared.settings.items()
     }
     compared = structs.replace(compared, settings=settings)

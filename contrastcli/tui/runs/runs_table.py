@@ -15,8 +15,9 @@ from contrastcli.tui.runs.columns import RunColumn, row_text, shortened
 from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import hidden_key
 
-_PADDING = 2  # of a cell
-_NARROWEST, _USUAL = 16, 32  # characters of a name: at least, and before other columns are left out for it
+_CELL_PADDING = 2
+_LEAST_NAME, _USUAL_NAME = 16, 32
+"""Characters of a name: at least, and before other columns are left out for it."""
 
 
 class RunsTable(DataTable[Text]):
@@ -50,7 +51,7 @@ class RunsTable(DataTable[Text]):
             self._write_changes()
             return
         self.clear()
-        self.show_cursor = bool(rows)  # else it is on the titles
+        self.show_cursor = bool(rows)
         for row in rows:
             self.add_row(*self._cells(row))
         here = at_cursor.key if at_cursor else None
@@ -65,13 +66,13 @@ class RunsTable(DataTable[Text]):
 
     def _lay_out(self) -> bool:
         """Choose the columns that there is room for; returns whether they have changed."""
-        bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical  # which may appear
-        room = self.scrollable_content_region.width - bar - 1 - _PADDING
-        longest = max((len("".join(row.label)) for row in self.shown), default=_NARROWEST)
+        possible_bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical
+        room = self.scrollable_content_region.width - possible_bar - 1 - _CELL_PADDING
+        longest = max((len("".join(row.label)) for row in self.shown), default=_LEAST_NAME)
         columns = list(self._columns)
-        while len(columns) > 1 and _left(room, columns) < max(_NARROWEST, min(longest, _USUAL)):
+        while len(columns) > 1 and _left(room, columns) < max(_LEAST_NAME, min(longest, _USUAL_NAME)):
             columns.pop()
-        width = max(_NARROWEST, min(longest, _left(room, columns)))
+        width = max(_LEAST_NAME, min(longest, _left(room, columns)))
         if (columns, width) == (self._laid_out, self._name_width):
             return False
         self._laid_out, self._name_width = columns, width
@@ -99,7 +100,7 @@ class RunsTable(DataTable[Text]):
 
 def _left(room: int, columns: Sequence[RunColumn]) -> int:
     """The room that these columns leave for a name."""
-    return room - sum(column.width + _PADDING for column in columns)
+    return room - sum(column.width + _CELL_PADDING for column in columns)
 
 
 def _aligned(text: str, column: RunColumn) -> Text:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import ClassVar
 
-import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,24 +13,21 @@ from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
 from contrastcli.runs.host import place
-from contrastcli.runs.results import Bootstrap
-from contrastcli.runs.sweeps import run_names
-from contrastcli.show.runs import bootstrap
-from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
+from contrastcli.tui.runs.pair_tests import PairTests
 from contrastcli.tui.runs.runs_table import RunsTable
-from contrastcli.tui.runs.tree import Names, methods, tree
+from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
-READ_EVERY = 3.0  # seconds between two looks at the directory, while the screen is shown
+READ_SECONDS = 3.0
+PAUSE_SECONDS = 0.15  # of the cursor at a row
 
-PAUSE = 0.15  # seconds that the cursor stays at a row before its run is shown
-_GROUPINGS = ("", "methods", "sweeps", "tables")  # headings; none where empty
+_KEYS = "/ filter · a all · o order · g group · c columns · n note · D delete"
 _NO_RUNS = """There is no run in {directory} yet.
 
 Press 1, choose the preset starter and start it with s: it needs no network and takes a few minutes.
@@ -69,27 +64,27 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
-        self._names: dict[str, Names] = {"": {}, "sweeps": {}, "tables": {}}  # by grouping; of methods they follow
-        self._tests: dict[tuple[str, ...], str] = {}  # what the test of two runs says, by their names
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
+        self._message, self._remark = PlainText(id="empty"), PlainText(id="remark")
 
     def body(self) -> ComposeResult:
-        self._listing = Listing(self.contrast.directory)
-        yield PlainText(id="empty")
+        self._listing, self._groupings = Listing(self.contrast.directory), Groupings(self.contrast.directory)
+        self._tests = PairTests(self.contrast.directory, self._show_chosen)
+        yield self._message
         with VerticalScroll(id="runs", can_focus=False):
             yield self._filter
             yield self._table
-            yield PlainText(id="remark")
+            yield self._remark
             yield self._overlay
 
     def on_mount(self) -> None:
         remembered = self.contrast.remembered
-        remembered.metric = remembered.metric if remembered.metric in metrics() else next(iter(metrics()))
-        remembered.grouping = remembered.grouping if remembered.grouping in _GROUPINGS else ""
+        if remembered.metric not in metrics():  # of a package that has gone
+            remembered.metric = next(iter(metrics()))
         self._overlay.show_metric(remembered.metric)
         self._table.focus()
-        self.set_interval(READ_EVERY, self.read)
+        self.set_interval(READ_SECONDS, self.read)
 
     def on_screen_resume(self) -> None:
         self.read()
@@ -105,7 +100,7 @@ class RunsScreen(RunScreen):
             return
         try:
             self._entries = await asyncio.to_thread(self._listing.read)
-            self._names["sweeps"] = await asyncio.to_thread(run_names, self.contrast.directory)
+            await asyncio.to_thread(self._groupings.read_sweeps)
         except OSError as error:
             self._show_message(f"{place(self.contrast.directory)} cannot be read: {error.strerror or error}")
             return
@@ -114,17 +109,14 @@ class RunsScreen(RunScreen):
 
     @work(group="papers", exclusive=True)
     async def _find_tables(self) -> None:
-        """Find the runs of the papers' tables and figures that were started here, if those are shown."""
         if self.contrast.remembered.grouping == "tables":
-            done = await processes.run_command(self.contrast.directory, "papers", "list", "--json")
-            started = [one for one in json.loads(done.stdout or "[]") if one["runs"]]
-            self._names["tables"] = {f"{one['paper']} {one['item']}": set(one["runs"]) for one in started}
+            await self._groupings.find_tables()
             self._fill()
 
     def _show_message(self, text: str) -> None:
         """Show this in place of the table; nothing where it is empty."""
-        self.query_one("#empty", PlainText).update(text)
-        self.query_one("#empty").display = bool(text)
+        self._message.update(text)
+        self._message.display = bool(text)
         self.query_one("#runs").display = not text
 
     @on(Input.Changed, "#filter")
@@ -135,29 +127,20 @@ class RunsScreen(RunScreen):
         columns = all_columns(self._entries)
         self._columns = [columns[title] for title in remembered.columns if title in columns] or list(USUAL)
         self._shown = ordered(matching(self._entries, columns, words), columns, remembered.sort)
-        rows = tree(self._shown, self._below_headings(), remembered.unfolded)
+        names = self._groupings.names(remembered.grouping, self._shown, filtered=bool(words))
         marks = {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)}
-        self._table.show(rows, self._columns, marks)
+        self._table.show(tree(self._shown, names, remembered.unfolded), self._columns, marks)
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
         below = f" in {remembered.grouping}" if remembered.grouping else ""
         self._table.border_title = f"{count} {noun}{below}, {order}"
-        test = "b test · " if len(self._selected) == 2 else ""
-        self._table.border_subtitle = f"{test}/ filter · a all · o order · g group · c columns · n note · D delete"
+        self._table.border_subtitle = f"{'b test · ' * (len(self._selected) == 2)}{_KEYS}"
         self._show_chosen()
 
-    def _below_headings(self) -> Names:
-        names = self._names.get(self.contrast.remembered.grouping)
-        if names and self._filter.value.strip():  # what it hides does not count
-            shown = {entry.name for entry in self._shown}
-            names = {title: left for title, some in names.items() if (left := some & shown)}
-        return methods(self._shown) if names is None else names
-
     def _show_chosen(self) -> None:
-        row = self._table.row
-        remark = row.remark if row else f"no run satisfies all of this: {self._filter.value.strip()}"
-        self.query_one("#remark", PlainText).update(self._tests.get(tuple(self._selected), remark))
+        remark = self._table.row.remark if self._table.row else f"no run satisfies all of this: {self._filter.value}"
+        self._remark.update(self._tests.text(self._selected) or remark)
         self._overlay.show(self.chosen)
         self.refresh_bindings()
 
@@ -175,7 +158,7 @@ class RunsScreen(RunScreen):
             case "leave_field":
                 return isinstance(self.focused, Input)
             case "filter":
-                return not (self.query_one("#empty").display or isinstance(self.focused, Input))  # where / is a letter
+                return not isinstance(self.focused, Input) and not self._message.display
             case "bootstrap":
                 return len(self._selected) == 2
             case "select" | "select_all" | "metric" | "order" | "columns":
@@ -185,7 +168,7 @@ class RunsScreen(RunScreen):
     @on(DataTable.RowHighlighted)
     @work(group="pause", exclusive=True)
     async def _show_chosen_after_pause(self) -> None:
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE_SECONDS)
         self._show_chosen()
 
     @on(DataTable.RowSelected)
@@ -198,27 +181,23 @@ class RunsScreen(RunScreen):
 
     @on(DataTable.HeaderSelected)
     def _sort_by_header(self, event: DataTable.HeaderSelected) -> None:
-        self._sort(event.label.plain)
-
-    def _sort(self, order: str) -> None:
-        self.contrast.remembered.sort = order
+        self.contrast.remembered.sort = event.column_key.value or NEWEST
         self._fill()
 
     def action_order(self) -> None:
-        titles = [NEWEST, *(column.title for column in self._columns)]
-        order = self.contrast.remembered.sort
-        self._sort(after(order if order in titles else titles[-1], titles))
+        titles, remembered = [NEWEST, *(column.title for column in self._columns)], self.contrast.remembered
+        remembered.sort = after(remembered.sort if remembered.sort in titles else titles[-1], titles)
+        self._fill()
 
     def action_group(self) -> None:
-        self.contrast.remembered.grouping = after(self.contrast.remembered.grouping, _GROUPINGS)
+        self.contrast.remembered.grouping = after(self.contrast.remembered.grouping, GROUPINGS)
         self._fill()
         self._find_tables()
 
     @work
     async def action_columns(self) -> None:
-        shown = [column.title for column in self._columns]
-        titles = list(all_columns(self._entries))
-        self.contrast.remembered.columns = await self.app.push_screen_wait(Chooser("Columns", titles, shown))
+        dialog = Chooser("Columns", list(all_columns(self._entries)), [column.title for column in self._columns])
+        self.contrast.remembered.columns = await self.app.push_screen_wait(dialog)
         self._fill()
 
     def action_metric(self) -> None:
@@ -228,19 +207,7 @@ class RunsScreen(RunScreen):
 
     @work(group="bootstrap", exclusive=True)
     async def action_bootstrap(self) -> None:
-        first, second = self._selected
-
-        def say(text: str) -> None:
-            self._tests[first, second] = text
-            self._show_chosen()
-
-        say("comparing …")
-        done = await processes.run_command(
-            self.contrast.directory,
-            *("compare", first, second, "--bootstrap", "--json"),
-            on_progress=lambda event: say(f"comparing: {event.what} {event.done:,} of {event.total:,}"),
-        )
-        say(done.error or bootstrap(msgspec.convert(json.loads(done.stdout)["bootstrap"], Bootstrap)))
+        await self._tests.run(list(self._selected))
 
     def action_select(self) -> None:
         if row := self._table.row:
@@ -251,9 +218,9 @@ class RunsScreen(RunScreen):
 
     def _select(self, entries: Sequence[Entry]) -> None:
         """Select these too, or if all of them are selected, none of them."""
-        selected, more = dict.fromkeys(self._selected), dict.fromkeys(entry.name for entry in entries)
-        all_are = more.keys() <= selected.keys()
-        self._selected = [name for name in selected if name not in more] if all_are else [*selected | more]
+        names = [entry.name for entry in entries]
+        more = [name for name in names if name not in self._selected]
+        self._selected = [*self._selected, *more] if more else [one for one in self._selected if one not in names]
         self._fill()
 
     def action_filter(self) -> None:
@@ -264,9 +231,6 @@ class RunsScreen(RunScreen):
     def action_leave_field(self) -> None:
         self._filter.display = bool(self._filter.value.strip())
         self._table.focus()
-
-    def run_changed(self) -> None:
-        self.read()
 
     def clipboard_text(self) -> str:
         return self._overlay.clipboard_text()

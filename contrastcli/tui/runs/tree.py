@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from contrastcli.runs.methods import group
 from contrastcli.runs.results import Method, Spread
-from contrastcli.runs.sweeps import short
+from contrastcli.runs.sweeps import run_names, short
 from contrastcli.settings.setting import spell
+from contrastcli.tui import processes
 from contrastcli.tui.runs.listing import Entry
 
-HeadingPath = tuple[str, ...]  # titles of headings, each below the one before
-Names = Mapping[str, Set[str]]  # of the runs below each heading, those too that are not there yet
+GROUPINGS = ("", "methods", "sweeps", "tables")
+"""The empty one is one list, without headings."""
+HeadingPath = tuple[str, ...]
+"""Titles of headings, each below the one before."""
+Names = Mapping[str, Set[str]]
+"""The names of the runs below each heading, those too that are not there yet."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class TreeItem:
     @cached_property
     def _states(self) -> Counter[str]:
         waiting = Counter(waiting=(self.size or 0) - len(self.entries))
-        return Counter(entry.state.split()[-1] for entry in self.entries) + waiting
+        return Counter(entry.state for entry in self.entries) + waiting
 
     @cached_property
     def best(self) -> tuple[Spread, str] | None:
@@ -68,8 +75,8 @@ def tree(
     entries: Sequence[Entry], names: Names, unfolded: Collection[HeadingPath], path: HeadingPath = ()
 ) -> list[TreeItem]:
     """The rows of a table of runs: a heading stands where its first run would, and above all while it has none."""
-    if path and any(len(some) == len(entries) for some in names.values()):  # the heading above says it all
-        names = {}
+    if path and any(len(some) == len(entries) for some in names.values()):
+        names = {}  # the heading above says it all
     rows = defaultdict[str, list[TreeItem]](list)
     for title, some in names.items():
         here, own = (*path, title), [entry for entry in entries if entry.name in some]
@@ -92,7 +99,34 @@ def _methods(entries: Sequence[Entry]) -> list[tuple[str, Method]]:
     titles = [""] * len(every)
     for key in every[0].settings if every else ():
         values = [one.settings[key] for one in every]
-        name = "" if key == "objective.name" else f"{short(key)}="  # which needs no explanation, and comes first
+        # The objective's name needs no explanation, and comes first.
+        name = "" if key == "objective.name" else f"{short(key)}="
         longer = [t if v is None else f"{t} {name}{spell(v)}" for t, v in zip(titles, values, strict=True)]
         titles = longer if len(set(longer)) > len(set(titles)) else titles
     return [(title.strip(), one) for title, one in zip(titles, every, strict=True)]
+
+
+class Groupings:
+    """The names of the runs below each heading, as last read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._names: dict[str, Names] = {"": {}, "sweeps": {}, "tables": {}}
+
+    def read_sweeps(self) -> None:
+        self._names["sweeps"] = run_names(self._directory)
+
+    async def find_tables(self) -> None:
+        """Find the runs of the papers' tables and figures that were started here."""
+        done = await processes.run_command(self._directory, "papers", "list", "--json")
+        started = [one for one in json.loads(done.stdout or "[]") if one["runs"]]
+        self._names["tables"] = {f"{one['paper']} {one['item']}": set(one["runs"]) for one in started}
+
+    def names(self, grouping: str, shown: Sequence[Entry], *, filtered: bool) -> Names:
+        """The headings of a grouping; of runs that are filtered, only those that are shown count."""
+        if grouping == "methods":
+            return methods(shown)
+        if not filtered:
+            return self._names[grouping]
+        known = {entry.name for entry in shown}
+        return {title: left for title, some in self._names[grouping].items() if (left := some & known)}

@@ -1,0 +1,35 @@
+"""The screen Runs in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from textual.pilot import Pilot
+
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.runs.runs_table import RunsTable
+from support.screens import WIDE, show, until
+
+Body = Callable[[Pilot[None], RunsTable], Awaitable[None]]
+
+
+def opened(app: ContrastApp, then: Body, size: tuple[int, int] = WIDE) -> None:
+    """Run a test body in Runs, once its table is filled."""
+
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        table = app.screen.query_one(RunsTable)
+        await until(pilot, lambda: table.row_count)
+        await then(pilot, table)
+
+    show(app, body, size)
+
+
+def at(table: RunsTable, name: str) -> None:
+    """Put the cursor at a run."""
+    table.move_cursor(row=names(table).index(name))
+
+
+def names(table: RunsTable) -> list[str]:
+    """The names in the table, from the top."""
+    return [str(row[1]) for row in map(table.get_row_at, range(table.row_count))]

@@ -1,0 +1,93 @@
+"""What the screen Runs shows of runs, without the screen: its listing, columns, filters and details."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs import directory as runs
+from contrastcli.runs.status import Status
+from contrastcli.tui.runs.columns import age, all_columns, matching, ordered
+from contrastcli.tui.runs.listing import Listing
+from contrastcli.tui.runs.overlay_panel import details, labels
+from support.recorded import append, recorded, stepped
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0s ago"), (59, "59s ago"), (61, "1m ago"), (3600, "1h ago"), (47 * 3600, "47h ago"), (49 * 3600, "2d ago")],
+)
+def test_an_age_is_told_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert age(seconds) == text
+
+
+def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
+    pair = [recorded(tmp_path, "finished", name) for name in ("one", "two")]
+    pair[0].scores_path.write_text('{"suites": {"sts": {"STS12": {"all": {"spearman": 61.5}}, "average": 60}}}')
+    lines = {line.split()[0]: line.split()[1:] for line in details(pair).splitlines() if line}
+    assert lines["A"] in (["one"], ["B"])
+    assert "sts average" in details(pair)
+    assert [line.split() for line in details(pair).splitlines() if "STS12" in line] == [["sts", "STS12", "61.50", "–"]]
+
+
+def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
+    gone = recorded(tmp_path, "finished", "one")
+    (tmp_path / "one").rename(tmp_path / "elsewhere")
+    assert "cannot be read" in details([gone, gone])
+
+
+def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> None:
+    lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
+    for row in ("step 350 of 600", "loss 1.1714", "best dev Spearman 72.85 at step 300", "objective.name pairsupcon"):
+        assert row.split() in lines
+
+
+def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
+    pair = ["2026-11-20-1432-simace", "2026-11-20-1433-simcse"]
+    assert labels(pair, 120) == [f"A {pair[0]}", f"B {pair[1]}"]
+    assert labels(pair, 40) == ["A", "B"]
+    assert labels(pair[:1], 10) == pair[:1]
+
+
+def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("finished", "running"):
+        recorded(tmp_path, kind)
+    reader = Listing(tmp_path)
+    first = reader.read()
+    read: list[str] = []
+    usual = runs.Run.status
+
+    def status(run: runs.Run) -> Status:
+        read.append(run.name)
+        return usual(run)
+
+    monkeypatch.setattr(runs.Run, "status", status)
+    (tmp_path / "starter-finished" / "scores.json").write_bytes(b"x" * 1000)
+    again = {entry.name: entry for entry in reader.read()}
+    assert read == ["starter-running"]
+    before = {entry.name: entry for entry in first}["starter-finished"].size
+    assert again["starter-finished"].size == before + 1000
+    append(runs.Run(tmp_path / "starter-finished"), stepped(601))
+    reader.read()
+    assert read[1:] == ["starter-running", "starter-finished"] or read[1:] == ["starter-finished", "starter-running"]
+
+
+def test_orders_and_filters(tmp_path: Path) -> None:
+    recorded(tmp_path, "finished", "a", objective__name="simcse", train__lr=3e-5)
+    recorded(tmp_path, "empty", "b")
+    recorded(tmp_path, "stopped", "c").note_path.write_text("#paper the best so far\n")
+    entries = Listing(tmp_path).read()
+    known = all_columns(entries)
+
+    def matched(typed: str) -> list[str]:
+        return sorted(entry.name for entry in matching(entries, known, typed))
+
+    assert [entry.name for entry in ordered(entries, known, "best dev")][-1] == "b", "a run without a score comes last"
+    assert [entry.name for entry in ordered(entries, known, "name")] == ["a", "b", "c"]
+    assert [entry.name for entry in ordered(entries, known, "lr")] == ["a", "b", "c"]
+    assert [entry.name for entry in ordered(entries, known, "newest")] == [entry.name for entry in entries]
+    assert matched("SIMCSE finished") == ["a"] and matched("#paper") == ["c"]
+    assert matched("lr=3e-5") == ["a"] == matched("lr<4e-5") and matched("lr!=0.00003") == ["b", "c"]
+    assert matched("dev>60") == ["a", "c"] and matched("dev>60 state=stopped") == ["c"] and matched("dev>99") == []
+    assert matched("batch-size>=64 objective=pairsupcon") == ["b", "c"] and matched("unknown=1") == []

@@ -1,0 +1,117 @@
+"""The runs of the screen Runs below headings: methods, sweeps and the papers' tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from contrastcli.runs import directory as runs
+from contrastcli.runs import sweeps
+from contrastcli.tui import state
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.processes import Finished
+from contrastcli.tui.runs.runs_table import RunsTable
+from support.commands import answer_commands
+from support.recorded import end, recorded
+from support.runs_screen import at, names, opened
+from support.screens import screen_text, until
+from support.settings import preset
+from support.sweeps import make_sweep
+
+
+@pytest.fixture(autouse=True)
+def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setup has tests of its own."""
+    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+
+
+def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [
+        {"paper": "simace", "item": "table-1", "runs": ["starter-finished", "starter-killed", "waiting"]},
+        {"paper": "simace", "item": "table-2", "runs": ["starter-finished"]},
+        {"paper": "supcon", "item": "table-1", "runs": ["waiting"]},
+        {"paper": "supcon", "item": "table-2", "runs": []},
+    ]
+    for name in ("starter-finished", "starter-killed", "other"):
+        recorded(tmp_path, "finished", name)
+    commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
+    headings = {"▸ simace table-1  1 of 3", "▸ simace table-2  1 of 1", "▸ supcon table-1  0 of 1"}
+
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("g", "g")
+        assert not commands.calls and len(names(table)) == 3
+        await pilot.press("g")
+        await until(pilot, lambda: headings <= set(names(table)))
+        assert len(names(table)) == len(headings) + 1
+        for title in headings:
+            at(table, title)
+            await pilot.press("enter")
+        assert names(table).count("  starter-finished") == 2, "a run of two tables is below both"
+
+    opened(ContrastApp(tmp_path), body)
+    assert commands.calls == [("papers", "list", "--json")]
+
+
+def headed(table: RunsTable) -> list[str]:
+    """The names and headings in the table, with what indents them, and the best dev scores."""
+    best = [str(column.label) for column in table.ordered_columns].index("best dev")
+    return [f"{row[1]} | {row[best]}" for row in map(table.get_row_at, range(table.row_count))]
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Path:
+    """A sweep of τ with two seeds, of which three runs have finished and one is waiting; and a run of its own."""
+    sweep = make_sweep(tmp_path, preset("starter").flat(), "objective.tau=0.05,0.1", seeds=2)
+    sweeps.save(sweep, tmp_path)
+    for cell, score in zip(sweep.cells(), (0.70, 0.74, 0.60), strict=False):
+        end(runs.create(cell.config, tmp_path, cell.name), score)
+    end(recorded(tmp_path, "empty", "other", train__lr=3e-4), 0.80)
+    return tmp_path
+
+
+def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_remembered(swept: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("o", "g", "g")
+        assert headed(table) == ["other | 80.00", "▸ s  3 of 4 | 72.00 ± 2.83"]
+        assert "4 runs in sweeps, by name" in screen_text(pilot.app)
+        at(table, "▸ s  3 of 4")
+        told = "s: 3 finished, 1 waiting; best dev 72.00 ± 2.83; tau=0.05"
+        await until(pilot, lambda: told in screen_text(pilot.app))
+        await pilot.press("enter", "down", "enter")
+        assert headed(table) == [
+            "other | 80.00",
+            "▾ s  3 of 4 | 72.00 ± 2.83",
+            "  ▾ tau=0.05  2 of 2 | 72.00 ± 2.83",
+            "    s-tau=0.05-seed=42 | 70.00",
+            "    s-tau=0.05-seed=43 | 74.00",
+            "  s-tau=0.1-seed=42 | 60.00",
+        ]
+        await pilot.press("down", "down", "left", "enter")
+        assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor stays at what was folded"
+        await pilot.press("slash", *"tau=0.1")
+        await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
+
+    opened(ContrastApp(swept), body)
+    assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
+
+
+def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
+    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+        await pilot.press("o", "g")
+        assert names(table) == ["other", "▸ tau=0.05 lr=5e-05  2 of 2", "s-tau=0.1-seed=42"]
+        await pilot.press("down")
+        await until(pilot, lambda: "B s-tau=0.05-seed=43" in screen_text(pilot.app))
+        footer = screen_text(pilot.app).splitlines()[-1]
+        assert "evaluate" not in footer and "resume" not in footer, "they take one run"
+        await pilot.press("space", "up")
+        assert [str(table.get_row_at(row)[0]) for row in range(3)] == [" ", "●", " "]
+        await pilot.press("D")
+        await until(pilot, lambda: "Delete 2 runs (s-tau=0.05-seed=42, s-tau=0.05-seed=43)?" in screen_text(pilot.app))
+        await pilot.press("d")
+        await until(pilot, lambda: names(table) == ["other", "s-tau=0.1-seed=42"])
+
+    opened(ContrastApp(swept), body)
