@@ -8,10 +8,10 @@ what once failed and is run by default.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import chdir
 from itertools import islice
 from pathlib import Path
 
@@ -33,11 +33,8 @@ STREAMS = (Thing.EMPTY, Thing.ZEROS, Thing.DEVICE)
 @pytest.fixture(scope="module")
 def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     import_commands()
-    before = Path.cwd()
-    try:
+    with chdir(Path.cwd()):  # a world is the working folder
         yield make_world(tiny, tmp_path_factory.mktemp("fuzz"))
-    finally:
-        os.chdir(before)
 
 
 def cases(seed: int, world: World) -> Iterator[Case]:

@@ -7,12 +7,11 @@ What fails is written to kill-failures.jsonl in the working folder.
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
@@ -31,6 +30,7 @@ from support.forked import Outcome, import_commands, run
 from support.kills import Course, contents, detached, drafts, kill_detached, kill_somewhere, observe
 from support.resuming import story
 from support.tiny import Tiny
+from support.waiting import wait_until
 
 SETTINGS = (
     "--backbone tiny/backbone --dev tiny/dev.jsonl --batch-size 8 --max-steps 8 --save-every 2 --set dev.every=3"
@@ -117,7 +117,7 @@ def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
     shutil.copytree(tiny.backbone.parent, folder / "tiny")
     sts_files.write_all(folder / "senteval")
-    with working_in(folder):
+    with chdir(folder):
         simple = training("simcse", "sentences").command.replace("--name one", "--name simple")
         for command in (
             simple,
@@ -127,19 +127,6 @@ def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
             outcome = run(command.split())
             assert outcome.code == 0, outcome
     return folder
-
-
-class working_in:
-    """The working folder, for a while."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._before = folder, Path.cwd()
-
-    def __enter__(self) -> None:
-        os.chdir(self._folder)
-
-    def __exit__(self, *error: object) -> None:
-        os.chdir(self._before)
 
 
 @pytest.mark.slow
@@ -155,7 +142,7 @@ def test_no_kill_damages_anything(world: Path, tmp_path: Path, request: pytest.F
         with a_copy(world, tmp_path / "place"):
             course = observe(KINDS[name].next_command())
             assert course.outcome.code == 0, course.outcome
-            finish_detached(draw)
+            finish_detached()
             return course, results(KINDS[name])
 
     for name in cycle(draw.sample([*KINDS], len(KINDS))):
@@ -176,18 +163,17 @@ def test_no_kill_damages_anything(world: Path, tmp_path: Path, request: pytest.F
     assert not failures, f"{len(failures)} failures: see {report}"
 
 
-class a_copy(working_in):
+@contextmanager
+def a_copy(original: Path, copy: Path) -> Iterator[None]:
     """A copy of a folder to work in, which is then deleted."""
-
-    def __init__(self, original: Path, copy: Path) -> None:
-        super().__init__(copy)
-        shutil.copytree(original, copy)
-
-    def __exit__(self, *error: object) -> None:
-        for process in detached(self._folder):
+    shutil.copytree(original, copy)
+    try:
+        with chdir(copy):
+            yield
+    finally:
+        for process in detached(copy):
             process.kill()
-        super().__exit__(*error)
-        shutil.rmtree(self._folder)
+        shutil.rmtree(copy)
 
 
 def kill_often(kind: Kind, draw: random.Random, course: Course, expected: dict[str, Any], most: int) -> Iterator[str]:
@@ -212,7 +198,7 @@ def kill_often(kind: Kind, draw: random.Random, course: Course, expected: dict[s
     else:
         outcome = run(kind.next_command())
         assert is_done(outcome), f"{kind.next_command()}: {outcome}"
-        finish_detached(draw)
+        finish_detached()
     check_runs(kind)
     actual = results(kind)
     assert actual.keys() == expected.keys(), f"{sorted(actual)} instead of {sorted(expected)}"
@@ -236,11 +222,8 @@ def results(kind: Kind) -> dict[str, Any]:
     }
 
 
-def finish_detached(draw: random.Random) -> None:
-    deadline = time.monotonic() + 60
-    while detached(Path.cwd()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def finish_detached() -> None:
+    wait_until(lambda: not detached(Path.cwd()))
 
 
 def check_runs(kind: Kind) -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from support.command import LABELLED, SENTENCES, Contrast, refused, train
 from support.sweeps import make_sweep
 from support.tiny import Tiny, told
 from support.tiny import train as train_here
+from support.waiting import wait_until
 
 WORDS = train(*LABELLED)[1:]
 GRID = ("--grid", "objective.tau=0.05,0.07")
@@ -166,13 +166,6 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, narration
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def two(tiny: Tiny, tmp_path: Path) -> Sweep:
     """Two cells of 60 steps."""
@@ -186,7 +179,7 @@ def two(tiny: Tiny, tmp_path: Path) -> Sweep:
 def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: Sweep, tmp_path: Path) -> None:
     first, second = (Run(tmp_path / cell.name) for cell in two.cells())
     process = begin(tmp_path)
-    until(lambda: len(told(first, Step)) > 3)
+    wait_until(lambda: len(told(first, Step)) > 3)
     os.kill(process.pid, signal.SIGINT)
     code, narration = finish(process)
     assert code == 0 and "to continue: contrast sweep --resume s" in narration
@@ -209,12 +202,12 @@ def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: 
 def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(two: Sweep, tmp_path: Path) -> None:
     first, second = (Run(tmp_path / cell.name) for cell in two.cells())
     process = begin(tmp_path)
-    until(lambda: len(told(first, Step)) > 3)
+    wait_until(lambda: len(told(first, Step)) > 3)
     process.kill()
     finish(process)
     assert not first.status().ended
     again = begin(tmp_path)
-    until(lambda: len(told(second, Step)) > 3)
+    wait_until(lambda: len(told(second, Step)) > 3)
     os.kill(told(second, Started)[-1].pid, signal.SIGKILL)
     code, narration = finish(again)
     assert code == 1 and "killed" in narration

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from contrastcli.runs.events import Step
 from contrastcli.settings.config import Config
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
+from support.waiting import wait_until
 
 
 def weights(run: str) -> str:
@@ -290,8 +290,7 @@ def test_two_requeued_jobs_do_not_train_one_run(contrast: Contrast) -> None:
     command = [*COMMAND, *words, "--max-steps", "0", "--epochs", "100000"]
     jobs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     try:
-        while all(job.poll() is None for job in jobs):
-            time.sleep(0.05)
+        wait_until(lambda: any(job.poll() is not None for job in jobs))
         loser, winner = sorted(jobs, key=lambda job: job.poll() is None)
         what, hint = loser.communicate()[1].splitlines()
         assert loser.returncode == 1 and hint.startswith("hint: ")

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
 from contrastcli.settings.sections import Train
 from contrastcli.training import angles, loop, optim
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
+from support.waiting import wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
@@ -56,10 +56,7 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
     try:
         for number in (signal.SIGHUP, signal.SIGTERM):
             steps = len(told(run, Step))
-            deadline = time.monotonic() + 60
-            while len(told(run, Step)) <= steps and process.poll() is None:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(lambda: len(told(run, Step)) > steps or process.poll() is not None)  # noqa: B023
             os.kill(process.pid, number)
         _, narration = process.communicate(timeout=60)
     finally:

@@ -28,6 +28,7 @@ from contrastcli.runs.status import Writer, this_process
 from contrastcli.settings.config import Config
 from support.events import started
 from support.settings import config
+from support.waiting import wait_until
 
 ELSEWHERE = Writer("another-host.example", 1, 1.0)
 
@@ -273,8 +274,7 @@ def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> 
 def test_a_zombie_counts_as_dead(run: Run) -> None:
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.read() == b""  # it has closed its output: it is ending
-        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.01)
+        wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
         zombie = Writer(socket.gethostname(), process.pid, time.time())
         say(run, started(zombie))
         beat(run, zombie)
@@ -379,8 +379,7 @@ def test_who_trains_shows_signs_of_life_and_leaves_none_behind(run: Run, monkeyp
     with hold(run) as me:
         say(run, started(me))
         os.utime(run.alive_path, (0, 0))
-        while run.alive_path.stat().st_mtime == 0:
-            time.sleep(0.01)
+        wait_until(lambda: run.alive_path.stat().st_mtime > 0)
         assert run.status().state == "running"
     assert not run.alive_path.exists()
 

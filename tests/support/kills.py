@@ -17,6 +17,7 @@ from typing import NamedTuple
 import psutil
 
 from support.forked import TIMEOUT, Outcome, start, wait
+from support.waiting import wait_until
 
 DRAFTS = (".", "pictures", "runs", "runs/*", "runs/*/checkpoints", "cache/*", "cache/checksums/*")
 """Folders in which files are written under a temporary name."""
@@ -108,13 +109,6 @@ def kill_detached(draw: random.Random, folder: Path) -> int:
         process.kill()
     wait_until(lambda: not detached(folder))
     return len(victims)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def contents(paths: Iterable[Path]) -> dict[str, bytes]:

@@ -19,8 +19,8 @@ from contrastcli.training import process
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import make_plan
 from support import train_runs
-from support.kills import wait_until
 from support.tiny import Tiny, on_step, told, train
+from support.waiting import wait_until
 
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "pairs": ("simcse", "pairs", {}),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,8 @@ from support import train_runs
 from support.damage import flip_bit
 from support.resuming import Killed, assert_same, state, story, train_with_a_kill
 from support.settings import config
-from support.tiny import Tiny, train
+from support.tiny import Tiny, told, train
+from support.waiting import wait_until
 
 
 def start(run: Run) -> subprocess.Popen[bytes]:
@@ -37,19 +36,12 @@ def kill_after(run: Run, step: int) -> None:
     """Start a run and kill it as soon as that step is logged."""
     process = start(run)
     try:
-        wait_for(process, lambda: any(isinstance(e, Step) and e.step >= step for e in run.events()))
+        wait_until(lambda: process.poll() is not None or any(event.step >= step for event in told(run, Step)))
         process.kill()
     finally:
         process.kill()
         process.wait()
     assert process.returncode == -signal.SIGKILL
-
-
-def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 @pytest.mark.parametrize(
