@@ -1,4 +1,4 @@
-"""Every test runs offline, on one thread, and does not touch the user's own files."""
+"""Every test runs offline, on one thread or CONTRAST_TEST_THREADS, and does not touch the user's own files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["OMP_NUM_THREADS"] = "1"  # sums depend on the number of threads; processes that tests start inherit it
+# Sums depend on the number of threads; processes that tests start inherit it.
+os.environ["OMP_NUM_THREADS"] = os.environ.get("CONTRAST_TEST_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -166,6 +167,7 @@ def four_threads() -> Iterator[None]:
     """Torch may use four threads, in this process."""
     import torch
 
+    threads = torch.get_num_threads()
     torch.set_num_threads(4)
     yield
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)

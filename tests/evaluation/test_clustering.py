@@ -24,17 +24,17 @@ from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import CLUSTERING
 from contrastcli.model.encoder import SentenceEncoder
-from support.sts_files import problem, subject
+from support.sts_files import problem, subject, write_lines
 from support.tables import cells
-from support.transfer_files import HalfKnowing, measured, texts, write, write_one_file
+from support.transfer_files import HalfKnowing, measured, texts, write_one_file
 
 LABELS = [0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
 CLUSTERS = [2, 2, 0, 1, 1, 1, 2, 0, 0, 1]
 
 
 def write_two_files(folder: Path, name: str, classes: int = 3, count: int = 20, first: int = 1) -> None:
-    write(folder / f"{name}.txt", [text for label in range(classes) for text in texts("c", label, count)])
-    write(folder / f"{name}_gnd.txt", [str(label + first) for label in range(classes) for _ in range(count)])
+    write_lines(folder / f"{name}.txt", [text for label in range(classes) for text in texts("c", label, count)])
+    write_lines(folder / f"{name}_gnd.txt", [str(label + first) for label in range(classes) for _ in range(count)])
 
 
 def entropy(values: Sequence[object]) -> float:
@@ -125,7 +125,7 @@ def test_classes_may_be_counted_from_0_or_1_in_either_form(tmp_path: Path, first
 
 def test_quotes_white_space_and_encodings_are_read_as_in_the_published_files(tmp_path: Path) -> None:
     rows = ['3\t"a quote  opens\there', "10\tplain", "3\tcaf\u00e9 "]
-    write(tmp_path / "agnews.tsv", rows, "latin-1", end="\r\n")
+    write_lines(tmp_path / "agnews.tsv", rows, encoding="latin-1", end="\r\n")
     data = read(tmp_path, "AgNews")
     assert data.texts == ['"a quote opens here', "plain", "café"]
     assert data.labels[0] == data.labels[2] != data.labels[1]
@@ -146,7 +146,7 @@ def test_quotes_white_space_and_encodings_are_read_as_in_the_published_files(tmp
 )
 def test_a_set_is_found_by_the_names_in_circulation(tmp_path: Path, file: str, task: str) -> None:
     write_one_file(tmp_path / file)
-    write(tmp_path / "notes.txt", ["of no set"])
+    write_lines(tmp_path / "notes.txt", ["of no set"])
     assert len(read(tmp_path, task).texts) == 60
 
 
@@ -168,10 +168,10 @@ def test_without_a_folder_every_set_is_missing_with_the_remedy(tmp_path: Path) -
 
 def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
     write_one_file(tmp_path / "agnews.tsv")
-    write(tmp_path / "tweet.txt", ["1\ttext", "no tab"])
+    write_lines(tmp_path / "tweet.txt", ["1\ttext", "no tab"])
     write_two_files(tmp_path, "Biomedical")
-    write(tmp_path / "Biomedical_gnd.txt", ["1"] * 30)
-    write(tmp_path / "SearchSnippets.txt", ["1\tone", "1\tclass"])
+    write_lines(tmp_path / "Biomedical_gnd.txt", ["1"] * 30)
+    write_lines(tmp_path / "SearchSnippets.txt", ["1\tone", "1\tclass"])
     result = measured(CLUSTERING, HalfKnowing(), tmp_path)
     assert set(result.tasks) == {"AgNews"}
     assert "tweet.txt, line 2: not a label, a tab and a text: 'no tab'" in problem(result, "Tweet")[0]
@@ -184,7 +184,7 @@ def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_pat
 
 
 def test_an_empty_file_is_malformed(tmp_path: Path) -> None:
-    write(tmp_path / "agnews.tsv", [])
+    write_lines(tmp_path / "agnews.tsv", [])
     with pytest.raises(DataError, match="fewer than two classes"):
         read(tmp_path, "AgNews")
 

@@ -18,7 +18,7 @@ from contrastcli.evaluation import transfer
 from contrastcli.evaluation.procedure import Vectors
 from contrastcli.evaluation.senteval import read_transfer, root
 from contrastcli.evaluation.suites import TRANSFER
-from support.sts_files import problem
+from support.sts_files import problem, write_lines
 from support.tables import cells
 from support.transfer_files import (
     HEADER,
@@ -26,7 +26,6 @@ from support.transfer_files import (
     as_small,
     measured,
     texts,
-    write,
     write_mrpc,
     write_polarity,
     write_sst2,
@@ -175,7 +174,7 @@ def test_two_averages_are_of_seven_and_of_eight_complete_tasks(tmp_path: Path) -
 def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
     write_transfer(tmp_path)
     (tmp_path / "SST" / "fine" / "sentiment-dev").unlink()
-    write(tmp_path / "TREC" / "TREC_10.label", ["NUM:dist How far ?", "no label here"])
+    write_lines(tmp_path / "TREC" / "TREC_10.label", ["NUM:dist How far ?", "no label here"])
     result = measured(TRANSFER, HalfKnowing(), tmp_path)
     assert list(result.missing) == ["SST5", "TREC"]
     assert "sentiment-dev" in problem(result, "SST5")[0] and "senteval.tar" in problem(result, "SST5")[1]
@@ -199,7 +198,7 @@ def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: 
         ("MPQA", "mpqa.pos"),
     ):
         write_polarity(tmp_path, task, 20)
-        write(tmp_path / task / name, [f"  kept {i}  in one  piece \t" for i in range(21)])
+        write_lines(tmp_path / task / name, [f"  kept {i}  in one  piece \t" for i in range(21)])
         rows = read_transfer(tmp_path, task).train
         assert rows.labels == [0] * 20 + [1] * 21
         assert (rows.first[0], rows.first[-1]) == (f"{task} 0 #0", "kept 20 in one piece")
@@ -207,7 +206,7 @@ def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: 
 
 def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
     write_polarity(tmp_path, "MR", 20)
-    write(tmp_path / "MR" / "rt-polarity.neg", ["first", "", " ", *texts("MR", 0, 20), ""])
+    write_lines(tmp_path / "MR" / "rt-polarity.neg", ["first", "", " ", *texts("MR", 0, 20), ""])
     assert read_transfer(tmp_path, "MR").train.first[:2] == ["first", "MR 0 #0"]
 
 
@@ -224,7 +223,7 @@ def test_questions_are_latin_1_with_a_class_before_the_colon(tmp_path: Path) -> 
 def test_paraphrases_have_a_mark_a_header_and_literal_quotes(tmp_path: Path) -> None:
     write_mrpc(tmp_path, (20, 1))
     rows = ['1\t702876\t702977\tcalled " the witness\t" quoted "', "0\t1\t2\tone  b\ttwo\textra\tcolumns"]
-    write(tmp_path / "MRPC" / "msr_paraphrase_test.txt", [HEADER, *rows], end="\r\n")
+    write_lines(tmp_path / "MRPC" / "msr_paraphrase_test.txt", [HEADER, *rows], end="\r\n")
     test = read_transfer(tmp_path, "MRPC").test
     assert test is not None
     assert (test.labels, test.first) == ([1, 0], ['called " the witness', "one b"])
@@ -234,8 +233,8 @@ def test_paraphrases_have_a_mark_a_header_and_literal_quotes(tmp_path: Path) -> 
 def test_sentiment_has_its_class_behind_a_tab_or_before_a_space(tmp_path: Path) -> None:
     write_sst2(tmp_path, (20, 1, 1))
     write_sst5(tmp_path, (20, 1, 1))
-    write(tmp_path / "SST" / "binary" / "sentiment-dev", ['contains "no wit , 2 \t0', "good \t1"])
-    write(tmp_path / "SST" / "fine" / "sentiment-dev", ['4 a stirring , "funny', "0 1 bad film"])
+    write_lines(tmp_path / "SST" / "binary" / "sentiment-dev", ['contains "no wit , 2 \t0', "good \t1"])
+    write_lines(tmp_path / "SST" / "fine" / "sentiment-dev", ['4 a stirring , "funny', "0 1 bad film"])
     binary, fine = (read_transfer(tmp_path, task).dev for task in ("SST2", "SST5"))
     assert binary is not None and fine is not None
     assert (binary.first, binary.labels) == (['contains "no wit , 2', "good"], [0, 1])

@@ -66,15 +66,9 @@ _ARGUMENTS = {
     "compare": "compare simple other --json",
 }
 _LOOK = (
-    *(
-        "runs",
-        "runs list --json",
-        "runs show simple",
-        "runs show simple --json",
-        "runs path simple",
-        "stop simple --wait 3",
-    ),
-    *("compare simple other", "compare simple other --json", "runs rm simple --yes", "runs prune"),
+    *("runs", "runs list --json", "runs show simple", "runs show simple --json"),
+    *("runs path simple", "stop simple --wait 3", "compare simple other", "compare simple other --json"),
+    *("runs rm simple --yes", "runs prune"),
     *("watch simple", "watch simple --json", "runs verify simple", "runs verify simple --json"),
 )
 _RESUME = ("train --resume simple --max-steps 6 --no-ui", "train --resume simple --max-steps 6 --json")
@@ -212,9 +206,8 @@ def fault(case: Case, outcome: Outcome) -> str:
     text = out + outcome.err.replace("\r", "")
     control = set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]", text))
     two_lines = re.search(r"^contrast: error: .+\nhint: .+\n\Z", outcome.err, re.MULTILINE) is not None
-    shows_more = verb in ("train", "sweep", "watch", "eval") or {"-", "verify"} & {
-        *case.words()
-    }  # what was done before the error
+    # These print what they have done before the error.
+    shows_more = verb in ("train", "sweep", "watch", "eval") or {"-", "verify"} & {*case.words()}
     faults = {
         "hangs": outcome.code == -signal.SIGALRM,
         f"ends by signal {-outcome.code}": outcome.code < 0,
@@ -345,15 +338,9 @@ def _write_settings() -> None:
     Path("contrast.toml").write_text('[train]\nlr = 1e-3\n[model]\npooling = "mean"\n')
     Path("user/contrast").mkdir(parents=True)
     Path("user/contrast/config.toml").write_text("[train]\nweight_decay = 0.1\n[data]\nmask_duplicates = true\n")
-    variables: dict[str, object] = {
-        "TRAIN_LR": 0.001,
-        "OBJECTIVE_TAU": 0.1,
-        "DEV_EVERY": 2,
-        "MODEL_POOLING": "cls",
-        "TRAIN_CLIP": 2,
-    }
-    variables |= {"MODEL": "tiny/backbone", "CACHE": "cache", "RUNS": "runs", "STATE": "state"}
-    Path(ENVIRONMENT).write_text("\n".join(f"CONTRAST_{name}={value}" for name, value in variables.items()))
+    variables = "TRAIN_LR=0.001 OBJECTIVE_TAU=0.1 DEV_EVERY=2 MODEL_POOLING=cls TRAIN_CLIP=2 MODEL=tiny/backbone"
+    variables += " CACHE=cache RUNS=runs STATE=state"
+    Path(ENVIRONMENT).write_text("\n".join(f"CONTRAST_{variable}" for variable in variables.split()))
     Path(ARGUMENTS).mkdir()
     for name, line in _ARGUMENTS.items():
         Path(ARGUMENTS, name).write_text(line.replace(" ", "\n"))

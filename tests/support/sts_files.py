@@ -55,13 +55,13 @@ def some_rows(name: str, count: int = 6) -> list[Row]:
 
 def write_subset(folder: Path, task: str, subset: str, rows: Sequence[Row], end: str = "\n") -> None:
     place = folder / "STS" / f"{task}-en-test"
-    place.mkdir(parents=True, exist_ok=True)
     write_lines(place / f"STS.input.{subset}.txt", [f"{first}\t{second}" for first, second, _ in rows], end)
     write_lines(place / f"STS.gs.{subset}.txt", [gold for _, _, gold in rows], end)
 
 
-def write_lines(path: Path, lines: Sequence[str], end: str = "\n") -> None:
-    path.write_bytes("".join(line + end for line in lines).encode())
+def write_lines(path: Path, lines: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(line + end for line in lines).encode(encoding))
 
 
 def write_year(folder: Path, task: str, count: int = 6) -> dict[str, list[Row]]:
@@ -73,14 +73,11 @@ def write_year(folder: Path, task: str, count: int = 6) -> dict[str, list[Row]]:
 
 
 def write_stsb(folder: Path, rows: Sequence[Row]) -> None:
-    place = folder / "STS" / "STSBenchmark"
-    place.mkdir(parents=True, exist_ok=True)
     lines = [f"main-captions\tMSRvid\t2012test\t{i:04}\t{gold}\t{a}\t{b}" for i, (a, b, gold) in enumerate(rows)]
-    write_lines(place / "sts-test.csv", lines)
+    write_lines(folder / "STS" / "STSBenchmark" / "sts-test.csv", lines)
 
 
 def write_sick(folder: Path, rows: Sequence[Row]) -> None:
-    (folder / "SICK").mkdir(parents=True, exist_ok=True)
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     lines = [f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL" for i, (a, b, gold) in enumerate(rows)]
     write_lines(folder / "SICK" / "SICK_test_annotated.txt", [header, *lines], "\r\n")

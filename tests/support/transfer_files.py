@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import Suite
-from support.sts_files import subject
+from support.sts_files import subject, write_lines
 
 POLARITY = {
     "MR": ("rt-polarity.neg", "rt-polarity.pos"),
@@ -47,32 +47,27 @@ def texts(name: str, label: int, count: int) -> list[str]:
     return [f"{name} {i} #{label}" for i in range(count)]
 
 
-def write(path: Path, lines: Sequence[str], encoding: str = "utf-8", end: str = "\n") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes("".join(line + end for line in lines).encode(encoding))
-
-
 def write_polarity(folder: Path, task: str, count: int) -> None:
     for label, name in enumerate(POLARITY[task]):
-        write(folder / task / name, [f"{text} " for text in texts(task, label, count)])
+        write_lines(folder / task / name, [f"{text} " for text in texts(task, label, count)])
 
 
 def write_sst2(folder: Path, counts: Sequence[int]) -> None:
     for split, count in zip(("train", "dev", "test"), counts, strict=True):
         rows = [f"{text} \t{label}" for label in (0, 1) for text in texts(f"sst {split}", label, count)]
-        write(folder / "SST" / "binary" / f"sentiment-{split}", rows)
+        write_lines(folder / "SST" / "binary" / f"sentiment-{split}", rows)
 
 
 def write_sst5(folder: Path, counts: Sequence[int]) -> None:
     for split, count in zip(("train", "dev", "test"), counts, strict=True):
         rows = [f"{label} {text}" for label in range(5) for text in texts(f"fine {split}", label, count)]
-        write(folder / "SST" / "fine" / f"sentiment-{split}", rows)
+        write_lines(folder / "SST" / "fine" / f"sentiment-{split}", rows)
 
 
 def write_trec(folder: Path, counts: Sequence[int]) -> None:
     for name, count in zip(("train_5500.label", "TREC_10.label"), counts, strict=True):
         rows = [f"{word}:sub {text}" for n, word in enumerate(TREC_CLASSES) for text in texts(name, n, count)]
-        write(folder / "TREC" / name, rows, "latin-1")
+        write_lines(folder / "TREC" / name, rows, encoding="latin-1")
 
 
 def write_mrpc(folder: Path, counts: Sequence[int]) -> None:
@@ -80,7 +75,7 @@ def write_mrpc(folder: Path, counts: Sequence[int]) -> None:
         rows = [
             f"{label}\t1\t2\t{text}\tother {text}" for label in (0, 1) for text in texts(f"mrpc {split}", label, count)
         ]
-        write(folder / "MRPC" / f"msr_paraphrase_{split}.txt", [HEADER, *rows], end="\r\n")
+        write_lines(folder / "MRPC" / f"msr_paraphrase_{split}.txt", [HEADER, *rows], end="\r\n")
 
 
 def write_transfer(folder: Path) -> None:
@@ -114,4 +109,4 @@ def measured(suite: Suite, encode: HalfKnowing, folder: Path, *tasks: str) -> Su
 
 
 def write_one_file(path: Path, classes: int = 3, count: int = 20, first: int = 0) -> None:
-    write(path, [f"{label + first}\t{text}" for label in range(classes) for text in texts("c", label, count)])
+    write_lines(path, [f"{label + first}\t{text}" for label in range(classes) for text in texts("c", label, count)])
