@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("four_threads")
 
 
 def test_results_come_in_the_order_of_the_items_though_all_are_at_work_at_once() -> None:
-    meeting = threading.Barrier(4, timeout=10)
+    meeting = threading.Barrier(4, timeout=60)
 
     def work(number: int) -> tuple[int, int]:
         meeting.wait()  # passes only with four of them
@@ -37,7 +37,7 @@ def test_few_workers_share_the_threads() -> None:
 
 
 def test_every_worker_has_its_own_random_numbers() -> None:
-    meeting = threading.Barrier(4, timeout=10)
+    meeting = threading.Barrier(4, timeout=60)
 
     def draw(_: int) -> float:
         generator().manual_seed(7)

@@ -36,7 +36,7 @@ def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: t
     asyncio.run(shown())
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Let the app run until a condition holds; fails with what the screen shows if it never does."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds

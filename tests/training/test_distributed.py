@@ -76,7 +76,7 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
     train(runs[RESUMED], on_step(1, runs[RESUMED].stop_path.touch))
     port = free_port()
     processes = [start(list(runs.values()), rank, port) for rank in (0, 1)]
-    errors = [process.communicate(timeout=120)[1] for process in processes]
+    errors = [process.communicate(timeout=600)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     return runs
 
@@ -136,7 +136,7 @@ def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path)
     main, other = (start([run], rank, port) for rank in (0, 1))
     wait_until(lambda: bool(told(run, Step)) or other.poll() is not None)
     other.kill()
-    errors = main.communicate(timeout=60)[1]
+    errors = main.communicate(timeout=600)[1]
     other.communicate()
     end = told(run, Done)[-1]
     assert (main.returncode, end.status, end.code) == (1, "failed", 1), errors

@@ -225,7 +225,7 @@ def test_a_feed_reads_old_and_new_events(tmp_path: Path) -> None:
 
 
 async def _wait_for(condition: Callable[[], object]) -> None:
-    end = asyncio.get_running_loop().time() + 20
+    end = asyncio.get_running_loop().time() + 60
     while not condition():
         assert asyncio.get_running_loop().time() < end
         await asyncio.sleep(0.01)
