@@ -50,10 +50,15 @@ def overview(width: int) -> str:
 
 
 def topic(name: str, width: int, more: Facts) -> str:
-    """A topic as text of that width, with FACTS and `more` facts filled in."""
+    """A topic as text of that width, with FACTS and `more` facts filled in.
+
+    In a source a line of a table continues on lines that are indented.
+    """
     facts = {**FACTS, **more}
     parts = []
     for paragraph in (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip().split("\n\n"):
+        if not paragraph.startswith(" "):
+            paragraph = re.sub(r"\n +", " ", paragraph)
         alone = re.fullmatch(r"\{(\w+)\}", paragraph)
         fact = facts[alone[1]]() if alone else re.sub(r"\{(\w+)\}", lambda match: str(facts[match[1]]()), paragraph)
         if isinstance(fact, str):

@@ -1,4 +1,4 @@
-"""An objective of another package, installed as the README says, is one like ours."""
+"""An objective of another package, installed as the help says, is one like ours."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
+from contrastcli.commands.help import FOLDER
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Step
 from support.tiny import Tiny
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = FOLDER.parents[1]
 OBJECTIVE = ("--objective", "soft-triplet")
 
 
-def files_of_the_readme() -> dict[str, str]:
-    """The files that "Add your own objective" prints, by the path in their first line."""
-    section = README.read_text(encoding="utf-8").split("\n## Add your own objective\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", section, re.M | re.S)
-    return {path: text for path, text in blocks}
+def files_of_the_topic() -> dict[str, str]:
+    """The files that `contrast help own-objective` prints, by the path in their first line."""
+    text = (FOLDER / "own-objective.txt").read_text(encoding="utf-8")
+    blocks = re.findall(r"^    # (\S+)\n((?:    .*\n|\n)+)", text, re.M)
+    return {path: dedent(block) for path, block in blocks}
 
 
 def install(files: dict[str, str], site: Path) -> None:
@@ -45,14 +47,14 @@ def install(files: dict[str, str], site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of installed packages with the README's in it."""
+    """A folder of installed packages with the topic's in it."""
     folder = tmp_path_factory.mktemp("site")
-    install(files_of_the_readme(), folder)
+    install(files_of_the_topic(), folder)
     return folder
 
 
 def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), str(README.parent)])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
     return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -99,7 +101,7 @@ def test_it_is_the_last_of_all_objectives_and_imports_no_torch(site: Path) -> No
 
 
 def test_of_this_package_it_imports_the_api_alone() -> None:
-    assert set(re.findall(r"(?:from|import) (contrastcli\S*)", "".join(files_of_the_readme().values()))) == {
+    assert set(re.findall(r"(?:from|import) (contrastcli\S*)", "".join(files_of_the_topic().values()))) == {
         "contrastcli.api"
     }
 
@@ -111,7 +113,7 @@ def test_its_limits_are_those_that_it_names(site: Path) -> None:
 
 
 def test_a_package_that_cannot_be_loaded_is_named(site: Path, tmp_path: Path) -> None:
-    files = files_of_the_readme() | {"soft_triplet/__init__.py": "import no_such_module\n"}
+    files = files_of_the_topic() | {"soft_triplet/__init__.py": "import no_such_module\n"}
     install(files, tmp_path)
     done = python(tmp_path, "-m", "contrastcli", "config", "show", *OBJECTIVE)
     assert done.returncode == 2
