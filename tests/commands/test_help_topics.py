@@ -5,20 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from textwrap import dedent
-from typing import Any, get_args
+from typing import Any
 
 import click
 import pytest
 
-from contrastcli import api, errors, options
+from contrastcli import errors, options
 from contrastcli.commands import help as topics
-from contrastcli.data import forms
-from contrastcli.data.forms import FORMATS, FORMS, LABELS, SHAPES
-from contrastcli.evaluation.suites import SUITES
-from contrastcli.runs import status
 from contrastcli.runs.directory import Run
-from contrastcli.settings import catalogue, presets, sections
-from contrastcli.tui.screen import SCREENS
 from support.command import Contrast, refused
 
 NAMES = sorted(topics.topics())
@@ -75,25 +69,23 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("name", "mentioned"),
+    ("name", "said"),
     [
-        ("data", [*FORMATS, *forms.NAMES, *LABELS, *(shape for shape, _ in SHAPES)]),
-        ("exit-codes", [*map(str, errors.EXIT_CODES), *errors.EXIT_CODES.values()]),
-        ("models", get_args(sections.Pooling)),
-        ("objectives", [word for spec in catalogue.BUILT_IN for word in (spec.name, spec.paper)]),
-        ("presets", [word for name in presets.names() for word in (name, presets.find(name).about.what)]),
-        ("own-objective", ["needs", "loss", "heads", "labels", "views", "rows", *FORMS.values(), *api.__all__]),
-        ("python", ["contrastcli.load", "model.encode"]),
-        ("runs", [*get_args(status.State), *(s.key for s in sections.all_settings().values() if s.resumable)]),
-        ("settings", [f"{s.key} " for s in sections.all_settings().values()]),
-        ("suites", [word for suite in SUITES.values() for word in (suite.name, *suite.tasks)]),
-        ("sweeps", presets.sweep_names()),
-        ("app", SCREENS.values()),
+        ("data", "anchor anchor, premise, sentence1, sent0,"),
+        ("data", "labelled anchor + positive + label"),
+        ("exit-codes", "130 interrupted before anything was saved"),
+        ("models", "cls the last layer's vector of the first token, CLS"),
+        ("objectives", "simace Like simcse on angles: a positive must be nearer than the others by a margin"),
+        ("own-objective", "What a package may import from contrastcli.api: about, AuxiliarySpec, Bounds,"),
+        ("presets", "simace-bert-base SimACE on BERT-base, unsupervised"),
+        ("runs", "one of queued, starting, running, silent, killed, stopped, finished, failed, diverged."),
+        ("suites", "human scores. STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R"),
+        ("sweeps", "simace-seeds SimCSE, ArcCon and SimACE on BERT-base over five seeds"),
+        ("app", "1 Setup"),
     ],
 )
-def test_a_topic_mentions_everything_on_its_subject(name: str, mentioned: list[str], contrast: Contrast) -> None:
-    shown = words(contrast, name)
-    assert [word for word in mentioned if word not in shown] == []
+def test_a_topic_says_what_a_user_looks_up(name: str, said: str, contrast: Contrast) -> None:
+    assert said in words(contrast, name)
 
 
 def test_the_python_of_a_topic_runs(run: Run, contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
