@@ -1,9 +1,31 @@
 """Train sentence embeddings with contrastive objectives and watch the angles between sentences.
 
-In Python, no more than this:
+In Python there is `load`; everything else is the command line. A run directory joins the parts: training writes events
+and checkpoints into it, and whatever shows, compares or uses a model reads it.
 
-    model = contrastcli.load("runs/…" or a folder or a hub name)
-    model.encode(["a dog runs", "a puppy sprints"])  # ndarray (2, d)
+cli.py        every command, in one file: words into calls
+options.py    click's types and decorators; the options that are made from the settings
+api.py        what an objective of another package may import
+boundary.py   the edge of the process: its streams, its version, an exception as two lines
+files.py      files that are never half written, cached or locked; the user's folders
+errors.py     the one error type, its exit codes, and a hint's remedies
+tui/          the full-screen app: a client of the command line
+commands/     what each command does
+training/     the loop, a step's gradient, checkpoints, and the auxiliaries that train beside the encoder
+show/         results as text, charts and pictures
+evaluation/   the suites, their statistics, comparisons and the papers' tables
+model/        texts to vectors: backbone, pooling, loading, saving, search and mining
+data/         files, hub and stdin to rows, tokens and batches
+objectives/   one file for each family of losses, on tensors alone
+runs/         the run directory: events, status, processes, sweeps
+settings/     what can be set, the catalogue of objectives, the presets, and what the papers report
+help/         the topics of `contrast help`
+starter/      a small encoder and texts, for the first minute offline
+
+Imports point down, inside functions too:
+
+    cli → tui, options → commands → training, show → evaluation → model → api → data, objectives, runs → settings
+        → boundary, files → errors
 """
 
 from __future__ import annotations
@@ -23,7 +45,8 @@ def load(name: str) -> SentenceEncoder:
 
     Raises contrastcli.errors.DataError if there is none or it cannot be read.
     """
-    from contrastcli.model.folder import load_model  # torch is loaded only when a model is needed
+    # Here, so that torch is loaded only when a model is needed.
+    from contrastcli.model.folder import load_model
     from contrastcli.model.locate import resolve
     from contrastcli.runs.directory import runs_dir
 

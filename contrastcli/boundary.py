@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,8 +35,9 @@ def prepare_process(words: Sequence[str]) -> None:
     Raises RunError without a working folder, which torch needs; UsageError for words that are not text.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # a file opened later would get its number, and what libraries print
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - to the end of the process
+        # A file opened later would get the number of a closed stream, and with it what libraries print.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -46,7 +47,8 @@ def prepare_process(words: Sequence[str]) -> None:
         what = f"the working folder cannot be used: {error_text(error)}"
         raise RunError(what, "change to another folder: cd DIR") from None
     for word in (*words, *(value for name, value in os.environ.items() if name.startswith("CONTRAST_"))):
-        if any("\udc80" <= letter <= "\udcff" for letter in word):  # how Python keeps other bytes
+        # Python keeps bytes that are no text as these.
+        if any("\udc80" <= letter <= "\udcff" for letter in word):
             spelled = os.fsencode(word).decode("ascii", "backslashreplace")
             what = f"'{spelled}' is not text in {sys.getfilesystemencoding()}"
             raise UsageError(what, "use a UTF-8 locale, such as LC_ALL=C.UTF-8, or rename the file")
@@ -54,7 +56,7 @@ def prepare_process(words: Sequence[str]) -> None:
 
 def on_a_terminal() -> bool:
     """Whether this process can show a screen."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)  # the app draws on stderr
+    streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
 
 
@@ -69,10 +71,11 @@ def print_path(path: Path | str) -> None:
     print(escaped(str(path)) if sys.stdout.isatty() else path, flush=True)
 
 
-def print_text(text: str) -> None:
-    """Print a result on stdout, in characters that it can show; nothing for an empty one."""
-    if text:
-        print(fitting(text, sys.stdout.encoding or "utf-8"), flush=True)
+def print_text(texts: str | Iterable[str]) -> None:
+    """Print a result on stdout, or the parts of one as they come, in characters that it can show."""
+    for text in [texts] if isinstance(texts, str) else texts:
+        if text:
+            print(fitting(text, sys.stdout.encoding or "utf-8"), flush=True)
 
 
 def narrate(text: str) -> None:
@@ -106,7 +109,8 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
 
     With the `options` of the command, remedies by others are left out: the same data are read by several commands.
     """
-    if isinstance(error, OSError):  # perhaps of stdout, which the interpreter would flush again at its end
+    # An error of stdout would come again when the interpreter flushes it at its end.
+    if isinstance(error, OSError):
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
@@ -133,7 +137,8 @@ def _explain(error: BaseException) -> ContrastError:
         return RunError(what, "check the path, its permissions and the room on its disk")
     if isinstance(error, MemoryError):
         return RunError("there is not enough memory", "close other programs, or give less data at once")
-    if isinstance(error, ImportError):  # such as a library that finds no memory
+    # Such as of a library that finds no memory.
+    if isinstance(error, ImportError):
         hint = "raise the limit on memory (ulimit -v), or install contrast again"
         return RunError(f"a library cannot be loaded: {error_text(error)}", hint)
     return ContrastError(f"{type(error).__name__}: {error_text(error)}", "contrast --debug shows where")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from contrastcli.commands.export import Format
     from contrastcli.commands.job import Job
     from contrastcli.show.papers import Format as TableFormat
-    from contrastcli.show.pictures import Picture
 
 
 @click.group(cls=options.Group, context_settings=options.CONTEXT)
@@ -67,7 +66,7 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
         return _sweep(directory, job, ())
     run, config = run_and_config(job, directory)
     if job.dry_run:
-        runs.run_name(job.run_name, config, directory)  # raises an error for a bad one
+        runs.run_name(job.run_name, config, directory)  # raises UsageError
         print_text(dry_run(preview(config, directory), config, job.json))
         return 0
     in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal()
@@ -107,8 +106,7 @@ def list_(directory: Path, json: bool) -> None:
     print_text(run_list(runs.list_runs(directory), directory, json))
 
 
-@runs_group.command("show", params=[options.JSON])
-@click.argument("run", type=options.RUN, default="last")
+@runs_group.command("show", params=[options.ONE_RUN, options.JSON])
 def show_run(run: Run, json: bool) -> None:
     """Show the status, scores, checkpoints and settings of a run."""
     from contrastcli.show.runs import run_details
@@ -116,8 +114,7 @@ def show_run(run: Run, json: bool) -> None:
     print_text(run_details(run, json))
 
 
-@runs_group.command()
-@click.argument("run", type=options.RUN, default="last")
+@runs_group.command(params=[options.ONE_RUN])
 def path(run: Run) -> None:
     """Print the directory of a run."""
     print_path(run.path)
@@ -147,9 +144,8 @@ def prune(directory: Path, chosen: Sequence[Run]) -> None:
     narrate(f"freed {size(runs.prune(chosen or runs.list_runs(directory)))}")
 
 
-@runs_group.command(params=[options.JSON])
+@runs_group.command(params=[options.ONE_RUN, options.JSON])
 @click.option("--replay", type=click.IntRange(min=1), metavar="K", help="Also train K steps again and compare bits.")
-@click.argument("run", type=options.RUN, default="last")
 def verify(run: Run, replay: int | None, json: bool) -> None:
     """Check every file of a run, which may be in training."""
     from contrastcli.commands.verify import raise_first_fault, verify
@@ -178,9 +174,8 @@ def serve(directory: Path) -> None:
     stream.serve(directory, sys.stdin.buffer, sys.stdout.buffer)
 
 
-@cli.command(params=[options.JSON])
+@cli.command(params=[options.ONE_RUN, options.JSON])
 @options.on_host
-@click.argument("run", type=options.RUN, default="last")
 def watch(run: Run, json: bool) -> int:
     """Follow a run to its end, and exit with its exit code."""
     from contrastcli.commands.train import watch
@@ -188,9 +183,8 @@ def watch(run: Run, json: bool) -> int:
     return watch(run, json)
 
 
-@cli.command()
+@cli.command(params=[options.ONE_RUN])
 @click.option("--wait", type=options.Number(min=0), default=60, help="Seconds to wait for its end.")
-@click.argument("run", type=options.RUN, default="last")
 def stop(run: Run, wait: float) -> None:
     """Ask a run to save and stop."""
     from contrastcli.runs import process
@@ -209,11 +203,12 @@ def compare(named: Sequence[Run], bootstrap: bool, dev: str | None, plot: bool, 
     """
     from contrastcli.commands.compare import check, compare, draw
     from contrastcli.show.runs import run_comparison
+    from contrastcli.show.scores import show_pictures
 
     chosen = check(named, bootstrap, dev, out)
     print_text(run_comparison(compare(chosen, bootstrap, dev), json))
     if plot or out:
-        _show_pictures(draw(chosen), plot and not json, out)
+        show_pictures(draw(chosen), plot and not json, out)
 
 
 @cli.command("eval", params=[*options.MEASURING])
@@ -222,11 +217,11 @@ def compare(named: Sequence[Run], bootstrap: bool, dev: str | None, plot: bool, 
 def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any) -> None:
     """Evaluate runs, models or files of word vectors."""
     from contrastcli.commands.evaluate import check_measured, measure
-    from contrastcli.show.scores import scores
+    from contrastcli.show.scores import scores, show_pictures
 
     measured, drawn = measure(models, directory, **request)
     print_text(scores(measured, json))
-    _show_pictures(drawn, not json, request["folder"])
+    show_pictures(drawn, not json, request["folder"])
     check_measured(measured)
 
 
@@ -244,17 +239,16 @@ def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
 @cli.command(params=[*options.MINING])
 @click.argument("source", metavar="DATA")
 @click.pass_obj
-def mine(directory: Path, /, source: str, output: Path, ranks: str, negatives: int, json: bool, **how: Any) -> None:
+def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) -> None:
     """Add hard negatives to pairs, for training on triplets.
 
     They are the texts nearest to an anchor that are not its positive, nor as close as that. Next to the output a file
     .mined says how it was made.
     """
-    from contrastcli.commands.mine import make_rule, mine_file, report
+    from contrastcli.commands.mine import mine_file, report
     from contrastcli.show.answers import mined
 
-    rule = make_rule(ranks, how.pop("below"), how.pop("margin"), negatives)
-    made = mine_file(source, output, directory, rule, **how)
+    made = mine_file(source, output, directory, **how)
     print_text(mined(made, json))
     report(made, output)
 
@@ -271,8 +265,7 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
     """
     from contrastcli.commands.query import answer
 
-    for block in answer(texts, corpus, directory, **how):
-        print_text(block)
+    print_text(answer(texts, corpus, directory, **how))
 
 
 @cli.command()
@@ -378,9 +371,10 @@ def table_item(directory: Path, /, form: TableFormat, **words: Any) -> None:
 def figure_item(directory: Path, /, out: Path | None, **words: Any) -> None:
     """Draw a figure from what was trained for it."""
     from contrastcli.commands.papers import figure, item_and_request
+    from contrastcli.show.scores import show_pictures
 
     item, request = item_and_request(directory, **words)
-    _show_pictures(figure(item, request, directory), out is None, out)
+    show_pictures(figure(item, request, directory), out is None, out)
 
 
 @cli.group("config")
@@ -418,8 +412,7 @@ def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) 
     from contrastcli.show.console import progress
 
     with progress() as advance:
-        for block in benchmarks(measure_speed(resolve(model, directory), rounds, minutes, advance), json):
-            print_text(block)
+        print_text(benchmarks(measure_speed(resolve(model, directory), rounds, minutes, advance), json))
 
 
 @cli.command(params=[options.JSON])
@@ -449,16 +442,6 @@ def _screens() -> Sequence[tuple[str, str]]:
     from contrastcli.tui import manual
 
     return manual.screens()
-
-
-def _show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
-    from contrastcli.show import plots
-    from contrastcli.show.scores import drawings
-
-    if on_terminal:
-        print_text(drawings(drawn))
-    for path in [path for picture in drawn for path in plots.save(picture, folder)] if folder else []:
-        narrate(f"wrote {path}")
 
 
 def main() -> int:

@@ -50,7 +50,8 @@ def check_regular(path: Path) -> None:
         mode = path.stat().st_mode
     except FileNotFoundError:
         raise
-    except (OSError, ValueError) as error:  # a circle of links, a name too long, a NUL character
+    # A circle of links, a name too long, a NUL character.
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error_text(error)}", "check the path and its permissions") from None
     if stat.S_ISDIR(mode):
         raise DataError(f"{path} is a folder", "give the name of a file")
@@ -122,7 +123,8 @@ def draft_of(path: Path) -> Path:
     """An unused temporary name next to a path. What processes that were killed left under such names is removed."""
     host = f"{zlib.crc32(socket.gethostname().encode()):08x}"
     for draft in path.parent.glob(f".{glob.escape(path.name)}.{host}-*.tmp"):
-        import psutil  # takes a tenth of a second to load, and few processes are killed
+        # It takes a tenth of a second to load, and few processes are killed.
+        import psutil
 
         pid = draft.name.removesuffix(".tmp").rpartition(f".{host}-")[2].partition("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
@@ -180,9 +182,10 @@ def store_cached(name: str, write: Callable[[Path], object]) -> bool:
 
 def checksum_of(path: Path) -> str:
     """The XXH3-64 of a regular file in hexadecimal, as `xxhsum -H3` prints it. Raises OSError and DataError."""
-    import hashlib  # loads OpenSSL, and few commands need it
+    # Imported here, since few commands need what they load, OpenSSL among it.
+    import hashlib
 
-    import xxhash  # three times as fast as zlib's CRC-32
+    import xxhash
 
     check_regular(path)
     with open(path, "rb") as file:
@@ -191,12 +194,13 @@ def checksum_of(path: Path) -> str:
 
 def cache_key(version: str, texts: Iterable[str]) -> str:
     """The SHA-256, in hexadecimal, of texts and of the version of what is computed from them."""
-    import hashlib  # loads OpenSSL, and few commands need it
+    import hashlib
 
     digest = hashlib.sha256(version.encode())
     for text in texts:
         data = text.encode()
-        digest.update(b"%d " % len(data) + data)  # with its length: a text may hold any character
+        # With its length, since a text may hold any character.
+        digest.update(b"%d " % len(data) + data)
     return digest.hexdigest()
 
 
@@ -211,7 +215,7 @@ def fsync_dir(folder: Path) -> None:
 
 
 _MAKE_ROOM = "make room, for instance with `contrast runs prune`"
-_LOCK_WAIT = 1.0  # seconds
+_LOCK_WAIT_SECONDS = 1.0
 _REMEDIES: Mapping[int | None, str] = {
     errno.ENOSPC: _MAKE_ROOM,
     errno.EDQUOT: _MAKE_ROOM,
@@ -232,7 +236,8 @@ def writing_to(path: Path) -> Iterator[None]:
     except Exception as error:
         if (cause := system_error(error)) is None:
             raise
-        named = cause.filename and not Path(cause.filename).name.startswith(".")  # a draft means nothing to a user
+        # The name of a draft means nothing to a user.
+        named = cause.filename and not Path(cause.filename).name.startswith(".")
         what = f"cannot write {cause.filename if named else path}: {error_text(cause)}"
         raise RunError(what, f"{_REMEDIES.get(cause.errno, 'fix the permissions')}, or write elsewhere") from error
 
@@ -264,7 +269,7 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
     lock = filelock.FileLock(path)
     with writing_to(path.parent):
         try:
-            lock.acquire(timeout=_LOCK_WAIT, poll_interval=0.02)
+            lock.acquire(timeout=_LOCK_WAIT_SECONDS, poll_interval=0.02)
         except filelock.Timeout:
             raise taken from None
     try:
@@ -275,10 +280,12 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
 
 def flush_tree(folder: Path) -> None:
     """Make everything below a folder durable, and its files as open to other users as the folder is."""
-    mode = folder.stat().st_mode & 0o666  # safetensors closes its files to all others
+    # safetensors closes its files to all other users.
+    mode = folder.stat().st_mode & 0o666
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            with contextlib.suppress(PermissionError):  # a file system without modes
+            # Some file systems have no modes.
+            with contextlib.suppress(PermissionError):
                 path.chmod(mode)
             with open(path, "rb") as file:
                 os.fsync(file.fileno())

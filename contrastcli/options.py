@@ -49,6 +49,7 @@ class RunName(click.ParamType[runs.Run]):
 
 
 RUN = RunName()
+ONE_RUN = click.Argument(["run"], type=RUN, default="last")
 PATH = click.Path(path_type=Path)
 
 JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")

@@ -1,1 +1,18 @@
-"""One file a verb: what the commands of the command line do; `cli.py` has their names and options."""
+"""What the commands do: a file for each verb. Their names and options are in `cli.py`, their examples in examples.txt.
+
+job.py          from typed words to the settings of a run or to a sweep
+train.py        preview, start, resume and watch a run
+sweep.py        train the cells of a sweep, and print their scores
+papers.py       train, measure and print the items of the papers
+compare.py      runs side by side, with Welch's test and a paired bootstrap
+evaluate.py     measure models on suites, and draw their geometry
+encode.py       the sentences of a file to vectors on disk
+query.py        the similarity of pairs, the neighbours of a text
+mine.py         pairs to triplets, with hard negatives that a model finds
+export.py       a model as a folder or as ONNX, checked, with its card
+verify.py       every file of a run against its checksum and its reader
+bench.py        speed, as a share of the machine's limit
+bench_peer.py   the same work by other software
+doctor.py       what this machine offers
+help.py         the topics of `contrast help`
+"""

@@ -39,7 +39,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
 
 
 def _version(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version  # slow to load
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version(name)

@@ -21,8 +21,11 @@ from contrastcli.model.vectors import WRITERS
 from contrastcli.settings.sections import Precision
 from contrastcli.show import console
 
-_SAMPLE = 256  # texts whose embeddings are compared to those of fp32
-_STDIN = 1 << 30  # bytes of memory for sentences of stdin, which may have no end
+_SAMPLE_TEXTS = 256
+"""Texts whose embeddings are compared to those of fp32."""
+
+_STDIN_BYTES = 1 << 30
+"""Memory for the sentences of stdin, which may have no end."""
 
 
 def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> None:
@@ -48,7 +51,7 @@ def read_sentences(source: str) -> Sequence[str]:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
         return load_sentences(source)
-    lines = [line.strip() for _, line in limit_memory(decode(sys.stdin.buffer, "stdin"), _STDIN, "stdin")]
+    lines = [line.strip() for _, line in limit_memory(decode(sys.stdin.buffer, "stdin"), _STDIN_BYTES, "stdin")]
     if not lines:
         raise DataError("stdin is empty", "give one sentence a line")
     if "" in lines:
@@ -68,7 +71,7 @@ def encode_to(encoder: SentenceEncoder, texts: Sequence[str], output: Path, on_p
 
 def compare_to_fp32(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
     """The cosines of the encoder's embeddings to those of fp32, for a sample of texts."""
-    sample = texts[:: -(-len(texts) // _SAMPLE)]
+    sample = texts[:: -(-len(texts) // _SAMPLE_TEXTS)]
     precision, vectors = encoder.precision, encoder.encode(sample)
     encoder.precision = "fp32"
     cosines = cosine(vectors, encoder.encode(sample))  # (n,)

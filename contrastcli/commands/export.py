@@ -53,10 +53,17 @@ SENTENCES = (
 )
 """Texts on which an export is checked."""
 
-_MIN_COSINE = 0.9999  # of a vector before and after
-_MAX_DIFFERENCE = 1e-4  # between numbers of torch and of onnxruntime
-_OPSET = 17  # the first with layer normalisation; old runtimes support it
-_MARKS = ("modules.json", "model.onnx")  # files by which an earlier export is recognised
+_MIN_COSINE = 0.9999
+"""Of a vector before and after."""
+
+_MAX_DIFFERENCE = 1e-4
+"""Between numbers of torch and of onnxruntime."""
+
+_OPSET = 17
+"""The first with layer normalisation, so that old runtimes support it."""
+
+_MARKS = ("modules.json", "model.onnx")
+"""Files by which an earlier export is recognised."""
 
 
 def export_model(
@@ -70,7 +77,8 @@ def export_model(
     if dest.exists() and not (dest.is_dir() and not any(dest.iterdir())):
         if not overwrite:
             raise UsageError(f"{dest} exists", ["choose another folder", Use("--overwrite")])
-        if not any((dest / mark).is_file() for mark in _MARKS):  # a mistake must not delete a home folder
+        # A mistake must not delete a home folder.
+        if not any((dest / mark).is_file() for mark in _MARKS):
             raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
     encoder = load_encoder(model.folder()).eval()
     title = model.run.name if model.run else Path(model.name).resolve().name
@@ -93,7 +101,8 @@ def _appearing(dest: Path) -> Iterator[Path]:
         yield draft
         flush_tree(draft)
         replaces = dest.exists()
-        if replaces:  # an earlier export that was killed between the two renames has left its only copy in `former`
+        # An earlier export that was killed between the two renames has left its only copy in `former`.
+        if replaces:
             shutil.rmtree(former, ignore_errors=True)
             dest.rename(former)
         try:
@@ -144,7 +153,7 @@ def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
     # texts, of which some are padded, is valid for all.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the exporter itself
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             Graph(encoder).eval(),
             padded(encoder, SENTENCES[:3]),
@@ -157,7 +166,8 @@ def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
             dynamo=False,
         )
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    for texts in (SENTENCES, SENTENCES[:1]):  # other sizes than in the trace, with and without padding
+    # Other sizes than in the trace, with padding and without.
+    for texts in (SENTENCES, SENTENCES[:1]):
         ids, mask = padded(encoder, texts)
         (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
         difference = float(np.abs(encoder.encode(texts) - vectors).max())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,11 +32,12 @@ from contrastcli.show import console
 MADE = ".mined"
 """The suffix of the file next to the rows that says, in JSON, how they were made."""
 
-_SHOWN = 4  # candidates of a row, besides those that are kept
+_MOST_DROPPED = 4
+"""Dropped candidates that are shown of a row, besides those that are kept."""
 _MORE = "more candidates give more: --corpus FILE, wider --ranks, a larger --below or smaller --margin"
 
 
-def make_rule(ranks: str, below: float | None, margin: float | None, negatives: int) -> Rule:
+def _make_rule(ranks: str, below: float | None, margin: float | None, negatives: int) -> Rule:
     """The rule of the options; without `below` and `margin` that of `Rule`. Raises UsageError."""
     first, last = read_ranks(ranks, "--ranks")
     if last - first + 1 < negatives:
@@ -49,8 +50,11 @@ def mine_file(
     source: str,
     output: Path,
     runs_dir: Path,
-    rule: Rule,
     *,
+    ranks: str,
+    below: float | None,
+    margin: float | None,
+    negatives: int,
     model: str | None,
     precision: Precision,
     corpus: str,
@@ -62,9 +66,8 @@ def mine_file(
 
     Raises UsageError, DataError and RunError.
     """
-    check_output(output, "rows", WRITERS)
-    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
-        raise UsageError(f"{output} is what would be read", "write to another file")
+    rule = _make_rule(ranks, below, margin, negatives)
+    _check_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs = load_examples(Data(train=source, columns=columns), ("pairs",), ())
     anchors, positives = pairs.views.values()
@@ -74,37 +77,49 @@ def mine_file(
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]
         vectors = [cached_vectors(encoder, texts, partial(advance, "encoding")) for encoder in encoders]
-        pool = Pool.of(texts, anchor, positive, among)
-        search = partial(mine, vectors[0], pool, rule, vectors[1] if guard else None)
+        search = partial(mine, vectors[0], Pool.of(texts, anchor, positive, among), rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
     rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
     if not rows.size:
         raise DataError(f"no row of {source} has enough negatives by this rule", _MORE)
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs)}
-    positive, negative, _ = chosen.cosines[:, rows].mean(axis=1)
     made = Mined(
         source=source,
         corpus=corpus,
         model=refs[0].name,
         model_sha256=fingerprint(encoders[0]),
         guard=guard and refs[1].name,
-        ranks=(rule.first, rule.last),
-        below=rule.below,
-        margin=rule.margin,
-        negatives=rule.count,
-        of=len(pairs),
-        rows=len(rows),
         candidates=int(among.max()) + 1,
-        too_close=chosen.with_verdict[CLOSE],
-        guarded=chosen.with_verdict[GUARDED],
-        cosine_positive=round(float(positive), 6),
-        cosine_negative=round(float(negative), 6),
         hardest=[described[int(row) + 1] for row in hardest],
+        **_counts(chosen, rows, rule),
     )
-    negatives = chosen.negatives
-    _write(output, made, ([anchors[row], positives[row], *(texts[n] for n in negatives[row])] for row in rows))
+    _write(output, made, ([anchors[n], positives[n], *(texts[k] for k in chosen.negatives[n])] for n in rows))
     return made
+
+
+def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
+    """The part of what is reported that follows from the rule and from what it chose."""
+    positive, negative, _ = chosen.cosines[:, rows].mean(axis=1)
+    return {
+        "ranks": (rule.first, rule.last),
+        "below": rule.below,
+        "margin": rule.margin,
+        "negatives": rule.count,
+        "of": len(chosen.negatives),
+        "rows": len(rows),
+        "too_close": chosen.with_verdict[CLOSE],
+        "guarded": chosen.with_verdict[GUARDED],
+        "cosine_positive": round(float(positive), 6),
+        "cosine_negative": round(float(negative), 6),
+    }
+
+
+def _check_output(output: Path, source: str, corpus: str) -> None:
+    """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
+    check_output(output, "rows", WRITERS)
+    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
+        raise UsageError(f"{output} is what would be read", "write to another file")
 
 
 class _Chosen(NamedTuple):
@@ -134,7 +149,7 @@ def _judge_all(blocks: Iterator[JudgedBlock], rows: int, count: int, advance: On
 def _describe(judged: JudgedBlock, texts: Texts, pairs: Examples) -> Iterator[MinedRow]:
     """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
-        dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_SHOWN]
+        dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_MOST_DROPPED]
         candidates = [
             Candidate(int(k) + 1, texts[numbers[k]], round(float(cosines[k]), 6), VERDICTS[verdicts[k]])
             for k in sorted([*dropped, *np.flatnonzero(verdicts == KEPT)])

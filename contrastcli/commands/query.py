@@ -19,7 +19,8 @@ from contrastcli.show import answers, console
 
 T = TypeVar("T")
 
-_BYTES = 1 << 16  # of stdin, read and answered together at most
+_BLOCK_BYTES = 1 << 16
+"""Most bytes of stdin that are read, and answered, together."""
 
 
 def answer(
@@ -38,7 +39,8 @@ def answer(
     With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
     """
     _check(texts, corpus)
-    from contrastcli.model import search  # torch is loaded only when a model is needed
+    # Here, so that torch is loaded only when a model is needed.
+    from contrastcli.model import search
     from contrastcli.model.folder import load_model
 
     ref = resolve(model, runs_dir)
@@ -93,10 +95,10 @@ def _parsed(parse: Callable[[int, str], T], blocks: Iterable[Iterator[tuple[int,
 def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[Iterator[tuple[int, str]]]:
     """Numbered lines, in blocks of those that have arrived."""
     first, rest = 1, b""
-    while data := stream.read1(_BYTES):
+    while data := stream.read1(_BLOCK_BYTES):
         *whole, rest = (rest + data).split(b"\n")
         if len(rest) > LONGEST:
-            whole.append(rest)  # is refused
+            whole.append(rest)  # to be refused
         if whole:
             yield decode(whole, "stdin", first)
         first += len(whole)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from shutil import get_terminal_size
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from contrastcli.boundary import narrate, print_text
 from contrastcli.evaluation.suites import SUITES, Average, Suite, value_at
 from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
-from contrastcli.show import sketch
+from contrastcli.show import plots, sketch
 from contrastcli.show.format import as_json, cell, markdown_table, table
 
 if TYPE_CHECKING:
@@ -137,6 +139,9 @@ def scores(models: Sequence[Scores], to_json: bool) -> str:
     return "\n\n".join(blocks)
 
 
-def drawings(drawn: Sequence[Picture]) -> str:
-    """Pictures as wide as the terminal, each in 18 rows, below what was printed before."""
-    return "".join(f"\n\n{sketch.text(picture, get_terminal_size().columns, 18)}" for picture in drawn)
+def show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
+    """Print pictures as wide as the terminal, each in 18 rows, and write them to a folder, if there is one."""
+    if on_terminal:
+        print_text("".join(f"\n\n{sketch.text(picture, get_terminal_size().columns, 18)}" for picture in drawn))
+    for path in [path for picture in drawn for path in plots.save(picture, folder)] if folder else []:
+        narrate(f"wrote {path}")

@@ -92,7 +92,8 @@ async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Pr
     starting = asyncio.ensure_future(made)
     try:
         return await asyncio.shield(starting)
-    except asyncio.CancelledError:  # while it starts: nobody else knows of it yet
+    # Cancelled while it starts, when nobody else knows of it yet.
+    except asyncio.CancelledError:
         await end_process(await starting)
         raise
 

@@ -183,7 +183,7 @@ def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast,
 
 def test_a_run_whose_process_was_killed_a_moment_ago_is_not_taken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system keeps the files of a process open until it has taken it down."""
-    monkeypatch.setattr(files, "_LOCK_WAIT", 1.0)
+    monkeypatch.setattr(files, "_LOCK_WAIT_SECONDS", 1.0)
     hold = "import filelock, sys, time\nwith filelock.FileLock(sys.argv[1]): print(flush=True); time.sleep(0.3)"
     with run.locked():
         pass
