@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Spec, Tau
 from contrastcli.settings.setting import Bounds, about
+from contrastcli.settings.similarity import SIMILARITIES, Similarity
 
 if TYPE_CHECKING:
     from contrastcli.objectives.functional import (
@@ -37,11 +38,13 @@ __all__ = [
     "CONTRADICTION",
     "ENTAILMENT",
     "NEUTRAL",
+    "SIMILARITIES",
     "AuxiliarySpec",
     "Bounds",
     "Margin",
     "ObjectiveSettings",
     "Rows",
+    "Similarity",
     "SimilarityName",
     "Spec",
     "Tau",

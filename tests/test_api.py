@@ -10,7 +10,10 @@ import pytest
 
 from contrastcli import api
 
-SETTINGS = {"AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "SimilarityName", "Spec", "Tau", "about"}
+SETTINGS = {
+    *("AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "Spec", "Tau", "about"),
+    *("SIMILARITIES", "Similarity", "SimilarityName"),
+}
 LOSSES = {
     *("Rows", "ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
     *("full_precision", "mean_over", "mask_logits", "isin", "discrimination", "pair_features", "fresh_linear"),

@@ -1,12 +1,23 @@
 """Losses on the embeddings of a whole batch: one short file per family, tensors in, `(loss, parts)` out.
 
-Every loss is a function `loss(views, rows, heads, *, settings)` of
+infonce.py     SimCSE, SimACE, ArcCon, DCL     triplets.py    MPT, MET, MAT
+pairsupcon.py  PairSupCon                      supcon.py      SupCon and its baseline Augment
+softmax.py     SBERT's classification          scored.py      CoSENT, AoE, Pearson's r, squared error
+pcl.py         PCL: two peer encoders          rankcse.py     RankCSE: rankings, and a teacher's
+mlm.py         the masked-language-model term  rows.py        a batch's text ids, labels and scores
+similarity.py  similarities of embeddings      functional.py  building blocks: masks, means, precision
+
+Every loss is a function `loss(views, rows, heads, settings)` of
 
 - `views`, named (N, d) embeddings: anchor, positive, negative. Row i of each belongs together;
 - `rows`, the texts' ids and labels (`rows.Rows`);
-- `heads`, the modules that only this loss uses, made by `heads(width)` of the same file.
+- `heads`, the modules that only this loss uses, made by `heads(width)` of the same file;
+- `settings`, those of its objective; the loss of another package names the settings that it takes instead.
 
 It returns the scalar to minimise, with its graph, and its terms, unweighted and detached. Similarities normalise, the
 model does not. Losses are computed in float32 (float64 stays float64), whatever the precision of the embeddings and
 with autocast off. A term with nothing to average over is a zero that keeps the graph.
+
+In the comments N are the rows of a batch, M the columns that an anchor is compared with, and n the anchors of one block
+of `mean_over`.
 """

@@ -12,7 +12,6 @@ https://arxiv.org/abs/1708.06320, Eq. 6).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +29,7 @@ from contrastcli.objectives.functional import (
 )
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines, paired, pairwise
+from contrastcli.settings.losses.infonce import InBatch, SimCSE
 
 GUIDE = "guide_"
 """The prefix of the names of a guide's views."""
@@ -38,74 +38,17 @@ Discriminate = Callable[[Tensor, Tensor], Tensor]
 """The loss of each anchor, given its positive's logit and the log-sum-exp of its negatives' logits: two (n,) → (n,)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Contrast:
-    """How a batch is contrasted. The margin, in the unit of `similarity`, applies to positives only."""
-
-    similarity: str
-    margin: float
-    tau: float
-    hard_negative_weight: float = 0.0
-    """Added to the logits, already divided by τ, of a row's own hard negatives."""
-    guided: bool = False
-    """A negative that the guide finds closer to the anchor than the positive does not count. The guide's views have the
-    names of the others, after GUIDE."""
-    hardness: float = 0.0
-    """β: a negative's logit grows by β times its similarity, as a constant, so that its weight is e^(β·s)."""
-    symmetric: bool = False
-    """The mean of this and of the other direction, where each positive looks at all anchors."""
-    same_side: bool = False
-    """The other anchors are negatives too and, in the other direction, the other positives."""
-
-
-def infonce(
-    views: Views,
-    rows: Rows,
-    heads: nn.ModuleDict,
-    *,
-    similarity: str,
-    margin: float,
-    tau: float,
-    hard_negative_weight: float = 0.0,
-    guide: str = "",
-    hardness: float = 0.0,
-    symmetric: bool = False,
-    same_side: bool = False,
-    orthogonal: float = 0.0,
-) -> Result:
+def infonce(views: Views, rows: Rows, heads: nn.ModuleDict, settings: SimCSE) -> Result:
     """mean_i −log( e^(s'(a_i, p_i)/τ) / (e^(s'(a_i, p_i)/τ) + Σ_j e^(s(a_i, c_j)/τ)) ), anchors to columns only.
 
     Views: anchor and positive, (N, d). The negatives c_j are the other rows' positives and, of the views negative,
-    negative_2 …, if there are any, every row's hard negatives. The margin is s' − s. For the settings see `Contrast`;
-    `orthogonal` is the weight of `spread`. No heads. Parts: contrast and, with a weight, orthogonality.
+    negative_2 …, if there are any, every row's hard negatives. The margin is s' − s. For the other settings see
+    `contrast`; `orthogonal` is the weight of `spread`. No heads. Parts: contrast and, with a weight, orthogonality.
     """
-    how = Contrast(
-        similarity=similarity,
-        margin=margin,
-        tau=tau,
-        hard_negative_weight=hard_negative_weight,
-        guided=bool(guide),
-        hardness=hardness,
-        symmetric=symmetric,
-        same_side=same_side,
-    )
-    return _with_spread(contrast(views, rows, how), views, rows, orthogonal)
+    return _with_spread(contrast(views, rows, settings), views, rows, settings.orthogonal)
 
 
-def dcl(
-    views: Views,
-    rows: Rows,
-    heads: nn.ModuleDict,
-    *,
-    similarity: str,
-    margin: float,
-    tau: float,
-    guide: str = "",
-    hardness: float = 0.0,
-    symmetric: bool = False,
-    same_side: bool = False,
-    orthogonal: float = 0.0,
-) -> Result:
+def dcl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: InBatch) -> Result:
     """mean_i ( −s'(a_i, p_i)/τ + log Σ_j e^(s(a_i, c_j)/τ) ): InfoNCE without the positive in its denominator.
 
     Views, negatives, margin and settings as in `infonce`; an anchor without negatives counts as 0. The loss has no
@@ -116,68 +59,69 @@ def dcl(
     def difference(positive: Tensor, negatives: Tensor) -> Tensor:
         return torch.where(negatives > MASKED / 2, negatives - positive, 0)
 
-    how = Contrast(
-        similarity=similarity,
-        margin=margin,
-        tau=tau,
-        guided=bool(guide),
-        hardness=hardness,
-        symmetric=symmetric,
-        same_side=same_side,
-    )
-    return _with_spread(contrast(views, rows, how, difference), views, rows, orthogonal)
+    return _with_spread(contrast(views, rows, settings, difference), views, rows, settings.orthogonal)
 
 
 def contrast(
-    views: Views, rows: Rows, how: Contrast, loss: Discriminate = discrimination, anchors: Tensor | None = None
+    views: Views, rows: Rows, settings: InBatch, loss: Discriminate = discrimination, anchors: Tensor | None = None
 ) -> Tensor:
-    """The mean of `loss` over the anchors, which are rows (n,), by default all: scalar."""
+    """The mean of `loss` over the anchors, which are rows (n,), by default all: scalar.
+
+    The margin, in the unit of the similarity, applies to positives only. `hard_negative_weight` is added to the logits,
+    already divided by τ, of a row's own hard negatives. With a `guide`, whose views have the names of the others after
+    GUIDE, a negative that it finds closer to the anchor than the positive does not count. With `hardness` β a
+    negative's logit grows by β times its similarity, as a constant, so that its weight is e^(β·s). `symmetric` takes
+    the mean of this and of the other direction, where each positive looks at all anchors. With `same_side` the other
+    anchors are negatives too and, in the other direction, the other positives.
+    """
     with full_precision(views) as full:
         rows = rows.to(full["anchor"].device)
         all_rows = torch.arange(len(full["anchor"]), device=full["anchor"].device)
         chosen = all_rows if anchors is None else to_device(anchors, all_rows.device)
-        value = _one_way(full, rows, how, loss, chosen, "anchor", candidates(full))
-        if how.symmetric:
-            value = (value + _one_way(full, rows, how, loss, chosen, "positive", ["anchor"])) / 2
+        value = direction_loss(full, rows, settings, loss, chosen, "anchor", candidates(full))
+        if settings.symmetric:
+            value = (value + direction_loss(full, rows, settings, loss, chosen, "positive", ["anchor"])) / 2
     return value
 
 
-def _one_way(
-    full: Views, rows: Rows, how: Contrast, loss: Discriminate, anchors: Tensor, of: str, names: list[str]
+def direction_loss(
+    full: Views, rows: Rows, settings: InBatch, loss: Discriminate, anchors: Tensor, of: str, names: list[str]
 ) -> Tensor:
     """The contrast of the anchors' vectors in one view with the columns of others, of which the first is the target."""
     size, targets = len(full[of]), len(names)
-    names = [*names, of] if how.same_side else names
-    everything = torch.cat([full[name] for name in names])  # (M, d), M is N, 2N …: row i's positive is column i
-    guides = torch.cat([full[GUIDE + name] for name in names]) if how.guided else everything  # (M, d')
+    names = [*names, of] if settings.same_side else names
+    everything = torch.cat([full[name] for name in names])  # (M, d), row i's positive is i
+    guides = torch.cat([full[GUIDE + name] for name in names]) if settings.guide else everything
     places = torch.arange(len(everything), device=everything.device)
-    row_of, view_of = places % size, places // size  # (M,)
+    row_of, view_of = places % size, places // size
 
-    def negatives(i: Tensor) -> Tensor:  # (n,) → (n, M)
+    def negatives(i: Tensor) -> Tensor:
+        """A mask of the columns: (n,) → (n, M)."""
         valid = rows.negatives(i, names)
-        if how.same_side:
+        if settings.same_side:
             valid &= (view_of < targets) | (row_of != i[:, None])
-        if how.guided:
-            seen = cosines(full[GUIDE + of][i], guides)  # (n, M)
+        if settings.guide:
+            seen = cosines(full[GUIDE + of][i], guides)
             valid &= seen <= seen.gather(1, i[:, None])
         return valid
 
-    def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
-        s = pairwise(anchor[i], columns, how.similarity)  # (n, M)
-        logits = s / how.tau
-        if how.hard_negative_weight:
+    def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:
+        """The loss of each anchor: (n,), (N, d), (M, d) → (n,)."""
+        s = pairwise(anchor[i], columns, settings.chosen_similarity)  # (n, M)
+        logits = s / settings.tau
+        if settings.hard_negative_weight:
             own = (view_of > 0) & (view_of < targets) & (row_of == i[:, None])
-            logits = logits + how.hard_negative_weight * own
-        if how.hardness:
-            logits = logits + how.hardness * s.detach()
-        positive = paired(anchor[i], columns[i], how.similarity, how.margin) / how.tau  # (n,)
+            logits = logits + settings.hard_negative_weight * own
+        if settings.hardness:
+            logits = logits + settings.hardness * s.detach()
+        positive = paired(anchor[i], columns[i], settings.chosen_similarity, settings.margin) / settings.tau
         return loss(positive, mask_logits(logits, negatives(i)).logsumexp(dim=1))
 
     return mean_over(anchors, term, full[of], everything)
 
 
 def _with_spread(value: Tensor, views: Views, rows: Rows, weight: float) -> Result:
-    """A loss with the weighted regulariser, if it has a weight, and both as parts."""
+    """A loss with the weighted regulariser, where that has a weight, and both as parts."""
     parts = {"contrast": value.detach()}
     if weight:
         regulariser = spread(views, rows)
@@ -192,11 +136,11 @@ def spread(views: Views, rows: Rows) -> Tensor:
     """
     with full_precision(views) as full:
         rows, names = rows.to(full["anchor"].device), candidates(full)
-        everything = torch.cat([full[name] for name in names])  # (M, d)
+        everything = torch.cat([full[name] for name in names])
         anchors = torch.arange(len(full["anchor"]), device=everything.device)
 
         def mean(values: Callable[[Tensor], Tensor]) -> Tensor:
-            def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:  # (n,), (N, d), (M, d) → (n,)
+            def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:
                 return (values(cosines(anchor[i], columns)) * rows.negatives(i, names)).sum(dim=1)
 
             return mean_over(anchors, term, full["anchor"], everything) * (len(anchors) / count)

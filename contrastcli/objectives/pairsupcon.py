@@ -21,7 +21,7 @@ from contrastcli.objectives.functional import (
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import paired, pairwise
-from contrastcli.settings.losses import HardNegatives
+from contrastcli.settings.losses.labelled import HardNegatives, PairSupCon
 
 PROJECTION_WIDTH = 128
 
@@ -36,18 +36,7 @@ def heads(width: int) -> nn.ModuleDict:
     return nn.ModuleDict({"classifier": fresh_linear(3 * width, 2, bias=False), "projection": projection})
 
 
-def pairsupcon(
-    views: Views,
-    rows: Rows,
-    heads: nn.ModuleDict,
-    *,
-    similarity: str,
-    margin: float,
-    tau: float,
-    beta: float,
-    hard_negatives: HardNegatives,
-    classification: bool,
-) -> Result:
+def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSupCon) -> Result:
     """CE(f([u, u', |u − u'|]), y) + β · L_ID (Eq. 5); without `classification`, L_ID alone and no β.
 
     Views: anchor (premise) and positive (hypothesis), (N, d). Labels: entailment (y = 1) or contradiction (y = 0);
@@ -57,30 +46,32 @@ def pairsupcon(
     negatives: see `negative_mass`.
     Parts: contrast (L_ID) and, with `classification`, classification.
     """
+    similarity, tau = settings.chosen_similarity, settings.tau
     with full_precision(views) as full:
-        z = heads["projection"](torch.cat([full["anchor"], full["positive"]]))  # (2N, 128): j + N is j's partner
+        z = heads["projection"](torch.cat([full["anchor"], full["positive"]]))  # (2N, 128), j + N beside j
         size = len(full["anchor"])
         here = rows.to(z.device)
-        places = torch.arange(len(z), device=z.device)  # (2N,)
+        places = torch.arange(len(z), device=z.device)
 
-        def term(anchors: Tensor, z: Tensor) -> Tensor:  # (n,), (2N, 128) → (n,)
+        def term(anchors: Tensor, z: Tensor) -> Tensor:
+            """The loss of each anchor: (n,), (2N, 128) → (n,)."""
             partners = (anchors + size) % len(z)
             logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
             valid = (places - anchors[:, None]) % size != 0
             if here.mask_duplicates:
-                texts = torch.cat([here.ids["anchor"], here.ids["positive"]])  # (2N,)
+                texts = torch.cat([here.ids["anchor"], here.ids["positive"]])
                 valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
-            positive = paired(z[anchors], z[partners], similarity, margin) / tau  # (n,)
-            return discrimination(positive, negative_mass(logits, valid, hard_negatives))
+            positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
+            return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
 
         entailed = to_device(rows.entailed(), z.device)
         contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
-        if not classification:
+        if not settings.classification:
             return contrast, {"contrast": contrast.detach()}
-        y = to_device((rows.labels() == ENTAILMENT).long(), z.device)  # (N,)
+        y = to_device((rows.labels() == ENTAILMENT).long(), z.device)
         logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 2)
         cross_entropy = nn.functional.cross_entropy(logits, y)
-    loss = cross_entropy + beta * contrast
+    loss = cross_entropy + settings.beta * contrast
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
 
@@ -96,12 +87,12 @@ def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) 
     The gradient goes through α. Raises ValueError for an unknown weighting.
     """
     negatives = mask_logits(logits, valid)
-    total, count = negatives.logsumexp(dim=1), valid.sum(dim=1, dtype=logits.dtype)  # (n,) both
+    total, count = negatives.logsumexp(dim=1), valid.sum(dim=1, dtype=logits.dtype)
     if hard_negatives == "uniform":
         return total
     if hard_negatives == "importance":
         return (2 * negatives).logsumexp(dim=1) - total + count.clamp_min(1).log()
     if hard_negatives == "exponent":
-        importance = count[:, None] * (negatives - total[:, None]).exp()  # (n, M)
+        importance = count[:, None] * (negatives - total[:, None]).exp()
         return mask_logits(importance * logits, valid).logsumexp(dim=1)
     raise ValueError(f"unknown weighting {hard_negatives!r}: use importance, exponent or uniform")

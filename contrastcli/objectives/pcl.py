@@ -8,15 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
-from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, pairwise
+from contrastcli.settings.losses.lists import PCL
 
 PEER = "peer_"
 """The prefix of the names of the peer's views."""
 
 
-def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, margin: float, tau: float) -> Result:
+def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PCL) -> Result:
     """InfoNCE of the net + InfoNCE of the peer + group + across + within, each a mean over the rows.
 
     With P(f, g) the lists of f's anchors over g's views:
@@ -31,18 +32,19 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, marg
     """
     names = [name for name in views if not name.startswith(PEER)]
     net, peer = {name: views[name] for name in names}, {name: views[PEER + name] for name in names}
-    contrast, _ = infonce(net, rows, heads, similarity=similarity, margin=margin, tau=tau)
-    contrast_of_peer, _ = infonce(peer, rows, heads, similarity=similarity, margin=margin, tau=tau)
+    terms = {"contrast": contrast(net, rows, settings.in_batch()), "peer": contrast(peer, rows, settings.in_batch())}
+    similarity, tau = settings.chosen_similarity, settings.tau
     with full_precision(views) as full:
-        rows = rows.to(contrast.device)
-        all_rows = torch.arange(len(full["anchor"]), device=contrast.device)  # (N,)
+        device = full["anchor"].device
+        rows, all_rows = rows.to(device), torch.arange(len(full["anchor"]), device=device)
         further = [name for name in names if name not in ("anchor", "positive")]
         nets, peers = (
             torch.stack([full[prefix + name] for name in ("anchor", "positive", *further)]) for prefix in ("", PEER)
         )  # (1 + K, N, d) each
 
-        def log_list(i: Tensor, f: Tensor, g: Tensor) -> Tensor:  # (n,), two (1 + K, N, d) → (n, K + N)
-            anchor = f[0, i]  # (n, d)
+        def log_list(i: Tensor, f: Tensor, g: Tensor) -> Tensor:
+            """The logarithms of lists: (n,), two (1 + K, N, d) → (n, K + N)."""
+            anchor = f[0, i]
             own_views = paired(anchor, g[1:, i], similarity).T / tau  # (n, K)
             other_rows = pairwise(anchor, g[1], similarity) / tau  # (n, N)
             logits = torch.cat([own_views, mask_logits(other_rows, rows.negatives(i, ["positive"]))], dim=1)
@@ -50,7 +52,7 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, marg
 
         def group(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
             lists = log_list(i, net, peer) + log_list(i, peer, net)
-            return -lists[:, : len(names) - 1].mean(dim=1)  # over K
+            return -lists[:, : len(names) - 1].mean(dim=1)
 
         def across(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
             return divergence(log_list(i, peer, net), log_list(i, net, peer))
@@ -58,7 +60,6 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, marg
         def within(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
             return divergence(log_list(i, peer, peer), log_list(i, net, net))
 
-        terms = {"contrast": contrast, "peer": contrast_of_peer}
         for name, term in (("group", group), ("across", across), ("within", within)):
             terms[name] = mean_over(all_rows, term, nets, peers)
     return torch.stack(list(terms.values())).sum(), {name: value.detach() for name, value in terms.items()}

@@ -10,26 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
-from contrastcli.objectives.infonce import infonce
+from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.pcl import divergence
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, pairwise
-from contrastcli.settings.losses import Distillation
+from contrastcli.settings.losses.lists import RankCSE
 
 
-def rankcse(
-    views: Views,
-    rows: Rows,
-    heads: nn.ModuleDict,
-    *,
-    similarity: str,
-    margin: float,
-    tau: float,
-    beta: float,
-    gamma: float,
-    distillation: Distillation,
-    teacher_tau: float,
-) -> Result:
+def rankcse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: RankCSE) -> Result:
     """InfoNCE + β · consistency + γ · distillation, each a mean over the rows.
 
     Views: anchor and positive, (N, d), and, unless γ is 0, a teacher's of the same texts: teacher_anchor and
@@ -37,28 +25,32 @@ def rankcse(
     Texts that InfoNCE leaves out of a row's negatives are left out of its lists. No heads.
     Parts: contrast, consistency and, unless γ is 0, distillation.
     """
-    loss, parts = infonce(views, rows, heads, similarity=similarity, margin=margin, tau=tau)
+    loss = contrast(views, rows, settings.in_batch())
+    parts = {"contrast": loss.detach()}
+    similarity, tau = settings.chosen_similarity, settings.tau
     with full_precision(views) as full:
         rows = rows.to(loss.device)
-        all_rows = torch.arange(len(full["anchor"]), device=loss.device)  # (N,)
+        all_rows = torch.arange(len(full["anchor"]), device=loss.device)
 
-        def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
-            valid = _candidates(rows, i)  # (n, N)
-            forward = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
-            backward = pairwise(positive[i], anchor, similarity) / tau  # (n, N)
+        def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:
+            """How much each row's two lists differ: (n,), two (N, d) → (n,)."""
+            valid = _candidates(rows, i)
+            forward = pairwise(anchor[i], positive, similarity) / tau
+            backward = pairwise(positive[i], anchor, similarity) / tau
             return jensen_shannon(mask_logits(forward, valid), mask_logits(backward, valid))
 
-        def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:  # (n,), two (N, d) → (n,)
-            student = pairwise(anchor[i], positive, similarity) / tau  # (n, N)
-            teacher = cosines(full["teacher_anchor"][i], full["teacher_positive"])  # (n, N)
+        def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:
+            """How far each row's list is from the teacher's: (n,), two (N, d) → (n,)."""
+            student = pairwise(anchor[i], positive, similarity) / tau
+            teacher = cosines(full["teacher_anchor"][i], full["teacher_positive"])
             valid = _candidates(rows, i)
-            if distillation == "listmle":
+            if settings.distillation == "listmle":
                 return listmle(student, teacher, valid)
-            return listnet(student, teacher / teacher_tau, valid & (all_rows != i[:, None]))
+            return listnet(student, teacher / settings.teacher_tau, valid & (all_rows != i[:, None]))
 
-        terms = {"consistency": (beta, consistency)}
-        if gamma:
-            terms["distillation"] = (gamma, distance)
+        terms = {"consistency": (settings.beta, consistency)}
+        if settings.gamma:
+            terms["distillation"] = (settings.gamma, distance)
         for name, (weight, term) in terms.items():
             value = mean_over(all_rows, term, full["anchor"], full["positive"])
             loss = loss + weight * value
@@ -69,7 +61,7 @@ def rankcse(
 def jensen_shannon(a: Tensor, b: Tensor) -> Tensor:
     """The Jensen-Shannon divergence of the softmaxes of two lists of logits, 0 to log 2: two (n, N) → (n,)."""
     log_p, log_q = a.log_softmax(dim=1), b.log_softmax(dim=1)
-    log_m = torch.logaddexp(log_p, log_q) - math.log(2)  # of the mixture (P + Q) / 2
+    log_m = torch.logaddexp(log_p, log_q) - math.log(2)
     return (divergence(log_p, log_m) + divergence(log_q, log_m)) / 2
 
 
@@ -86,11 +78,11 @@ def listmle(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
     """−log P of the teacher's order of the valid columns, under a student's logits: three (n, N) → (n,).
 
     Plackett-Luce: each place in turn is drawn by softmax from the columns left; the mean over the places. Columns that
-    the teacher ranks equal stay in their order.
+    the teacher ranks equal stay in their order, and masked ones come last.
     """
-    order = mask_logits(teacher, valid).argsort(dim=1, descending=True, stable=True)  # (n, N), masked columns last
+    order = mask_logits(teacher, valid).argsort(dim=1, descending=True, stable=True)
     ordered = mask_logits(student, valid).gather(1, order)
-    left = ordered.flip(1).logcumsumexp(dim=1).flip(1)  # (n, N) the log-sum-exp of a place and all after it
+    left = ordered.flip(1).logcumsumexp(dim=1).flip(1)
     counted = valid.gather(1, order)
     return ((left - ordered) * counted).sum(dim=1) / counted.sum(dim=1).clamp_min(1)
 

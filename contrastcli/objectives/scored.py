@@ -8,66 +8,60 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives.functional import MASKED, Result, Views, full_precision, to_device
-from contrastcli.objectives.infonce import Contrast, contrast
+from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, unit
+from contrastcli.settings.losses.infonce import InBatch
+from contrastcli.settings.losses.scored import AoE, Correlation, Ordered, Regression
+from contrastcli.settings.similarity import SIMILARITIES
 
 LEAST_SPREAD = 1e-6
 """Similarities of a smaller standard deviation are equal but for rounding, and have no correlation."""
 
 
-def cosent(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str, tau: float) -> Result:
+def cosent(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Ordered) -> Result:
     """log(1 + Σ e^((s_j − s_i)/τ)) over the pairs of rows i and j of which i scores more.
 
     Views: anchor and positive, (N, d); s_i is the similarity of row i's. Without rows of different scores it is 0.
     No heads. Parts: order.
     """
     with full_precision(views) as full:
-        loss = order_loss(paired(full["anchor"], full["positive"], similarity) / tau, rows.scores())
+        s = paired(full["anchor"], full["positive"], settings.chosen_similarity)
+        loss = order_loss(s / settings.tau, rows.scores())
     return loss, {"order": loss.detach()}
 
 
-def aoe(
-    views: Views,
-    rows: Rows,
-    heads: nn.ModuleDict,
-    *,
-    similarity: str,
-    tau: float,
-    angle_tau: float,
-    order_weight: float,
-    contrast_weight: float,
-    angle_weight: float,
-    positive_from: float,
-) -> Result:
+def aoe(views: Views, rows: Rows, heads: nn.ModuleDict, settings: AoE) -> Result:
     """CoSENT + InfoNCE + CoSENT of the angle in the complex plane (see `complex_angle`), each with its weight.
 
     InfoNCE contrasts, in both directions, each pair that scores at least `positive_from` with all other texts of the
     batch; its sum is divided by all N rows. As in the released code, other pairs are negatives and have no term. The
     temperatures are τ, τ and `angle_tau`. Views and heads as in `cosent`. Parts: order, contrast, angle.
     """
+    both_ways = InBatch(
+        similarity=settings.similarity, sigma=settings.sigma, tau=settings.tau, symmetric=True, same_side=True
+    )
     with full_precision(views) as full:
         u, v, scores = full["anchor"], full["positive"], rows.scores()
-        positives = (scores >= positive_from).nonzero().squeeze(1)
-        how = Contrast(similarity=similarity, margin=0.0, tau=tau, symmetric=True, same_side=True)
+        positives = (scores >= settings.positive_from).nonzero().squeeze(1)
         parts = {
-            "order": order_loss(paired(u, v, similarity) / tau, scores),
-            "contrast": contrast(full, rows, how, anchors=positives) * (len(positives) / len(scores)),
-            "angle": order_loss(complex_angle(u, v) / angle_tau, scores),
+            "order": order_loss(paired(u, v, settings.chosen_similarity) / settings.tau, scores),
+            "contrast": contrast(full, rows, both_ways, anchors=positives) * (len(positives) / len(scores)),
+            "angle": order_loss(complex_angle(u, v) / settings.angle_tau, scores),
         }
-    weights = (order_weight, contrast_weight, angle_weight)
+    weights = (settings.order_weight, settings.contrast_weight, settings.angle_weight)
     loss = torch.stack([weight * part for weight, part in zip(weights, parts.values(), strict=True)]).sum()
     return loss, {name: part.detach() for name, part in parts.items()}
 
 
-def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str) -> Result:
+def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Correlation) -> Result:
     """1 − r, the correlation of similarities and scores over the batch.
 
     Views as in `cosent`. Where the scores are all equal it is 0, where the similarities are it is 1. No heads.
     Parts: correlation (1 − r).
     """
     with full_precision(views) as full:
-        s = paired(full["anchor"], full["positive"], similarity)  # (N,)
+        s = paired(full["anchor"], full["positive"], settings.chosen_similarity)
         scores = to_device(rows.scores(), s.device).to(s.dtype)
         x, y = s - s.mean(), unit(scores - scores.mean())
         length = torch.linalg.vector_norm(x).clamp_min(LEAST_SPREAD * len(x) ** 0.5)
@@ -75,14 +69,14 @@ def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, *, similarity: str) 
     return loss, {"correlation": loss.detach()}
 
 
-def mse(views: Views, rows: Rows, heads: nn.ModuleDict, *, lowest: float) -> Result:
+def mse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Regression) -> Result:
     """mean_i (cos(a_i, p_i) − t_i)²: t is 1 for the highest score of the data, `lowest` for the lowest one.
 
     Views as in `cosent`. No heads. Parts: regression.
     """
     with full_precision(views) as full:
-        cosine = paired(full["anchor"], full["positive"], "cosine")  # (N,)
-        target = lowest + (1 - lowest) * to_device(rows.scores(), cosine.device).to(cosine.dtype)
+        cosine = paired(full["anchor"], full["positive"], SIMILARITIES["cosine"])
+        target = settings.lowest + (1 - settings.lowest) * to_device(rows.scores(), cosine.device).to(cosine.dtype)
         loss = (cosine - target).square().mean()
     return loss, {"regression": loss.detach()}
 
@@ -90,12 +84,12 @@ def mse(views: Views, rows: Rows, heads: nn.ModuleDict, *, lowest: float) -> Res
 def order_loss(s: Tensor, scores: Tensor) -> Tensor:
     """log(1 + Σ e^(s_j − s_i)) over the pairs of which i scores more than j: (N,) logits, (N,) scores → scalar.
 
-    Sorted by score, the rows below i are a prefix: memory grows with N, not with its square.
+    Sorted by score, the rows that score less than i are the first `below[i]`: memory grows with N, not with its square.
     """
     ordered, order = to_device(scores, s.device).sort()
     s = s[order]
-    below = torch.searchsorted(ordered, ordered)  # (N,) how many rows score less
-    of_lower = s.logcumsumexp(dim=0)[below - 1]  # (N,) their log-sum-exp
+    below = torch.searchsorted(ordered, ordered)
+    of_lower = s.logcumsumexp(dim=0)[below - 1]
     total = torch.where(below > 0, of_lower - s, MASKED).logsumexp(dim=0)
     return -nn.functional.logsigmoid(-total)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contrastcli.objectives.functional import promoted
-from contrastcli.settings.similarity import similarity_named
+from contrastcli.settings.similarity import Similarity
 
 SHORTEST = 1e-12
 """Vectors of at most this length count as zero."""
@@ -28,12 +28,12 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
     return unit(a) @ unit(b).T
 
 
-def pairwise(a: Tensor, b: Tensor, similarity: str) -> Tensor:
+def pairwise(a: Tensor, b: Tensor, similarity: Similarity) -> Tensor:
     """The similarity of every row of a with every row of b: (N, d), (M, d) → (N, M)."""
     return from_cosine(cosines(a, b), similarity)
 
 
-def paired(a: Tensor, b: Tensor, similarity: str, margin: float = 0.0) -> Tensor:
+def paired(a: Tensor, b: Tensor, similarity: Similarity, margin: float = 0.0) -> Tensor:
     """The similarity of each row of a with its positive, the same row of b: two (N, d) → (N,).
 
     The margin is in the similarity's own unit; above 0 it makes the positive harder.
@@ -41,6 +41,6 @@ def paired(a: Tensor, b: Tensor, similarity: str, margin: float = 0.0) -> Tensor
     return from_cosine((unit(a) * unit(b)).sum(dim=-1), similarity, margin)
 
 
-def from_cosine(cosine: Tensor, similarity: str, margin: float = 0.0) -> Tensor:
-    """The similarity for cosines of any shape, with the margin of a positive (see `paired`). Raises ValueError."""
-    return similarity_named(similarity).from_cosine(cosine, margin)
+def from_cosine(cosine: Tensor, similarity: Similarity, margin: float = 0.0) -> Tensor:
+    """The similarity for cosines of any shape, with the margin of a positive (see `paired`)."""
+    return similarity.from_cosine(cosine, margin)

@@ -7,6 +7,7 @@ from torch import nn
 
 from contrastcli.objectives.functional import Result, Views, fresh_linear, full_precision, pair_features, to_device
 from contrastcli.objectives.rows import Rows
+from contrastcli.settings.objective import ObjectiveSettings
 
 
 def heads(width: int) -> nn.ModuleDict:
@@ -14,7 +15,7 @@ def heads(width: int) -> nn.ModuleDict:
     return nn.ModuleDict({"classifier": fresh_linear(3 * width, 3, bias=True)})
 
 
-def softmax(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
+def softmax(views: Views, rows: Rows, heads: nn.ModuleDict, settings: ObjectiveSettings) -> Result:
     """CE(f([u, v, |u − v|]), label), mean over the rows.
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. Parts: classification.

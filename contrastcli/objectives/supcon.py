@@ -23,6 +23,7 @@ from contrastcli.objectives.functional import (
 )
 from contrastcli.objectives.rows import CONTRADICTION, Rows
 from contrastcli.objectives.similarity import cosines, from_cosine
+from contrastcli.settings.losses.labelled import Augment, SupCon
 
 
 def heads(width: int) -> nn.ModuleDict:
@@ -32,20 +33,7 @@ def heads(width: int) -> nn.ModuleDict:
     return nn.ModuleDict({"classifier": layers})
 
 
-def supcon(
-    views: Views,
-    rows: Rows,
-    heads: nn.ModuleDict,
-    *,
-    lambda_: float,
-    tau: float,
-    normalize: bool,
-    similarity: str,
-    margin: float,
-    positives: int,
-    negatives: int,
-    padded_length: bool = False,
-) -> Result:
+def supcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: SupCon) -> Result:
     """(1 − λ) · CE(f([u, v, |u − v|]), label) + λ · SCL.
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. SCL averages over the
@@ -56,59 +44,61 @@ def supcon(
     in numerator and denominator. For `padded_length` see `shortened`.
     Parts: contrast (SCL) and classification.
     """
+    similarity, tau = settings.chosen_similarity, settings.tau
     with full_precision(views) as full:
-        full = shortened(full, rows) if padded_length else full
-        premises, hypotheses = full["anchor"], full["positive"]  # (N, d)
-        logits = heads["classifier"](pair_features(premises, hypotheses))  # (N, 3)
+        full = shortened(full, rows) if settings.padded_length else full
+        premises, hypotheses = full["anchor"], full["positive"]
+        logits = heads["classifier"](pair_features(premises, hypotheses))
         cross_entropy = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
 
-        anchors = to_device(rows.entailed(), premises.device)  # (A,)
-        positive, negative = neighbours(rows.to(premises.device), anchors, positives, negatives)  # (A, N)
+        anchors = to_device(rows.entailed(), premises.device)
+        positive, negative = neighbours(rows.to(premises.device), anchors, settings)
 
-        def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:  # (n,) of the A anchors, (N, d), (N, d) → (n,)
-            if normalize:
-                cosine = cosines(u[anchors[i]], v)  # (n, N)
-                with_margin = from_cosine(cosine, similarity, margin)
+        def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:
+            """The contrast of each anchor: (n,) of the A anchors, two (N, d) → (n,)."""
+            if settings.normalize:
+                cosine = cosines(u[anchors[i]], v)
+                with_margin = from_cosine(cosine, similarity, settings.margin)
                 logits = torch.where(positive[i], with_margin, from_cosine(cosine, similarity)) / tau
             else:
                 logits = u[anchors[i]] @ v.T / tau
-            count = positive[i].sum(dim=1)  # (n,)
+            count = positive[i].sum(dim=1)
             mean = torch.where(positive[i], logits, 0).sum(dim=1) / count
             against = mask_logits(logits, negative[i]).logsumexp(dim=1)
             among = mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1)
-            return torch.where(count == 1, discrimination(mean, against), among - mean)  # of one, no digits cancel
+            # Of one positive, `discrimination` keeps the digits that the difference would cancel.
+            return torch.where(count == 1, discrimination(mean, against), among - mean)
 
         contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
-    loss = (1 - lambda_) * cross_entropy + lambda_ * contrast
+    loss = (1 - settings.lambda_) * cross_entropy + settings.lambda_ * contrast
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
 
-def augment(
-    views: Views, rows: Rows, heads: nn.ModuleDict, *, positives: int, negatives: int, padded_length: bool = False
-) -> Result:
+def augment(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Augment) -> Result:
     """CE(f([u, v, |u − v|]), label), mean over the batch's rows and the pairs that SCL would contrast.
 
     Views, heads and settings as in `supcon`. The labels of the further pairs are unpublished: here a
     hypothesis of the same premise keeps its gold label, and every other contradicts. Parts: classification.
     """
     with full_precision(views) as full:
-        full = shortened(full, rows) if padded_length else full
+        full = shortened(full, rows) if settings.padded_length else full
         device = full["anchor"].device
         gold, ids = rows.labels(), rows.ids["anchor"]
-        anchors = rows.entailed()  # (A,)
-        positive, negative = neighbours(rows, anchors, positives, negatives)  # (A, N)
+        anchors = rows.entailed()
+        positive, negative = neighbours(rows, anchors, settings)
         anchor, further = (positive | negative).nonzero(as_tuple=True)
         premises = anchors[anchor]
         labels = torch.where(ids[premises] == ids[further], gold[further], CONTRADICTION)
         all_rows = torch.arange(len(gold), device=gold.device)
-        premise = to_device(torch.cat([all_rows, premises]), device)  # (R,)
-        hypothesis = to_device(torch.cat([all_rows, further]), device)  # (R,)
-        label = to_device(torch.cat([gold, labels]), device)  # (R,)
+        premise = to_device(torch.cat([all_rows, premises]), device)  # (R,) pairs
+        hypothesis = to_device(torch.cat([all_rows, further]), device)
+        label = to_device(torch.cat([gold, labels]), device)
         names, weights = zip(*heads["classifier"].named_parameters(), strict=True)
 
-        def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:  # (n,) of R pairs, two (N, d) → (n,)
-            features = pair_features(u[premise[i]], v[hypothesis[i]])  # (n, 3d)
-            logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))  # (n, 3)
+        def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:
+            """The cross-entropy of each pair: (n,) of the R pairs, two (N, d) → (n,)."""
+            features = pair_features(u[premise[i]], v[hypothesis[i]])
+            logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))
             return nn.functional.cross_entropy(logits, label[i], reduction="none")
 
         pairs = torch.arange(len(label), device=device)
@@ -124,31 +114,31 @@ def shortened(views: Views, rows: Rows) -> dict[str, Tensor]:
     """
     scaled = {}
     for name, view in views.items():
-        tokens = (to_device(rows.lengths[name], view.device) - 1).to(view.dtype)  # (N,) without CLS
+        tokens = (to_device(rows.lengths[name], view.device) - 1).to(view.dtype)
         scaled[name] = view * (tokens / tokens.max().clamp_min(1))[:, None]
     return scaled
 
 
-def neighbours(rows: Rows, anchors: Tensor, positives: int, negatives: int) -> tuple[Tensor, Tensor]:
+def neighbours(rows: Rows, anchors: Tensor, settings: SupCon | Augment) -> tuple[Tensor, Tensor]:
     """Masks of the hypotheses that are positives and negatives of each anchor's premise: (A,) → two (A, N) bool.
 
     At most `positives` and `negatives` of them, drawn without replacement; 0 takes all.
     """
-    premise, hypothesis = rows.ids["anchor"], rows.ids["positive"]  # (N,)
-    entailed = torch.zeros_like(premise, dtype=torch.bool).index_fill(0, anchors, True)  # (N,)
+    premise, hypothesis = rows.ids["anchor"], rows.ids["positive"]
+    entailed = torch.zeros_like(premise, dtype=torch.bool).index_fill(0, anchors, True)
     positive = (premise[anchors, None] == premise) & entailed
     negative = ~positive
     if rows.mask_duplicates:
-        same_text = hypothesis[:, None] == hypothesis  # (N, N)
+        same_text = hypothesis[:, None] == hypothesis
         as_positive = (positive.float() @ same_text.float()) > 0
         negative &= ~as_positive & ~isin(hypothesis, premise[anchors, None])
-    return _draw(positive, positives), _draw(negative, negatives)
+    return _draw(positive, settings.positives), _draw(negative, settings.negatives)
 
 
 def _draw(members: Tensor, count: int) -> Tensor:
     """At most `count` of each row's members (0: all): (A, N) bool → (A, N)."""
     if count == 0 or not len(members):
         return members
-    order = to_device(torch.stack([torch.randperm(members.shape[1]) for _ in members]), members.device)  # (A, N)
+    order = to_device(torch.stack([torch.randperm(members.shape[1]) for _ in members]), members.device)
     shuffled = members.gather(1, order)
     return torch.zeros_like(members).scatter(1, order, shuffled & (shuffled.cumsum(dim=1) <= count))

@@ -15,21 +15,23 @@ from torch import Tensor, nn
 from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, paired, unit
+from contrastcli.settings.losses.triplets import Triplet
+from contrastcli.settings.similarity import SIMILARITIES
 
 
-def mpt(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Result:
+def mpt(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Triplet) -> Result:
     """mean_j max(0, m − cos(x_j, y_j) + max_i cos(x_i, y_j)), i ≠ j; m in cosine units. See `_triplet`."""
-    return _triplet(views, rows, partial(paired, similarity="cosine"), margin)
+    return _triplet(views, rows, partial(paired, similarity=SIMILARITIES["cosine"]), settings.margin)
 
 
-def met(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Result:
+def met(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Triplet) -> Result:
     """mean_j max(0, m + ‖x_j − y_j‖ − min_i ‖x_i − y_j‖), i ≠ j, of unit vectors; m a distance. See `_triplet`."""
-    return _triplet(views, rows, _nearness, margin)
+    return _triplet(views, rows, _nearness, settings.margin)
 
 
-def mat(views: Views, rows: Rows, heads: nn.ModuleDict, *, margin: float) -> Result:
+def mat(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Triplet) -> Result:
     """mean_j max(0, m + θ(x_j, y_j) − min_i θ(x_i, y_j)), i ≠ j; m in degrees, the loss in radians. See `_triplet`."""
-    return _triplet(views, rows, partial(paired, similarity="angle"), margin)
+    return _triplet(views, rows, partial(paired, similarity=SIMILARITIES["angle"]), settings.margin)
 
 
 def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin: float) -> Result:
@@ -41,10 +43,11 @@ def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin
     with full_precision(views) as full:
         rows, size = rows.to(full["anchor"].device), len(full["anchor"])
 
-        def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:  # (n,), (N, d), (N, d) → (n,)
-            others = rows.negatives(j, ["anchor"])  # (n, N)
+        def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:
+            """The loss of each positive: (n,), two (N, d) → (n,)."""
+            others = rows.negatives(j, ["anchor"])
             with torch.no_grad():
-                hardest = mask_logits(cosines(y[j], x), others).argmax(dim=1)  # (n,)
+                hardest = mask_logits(cosines(y[j], x), others).argmax(dim=1)
             gap = similarity(x[hardest], y[j]) - similarity(x[j], y[j], margin=margin)
             return torch.where(others.any(dim=1), gap.relu(), 0)
 
@@ -54,5 +57,5 @@ def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin
 
 def _nearness(a: Tensor, b: Tensor, margin: float = 0.0) -> Tensor:
     """Minus the distance between unit vectors, less the margin: two (n, d) → (n,). No gradient between equal ones."""
-    distance: Tensor = torch.linalg.vector_norm(unit(a) - unit(b), dim=-1)  # (n,)
+    distance: Tensor = torch.linalg.vector_norm(unit(a) - unit(b), dim=-1)
     return -distance - margin

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import structs
 
-from contrastcli.settings.setting import Bounds, Section, Setting, about, describe, spell
+from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
 from contrastcli.settings.similarity import SIMILARITIES
 
 Form = Literal["sentences", "pairs", "triplets", "labelled", "scored"]
@@ -41,8 +41,10 @@ class AuxiliarySpec:
 
 
 class ObjectiveSettings(Section, frozen=True, kw_only=True):
-    """Base of every objective's settings. With both `similarity` and `margin`, a subclass gets the margin's unit,
-    limits and default from the similarity."""
+    """Base of every objective's settings.
+
+    With both `similarity` and `margin`, a subclass gets the margin's unit, limits and default from the similarity.
+    """
 
     def inactive(self) -> dict[str, str]:
         """Settings that have no effect, given the values of the others, each with the reason."""
@@ -57,11 +59,11 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         return {"margin": similarity.margin} if similarity and hasattr(self, "margin") else {}
 
     def arguments(self) -> dict[str, Any]:
-        """The settings as a loss gets them, by field: a similarity of another width than 1 as in `rbf:0.5`."""
+        """What a loss may name: each setting by its field, a similarity as an object, and all of them as `settings`."""
         named = structs.asdict(self)
-        if "sigma" in named and "sigma" not in self.inactive() and named["sigma"] != 1:
-            named["similarity"] += f":{spell(named['sigma'])}"
-        return named
+        if similarity := SIMILARITIES.get(named.get("similarity", "")):
+            named["similarity"] = similarity.with_width(named.get("sigma", 1.0))
+        return {"settings": self} | named
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         """What is trained or computed next to the encoder."""
@@ -90,8 +92,19 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         return defaults
 
 
-def _in_batch(rows: int, hard: int) -> int:
+def in_batch(rows: int, hard: int) -> int:
+    """Negatives of an anchor among the other rows' positives and all hard negatives."""
     return rows - 1 + hard
+
+
+def all_other_texts(rows: int, hard: int) -> int:
+    """Negatives of an anchor among both texts of the other rows."""
+    return 2 * rows - 2
+
+
+def no_negatives(rows: int, hard: int) -> int:
+    """Of a loss that contrasts nothing."""
+    return 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +131,7 @@ class Spec:
     heads: str = ""
     labels: tuple[int, ...] = ()
     grouped: bool = False
-    negatives: Callable[[int, int], int] = _in_batch
+    negatives: Callable[[int, int], int] = in_batch
     measured: tuple[float, float] | None = None
     about: str = ""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contrastcli.settings.setting import Bounds
+from contrastcli.settings.setting import Bounds, spell
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +49,10 @@ class Similarity:
     of_width: Callable[[float], Similarity] | None = None
     """The same similarity with another width σ; None where it has none."""
 
+    def with_width(self, sigma: float) -> Similarity:
+        """The same similarity with that width, where it has one."""
+        return self.of_width(sigma) if self.of_width else self
+
 
 def _arccos(cosine: Tensor) -> Tensor:
     return cosine.clamp(-COSINE_LIMIT, COSINE_LIMIT).arccos()
@@ -66,7 +70,7 @@ def _clipped(theta: float, margin: float) -> float:
 def _rbf(sigma: float) -> Similarity:
     square = sigma * sigma
     return Similarity(
-        name="rbf",
+        name="rbf" if sigma == 1 else f"rbf:{spell(sigma)}",
         formula="exp((cos θ − 1) / σ²)",
         source="SimACE, Eq. 15, between unit vectors, for which ‖a − b‖² is 2 − 2 cos θ",
         from_cosine=lambda cosine, margin: ((cosine - 1) / square).exp(),
@@ -111,12 +115,3 @@ SIMILARITIES: dict[str, Similarity] = {
         _rbf(1.0),
     )
 }
-
-
-def similarity_named(name: str) -> Similarity:
-    """The similarity of that name, with a width as in `rbf:0.5`. Raises ValueError for an unknown name."""
-    known, _, width = name.partition(":")
-    if known not in SIMILARITIES:
-        raise ValueError(f"there is no similarity {name!r}, only {', '.join(SIMILARITIES)}")
-    similarity = SIMILARITIES[known]
-    return similarity.of_width(float(width)) if width and similarity.of_width else similarity

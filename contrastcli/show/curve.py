@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contrastcli.settings.similarity import similarity_named
+from contrastcli.settings.similarity import Similarity
 
 ANGLES = tuple(float(angle) for angle in range(181))
 """Where a curve is taken, in degrees."""
@@ -27,12 +27,8 @@ class Curve:
     """The slope |ds/dcos|; not a number at 0 and 180°, where the angle's has no limit."""
 
 
-def curve(name: str, margin: float, tau: float, angles: Sequence[float] = ANGLES) -> Curve:
-    """The curve of a positive's similarity over angles in degrees; the margin is in the similarity's own unit.
-
-    Raises ValueError for a similarity that does not exist.
-    """
-    similarity = similarity_named(name)
+def curve(similarity: Similarity, margin: float, tau: float, angles: Sequence[float] = ANGLES) -> Curve:
+    """The curve of a positive's similarity over angles in degrees; the margin is in the similarity's own unit."""
     thetas = [math.radians(angle) for angle in angles]
     value = tuple(similarity.value(theta, margin) / tau for theta in thetas)
     gradient = tuple(similarity.slope(theta, margin) / tau for theta in thetas)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, training_seconds
+from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show.curve import ANGLES, curve
 
 GREY, POSITIVE, NEGATIVE, HARDEST = -1, 2, 3, 4
@@ -157,7 +158,7 @@ def of_scores(suite: str, models: Mapping[str, Mapping[str, float]]) -> Picture:
 def of_slopes(similarities: Sequence[str]) -> Picture:
     """How steeply similarities change with the cosine, over the angle: SimACE Figure 1b."""
     angles = [angle for angle in ANGLES if 5 <= angle <= 175]  # the angle's has no limit at the ends
-    series = [Series(name, angles, curve(name, 0.0, 1.0, angles).by_cosine) for name in similarities]
+    series = [Series(name, angles, curve(SIMILARITIES[name], 0.0, 1.0, angles).by_cosine) for name in similarities]
     return Picture("slope", "slope of similarities by the cosine", "lines", _ANGLE, "|ds / dcos|", tuple(series))
 
 

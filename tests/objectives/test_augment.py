@@ -1,7 +1,6 @@
 """Augment against plain loops: which rows it adds, how they are labelled, and how they are drawn."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations, product
 
 import pytest
@@ -11,14 +10,13 @@ from torch import Tensor
 from contrastcli.objectives import functional, supcon
 from contrastcli.objectives.functional import pair_features
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.supcon import augment
-from support.batches import batch, check, heavy, numbers, vectors
+from support.batches import Objective, batch, check, heavy, numbers, vectors
 from support.by_loops import Labelled, augmented_by_loops, augmented_rows, cross_entropy_by_loops
 
 PREMISES = (0, 0, 0, 1, 1, 2)  # premise 0 entails two hypotheses, premise 1 one, premise 2 none
 CLASSES = (0, 0, 2, 0, 1, 1)
 Draw = tuple[Sequence[Labelled], Sequence[Labelled]]
-WHOLE = partial(augment, positives=0, negatives=0)
+augment = Objective("augment")
 
 
 def rows_of(
@@ -33,7 +31,7 @@ def rows_of(
 def test_augment_is_its_formula_in_value_and_gradient(mask: bool, hypotheses: tuple[int, ...]) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
     rows = rows_of(hypotheses, mask=mask)
-    loss, parts = WHOLE(views, rows, heads)
+    loss, parts = augment(views, rows, heads)
 
     def by_loops() -> float:
         return augmented_by_loops(vectors(views), numbers(rows.ids), CLASSES, heads["classifier"], mask)
@@ -51,7 +49,7 @@ def test_hypotheses_of_the_premise_keep_their_label_and_foreign_ones_contradict(
     of_premise_1 = [(3, 0), (4, 1), (0, 2), (1, 2), (2, 2), (5, 2)]
     logits = heads["classifier"](pair_features(views["anchor"], views["positive"])).log_softmax(dim=1)  # (6, 3)
     costs = [-logits[j, y].item() for j, y in own + 2 * of_premise_0 + of_premise_1]
-    loss, _ = WHOLE(views, rows_of(), heads)
+    loss, _ = augment(views, rows_of(), heads)
     assert loss.item() == pytest.approx(sum(costs) / len(costs))
 
 
@@ -59,7 +57,7 @@ def test_augment_passes_gradcheck() -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
 
     def loss(anchor: Tensor, positive: Tensor, *weights: Tensor) -> Tensor:
-        return WHOLE({"anchor": anchor, "positive": positive}, rows_of(), heads)[0]
+        return augment({"anchor": anchor, "positive": positive}, rows_of(), heads)[0]
 
     assert torch.autograd.gradcheck(loss, (*views.values(), *heads.parameters()))
 
@@ -67,7 +65,7 @@ def test_augment_passes_gradcheck() -> None:
 @pytest.mark.parametrize("classes", [(1, 2, 2, 1, 2, 1), (2, 2, 2, 2, 2, 2)])
 def test_without_an_entailment_it_is_plain_classification(classes: tuple[int, ...]) -> None:
     views, heads = batch("anchor", "positive", rows=6, width=4), heavy(supcon.heads(4))
-    loss, _ = WHOLE(views, rows_of(classes=classes), heads)
+    loss, _ = augment(views, rows_of(classes=classes), heads)
     assert loss.item() == pytest.approx(cross_entropy_by_loops(vectors(views), heads["classifier"], classes))
 
 
@@ -97,7 +95,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> No
     for _ in range(2):
         torch.manual_seed(5)
         losses.append(augment(views, rows_of(), heads, positives=1, negatives=2)[0].item())
-    everyone, _ = WHOLE(views, rows_of(), heads)
+    everyone, _ = augment(views, rows_of(), heads)
     capped, _ = augment(views, rows_of(), heads, positives=50, negatives=50)
     assert losses[0] == losses[1] and capped == everyone
 
@@ -107,7 +105,7 @@ def test_its_heads_learn_whatever_the_number_of_blocks(monkeypatch: pytest.Monke
     gradients = []
     for block in (256, 1):
         monkeypatch.setattr(functional, "BLOCK", block)
-        loss, _ = WHOLE(views, rows_of(), heads)
+        loss, _ = augment(views, rows_of(), heads)
         gradients.append(torch.autograd.grad(loss, list(heads.parameters())))
     assert len(gradients[0]) == 4 and all(g.norm() > 1e-3 for g in gradients[0])
     torch.testing.assert_close(gradients[0], gradients[1])

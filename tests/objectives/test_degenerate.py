@@ -7,19 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives import functional, pairsupcon, softmax, supcon, triplets
-from contrastcli.objectives.infonce import dcl, infonce
-from contrastcli.objectives.pcl import pcl
-from contrastcli.objectives.rankcse import rankcse
+from contrastcli.objectives import functional, pairsupcon, softmax, supcon
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.supcon import augment
-from contrastcli.settings.losses import Distillation
+from support.batches import Objective
 
 WIDTH = 6
 Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[str, Tensor]]]
-
-PAIRSUPCON = partial(pairsupcon.pairsupcon, similarity="cosine", margin=0.0, tau=0.05, beta=1.0)
-SUPCON = partial(supcon.supcon, lambda_=0.3, tau=1.0, positives=0, negatives=0, margin=10.0)
 
 
 def no_heads(width: int) -> nn.ModuleDict:
@@ -29,36 +22,36 @@ def no_heads(width: int) -> nn.ModuleDict:
 def among_peers(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
     """PCL with a further view and a peer whose embeddings are the net's with their features turned about."""
     net = {**views, "shuffle_1": views["anchor"].roll(1, dims=1)}
-    return PCL(net | {f"peer_{name}": view.roll(2, dims=1) for name, view in net.items()}, rows, heads)
+    peer = {f"peer_{name}": view.roll(2, dims=1) for name, view in net.items()}
+    return Objective("pcl", similarity="angle", margin=10.0)(net | peer, rows)
 
 
 def with_teacher(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: Distillation
+    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: str
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """RankCSE with a teacher that sees other features of the same embeddings."""
     teacher = {"teacher_anchor": views["anchor"].detach()[:, 1:], "teacher_positive": views["positive"].detach()[:, 1:]}
-    return RANKCSE({**views, **teacher}, rows, heads, distillation=distillation)
+    loss = Objective("rankcse", similarity="angle", margin=10.0, distillation=distillation)
+    return loss({**views, **teacher}, rows)
 
 
-PCL = partial(pcl, similarity="angle", margin=10.0, tau=0.05)
-RANKCSE = partial(rankcse, similarity="angle", margin=10.0, tau=0.05, beta=1.0, gamma=1.0, teacher_tau=0.05)
 OBJECTIVES: dict[str, tuple[Loss, Callable[[int], nn.ModuleDict]]] = {
-    "simcse": (partial(infonce, similarity="cosine", margin=0.0, tau=0.05), no_heads),
-    "simace": (partial(infonce, similarity="angle", margin=10.0, tau=0.06), no_heads),
-    "arccon": (partial(infonce, similarity="arc", margin=10.0, tau=0.05), no_heads),
-    "rbf": (partial(infonce, similarity="rbf", margin=0.0, tau=0.05), no_heads),
-    "pairsupcon": (partial(PAIRSUPCON, hard_negatives="importance", classification=True), pairsupcon.heads),
-    "exponent": (partial(PAIRSUPCON, hard_negatives="exponent", classification=True), pairsupcon.heads),
-    "instancedisc": (partial(PAIRSUPCON, hard_negatives="uniform", classification=False), pairsupcon.heads),
-    "supcon": (partial(SUPCON, normalize=False, similarity="cosine"), supcon.heads),
-    "supcon-angle": (partial(SUPCON, normalize=True, similarity="angle"), supcon.heads),
-    "dcl": (partial(dcl, similarity="cosine", margin=0.0, tau=0.05), no_heads),
-    "dcl-angle": (partial(dcl, similarity="angle", margin=10.0, tau=0.06), no_heads),
-    "mpt": (partial(triplets.mpt, margin=0.09), no_heads),
-    "met": (partial(triplets.met, margin=0.45), no_heads),
-    "mat": (partial(triplets.mat, margin=27.0), no_heads),
-    "augment": (partial(augment, positives=0, negatives=0), supcon.heads),
-    "softmax": (softmax.softmax, softmax.heads),
+    "simcse": (Objective("simcse"), no_heads),
+    "simace": (Objective("simace"), no_heads),
+    "arccon": (Objective("arccon"), no_heads),
+    "rbf": (Objective("simcse", similarity="rbf"), no_heads),
+    "pairsupcon": (Objective("pairsupcon"), pairsupcon.heads),
+    "exponent": (Objective("pairsupcon", hard_negatives="exponent"), pairsupcon.heads),
+    "instancedisc": (Objective("pairsupcon", hard_negatives="uniform", classification=False), pairsupcon.heads),
+    "supcon": (Objective("supcon"), supcon.heads),
+    "supcon-angle": (Objective("supcon", normalize=True, similarity="angle", margin=10.0), supcon.heads),
+    "dcl": (Objective("dcl"), no_heads),
+    "dcl-angle": (Objective("dcl", similarity="angle", margin=10.0, tau=0.06), no_heads),
+    "mpt": (Objective("mpt"), no_heads),
+    "met": (Objective("met"), no_heads),
+    "mat": (Objective("mat"), no_heads),
+    "augment": (Objective("augment"), supcon.heads),
+    "softmax": (Objective("softmax"), softmax.heads),
     "pcl": (among_peers, no_heads),
     "rankcse-listnet": (partial(with_teacher, distillation="listnet"), no_heads),
     "rankcse-listmle": (partial(with_teacher, distillation="listmle"), no_heads),

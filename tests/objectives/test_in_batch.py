@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from contrastcli.objectives import functional
-from contrastcli.objectives.infonce import Contrast, contrast, dcl, infonce, spread
+from contrastcli.objectives.infonce import contrast, spread
 from contrastcli.objectives.rows import Rows
-from support.batches import NO_HEADS, batch, check, distinct, numbers, vectors
+from contrastcli.settings.losses.infonce import InBatch
+from support.batches import Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, similarity_of
 
 TAU = 0.3
+infonce, dcl = Objective("simcse", tau=TAU), Objective("dcl", tau=TAU)
 Weigh = Callable[[int, str, int], float]
 """The factor of the negative in a view and a row, for an anchor's row."""
 
@@ -67,13 +69,9 @@ def batch_of_five() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 @pytest.mark.parametrize("loss", [infonce, dcl])
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("same_side", [False, True])
-def test_both_directions_and_the_same_side(
-    loss: Callable[..., functional.Result], symmetric: bool, same_side: bool
-) -> None:
+def test_both_directions_and_the_same_side(loss: Objective, symmetric: bool, same_side: bool) -> None:
     views, ids = batch_of_five()
-    value, _ = loss(
-        views, Rows(ids), NO_HEADS, similarity="angle", margin=10.0, tau=TAU, symmetric=symmetric, same_side=same_side
-    )
+    value, _ = loss(views, Rows(ids), similarity="angle", margin=10.0, symmetric=symmetric, same_side=same_side)
 
     def by_loops() -> float:
         ways = BOTH if symmetric else BOTH[:1]
@@ -87,17 +85,17 @@ def test_a_guide_drops_what_it_finds_closer_than_the_positive() -> None:
     views, ids = batch_of_five()
     guides = {f"guide_{name}": view.detach() for name, view in batch(*views, rows=5, width=3, seed=9).items()}
     by_name = {name.removeprefix("guide_"): vector for name, vector in vectors(guides).items()}
-    settings = {"similarity": "angle", "margin": 10.0, "tau": TAU}
+    settings = {"similarity": "angle", "margin": 10.0}
     all_views = {**views, **guides}
-    value, _ = infonce(all_views, Rows(ids), NO_HEADS, **settings, guide="a", symmetric=True, same_side=True)  # type: ignore[arg-type]
+    value, _ = infonce(all_views, Rows(ids), **settings, guide="a", symmetric=True, same_side=True)
 
     def by_loops() -> float:
         one = partial(one_way, vectors(views), numbers(ids), same_side=True, guides=by_name)
         return sum(one(of, names) for of, names in BOTH) / 2
 
     check(value, by_loops, list(views.values()))
-    plain, _ = infonce(all_views, Rows(ids), NO_HEADS, **settings)  # type: ignore[arg-type]
-    kept, _ = infonce(views, Rows(ids), NO_HEADS, **settings)  # type: ignore[arg-type]
+    plain, _ = infonce(all_views, Rows(ids), **settings)
+    kept, _ = infonce(views, Rows(ids), **settings)
     assert plain == kept and value.item() != pytest.approx(plain.item())
 
 
@@ -106,16 +104,14 @@ def test_a_guide_that_finds_everything_closer_leaves_nothing_to_learn() -> None:
     ones = torch.ones(4, 3, dtype=torch.float64)
     guides = {"guide_anchor": ones, "guide_positive": -ones + 1e-3 * torch.eye(4, 3, dtype=torch.float64)}
     guides["guide_positive"][1] = torch.tensor([1.0, -1.0, 0.0])  # at 90°, so that row 1 drops no other
-    value, _ = infonce(
-        {**views, **guides}, Rows(distinct(views)), NO_HEADS, similarity="cosine", margin=0.0, tau=TAU, guide="a"
-    )
+    value, _ = infonce({**views, **guides}, Rows(distinct(views)), similarity="cosine", margin=0.0, guide="a")
     value.backward()  # type: ignore[no-untyped-call]
     assert value.isfinite() and all(view.grad is not None and view.grad.isfinite().all() for view in views.values())
 
 
 def test_hardness_weighs_a_negative_by_its_similarity_as_a_constant() -> None:
     views, ids = batch_of_five()
-    value, _ = infonce(views, Rows(ids), NO_HEADS, similarity="angle", margin=10.0, tau=TAU, hardness=2.0)
+    value, _ = infonce(views, Rows(ids), similarity="angle", margin=10.0, hardness=2.0)
     before = vectors(views)
 
     def weigh(i: int, name: str, j: int) -> float:
@@ -126,8 +122,8 @@ def test_hardness_weighs_a_negative_by_its_similarity_as_a_constant() -> None:
 
 def test_some_rows_may_be_the_anchors() -> None:
     views, ids = batch_of_five()
-    how = Contrast(similarity="angle", margin=10.0, tau=TAU, same_side=True)
-    value = contrast(views, Rows(ids), how, anchors=torch.tensor([3, 1]))
+    settings = InBatch(similarity="angle", margin=10.0, tau=TAU, same_side=True)
+    value = contrast(views, Rows(ids), settings, anchors=torch.tensor([3, 1]))
     check(
         value,
         lambda: one_way(vectors(views), numbers(ids), *BOTH[0], same_side=True, rows=[1, 3]),
@@ -141,8 +137,8 @@ def test_the_orthogonal_regulariser_is_its_formula(width: int, monkeypatch: pyte
     views = batch("anchor", "positive", "negative", rows=5, width=width, seed=1)
     ids = distinct(views)
     ids["negative"][2] = -1
-    value, parts = infonce(views, Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=TAU, orthogonal=7.0)
-    plain, _ = infonce(views, Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=TAU)
+    value, parts = infonce(views, Rows(ids), similarity="cosine", margin=0.0, orthogonal=7.0)
+    plain, _ = infonce(views, Rows(ids), similarity="cosine", margin=0.0)
     assert value.item() == pytest.approx(plain.item() + 7 * parts["orthogonality"].item())
 
     def by_loops() -> float:

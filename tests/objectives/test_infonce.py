@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.infonce import infonce
 from contrastcli.objectives.rows import Rows
-from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, distinct, numbers, vectors
+from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import infonce_by_loops
+
+infonce = Objective("simcse")
 
 
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
@@ -17,7 +18,7 @@ from support.by_loops import infonce_by_loops
 def test_infonce_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
     views = batch(*names, rows=5)
     ids = distinct(views)
-    loss, parts = infonce(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
+    loss, parts = infonce(views, Rows(ids), similarity=kind, margin=margin, tau=0.3)
     check(loss, lambda: infonce_by_loops(vectors(views), numbers(ids), kind, margin, 0.3), list(views.values()))
     assert parts.keys() == {"contrast"} and parts["contrast"] == loss and not parts["contrast"].requires_grad
 
@@ -25,7 +26,7 @@ def test_infonce_is_its_formula_in_value_and_gradient(kind: str, margin: float, 
 def test_infonce_weighs_each_rows_own_hard_negative() -> None:
     views = batch("anchor", "positive", "negative", rows=4)
     ids = distinct(views)
-    loss, _ = infonce(views, Rows(ids), NO_HEADS, similarity="angle", margin=10.0, tau=0.2, hard_negative_weight=1.5)
+    loss, _ = infonce(views, Rows(ids), similarity="angle", margin=10.0, tau=0.2, hard_negative_weight=1.5)
 
     def by_loops() -> float:
         return infonce_by_loops(vectors(views), numbers(ids), "angle", 10.0, 0.2, weight=1.5)
@@ -37,10 +38,10 @@ def test_every_hard_negative_of_every_row_counts_and_missing_ones_do_not() -> No
     views = batch("anchor", "positive", "negative", "negative_2", "negative_3", rows=4)
     ids = distinct(views)
     ids["negative_2"][1] = ids["negative_3"][1] = ids["negative_3"][2] = -1  # row 1 has one negative, row 2 has two
-    loss, _ = infonce(views, Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5)
+    loss, _ = infonce(views, Rows(ids), similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5)
     other, _ = infonce(
         {**views, "negative_3": views["negative_3"] + torch.tensor([[0.0], [9.0], [-9.0], [0.0]])},
-        Rows(ids), NO_HEADS, similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5,
+        Rows(ids), similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5,
     )  # fmt: skip
     assert other == loss
 
@@ -58,7 +59,7 @@ def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask: bo
         "positive": torch.tensor([4, 0, 6, 6]),
         "negative": torch.tensor([4, 9, 10, 2]),
     }
-    loss, _ = infonce(views, Rows(ids, mask_duplicates=mask), NO_HEADS, similarity="cosine", margin=0.0, tau=0.2)
+    loss, _ = infonce(views, Rows(ids, mask_duplicates=mask), similarity="cosine", margin=0.0, tau=0.2)
 
     def by_loops() -> float:
         return infonce_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.2, mask=mask)
@@ -70,7 +71,7 @@ def test_infonce_looks_from_anchors_to_columns_only() -> None:
     views = batch("anchor", "positive", rows=4)
     swapped = {"anchor": views["positive"], "positive": views["anchor"]}
     there, back = (
-        infonce(now, Rows(distinct(now)), NO_HEADS, similarity="cosine", margin=0.0, tau=0.1)[0].item()
+        infonce(now, Rows(distinct(now)), similarity="cosine", margin=0.0, tau=0.1)[0].item()
         for now in (views, swapped)
     )
     assert abs(there - back) > 1e-3
@@ -79,7 +80,7 @@ def test_infonce_looks_from_anchors_to_columns_only() -> None:
 def test_a_margin_above_zero_makes_the_positive_harder() -> None:
     views = batch("anchor", "positive", rows=4)
     losses = [
-        infonce(views, Rows(distinct(views)), NO_HEADS, similarity="angle", margin=m, tau=0.1)[0].item()
+        infonce(views, Rows(distinct(views)), similarity="angle", margin=m, tau=0.1)[0].item()
         for m in (-10.0, 0.0, 10.0)
     ]
     assert losses == sorted(losses) and losses[0] < losses[2]
@@ -93,7 +94,7 @@ def test_simace_without_margin_approaches_simcse_as_all_cosines_go_to_zero() -> 
     losses, gradients = [], []
     for kind in ("cosine", "angle"):
         views = {"anchor": basis[:8].clone().requires_grad_(), "positive": (basis[8:] + tilt).requires_grad_()}
-        loss, _ = infonce(views, Rows(distinct(views)), NO_HEADS, similarity=kind, margin=0.0, tau=0.05)
+        loss, _ = infonce(views, Rows(distinct(views)), similarity=kind, margin=0.0, tau=0.05)
         gradients.append(torch.autograd.grad(loss, views["anchor"])[0])
         losses.append(loss.item())
     assert losses[1] == pytest.approx(losses[0], abs=1e-6)
@@ -107,6 +108,6 @@ def test_infonce_passes_gradcheck(kind: str) -> None:
 
     def loss(anchor: Tensor, positive: Tensor) -> Tensor:
         now = {"anchor": anchor, "positive": positive}
-        return infonce(now, Rows(distinct(now)), NO_HEADS, similarity=kind, margin=margin, tau=0.3)[0]
+        return infonce(now, Rows(distinct(now)), similarity=kind, margin=margin, tau=0.3)[0]
 
     assert torch.autograd.gradcheck(loss, tuple(views.values()))

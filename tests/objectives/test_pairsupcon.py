@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import cast
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.pairsupcon import heads, negative_mass, pairsupcon
+from contrastcli.objectives.pairsupcon import heads, negative_mass
 from contrastcli.objectives.rows import Rows
-from contrastcli.settings.losses import HardNegatives
-from support.batches import KINDS, MARGINS, batch, check, distinct, heavy, numbers, vectors
+from contrastcli.settings.losses.labelled import HardNegatives
+from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 
-WHOLE = partial(pairsupcon, similarity="cosine", margin=0.0, tau=0.2, hard_negatives="importance", classification=True)
-CONTRAST = partial(pairsupcon, similarity="cosine", margin=0.0, tau=0.2, beta=1.0, classification=False)
+WHOLE = Objective("pairsupcon", tau=0.2)
+CONTRAST = Objective("pairsupcon", tau=0.2, classification=False)
 LABEL = torch.tensor([0, 2, 0, 0, 2])
 every_weighing = pytest.mark.parametrize("hard_negatives", ["importance", "exponent", "uniform"])
 
@@ -114,7 +113,8 @@ def test_an_unknown_weighting_is_an_error() -> None:
 def test_pairsupcon_passes_gradcheck(kind: str) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     label = torch.tensor([0, 0, 2, 0, 1, 1])
-    compared = partial(WHOLE, similarity=kind, margin={"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0), tau=0.3)
+    margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
+    compared = Objective("pairsupcon", similarity=kind, margin=margin, tau=0.3)
 
     def loss(anchor: Tensor, positive: Tensor) -> Tensor:
         now = {"anchor": anchor, "positive": positive}

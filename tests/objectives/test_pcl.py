@@ -2,21 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.infonce import infonce
-from contrastcli.objectives.pcl import divergence, pcl
+from contrastcli.objectives.pcl import divergence
 from contrastcli.objectives.rows import Rows
-from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, numbers, vectors
+from support.batches import KINDS, MARGINS, Objective, batch, check, numbers, vectors
 from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 from support.rounding import assert_near
 
 NAMES = ("anchor", "positive", "shuffle_1", "delete_1")
-COSINE = partial(pcl, similarity="cosine", margin=0.0, tau=0.3)
+infonce, pcl = Objective("simcse", tau=0.3), Objective("pcl", tau=0.3)
 
 List = Mapping[str | int, float]
 """The probabilities of a row's own views by name, and of the other rows' positives by number."""
@@ -100,7 +98,7 @@ def parts_by_loops(
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
 def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
     views, ids = peers(*names, rows=3), ids_of(3)
-    loss, parts = pcl(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, tau=0.3)
+    loss, parts = pcl(views, Rows(ids), similarity=kind, margin=margin)
     expected = parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
     assert not any(part.requires_grad for part in parts.values())
@@ -115,7 +113,7 @@ def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, name
 def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask: bool) -> None:
     views = peers(*NAMES[:3], rows=5)
     ids = {name: torch.tensor([0, 1, 2, 2, 1]) for name in ("anchor", "positive")}
-    _, parts = COSINE(views, Rows(ids, mask_duplicates=mask), NO_HEADS)
+    _, parts = pcl(views, Rows(ids, mask_duplicates=mask))
     expected = parts_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, mask)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
 
@@ -126,7 +124,7 @@ def test_pcl_passes_gradcheck(kind: str) -> None:
 
     def loss(*tensors: Tensor) -> Tensor:
         now = dict(zip(views, tensors, strict=True))
-        return pcl(now, Rows(ids_of(3)), NO_HEADS, similarity=kind, margin=0.0, tau=0.3)[0]
+        return pcl(now, Rows(ids_of(3)), similarity=kind, margin=0.0)[0]
 
     assert torch.autograd.gradcheck(loss, tuple(views.values()))
 
@@ -137,26 +135,23 @@ def test_pcl_passes_gradcheck(kind: str) -> None:
 def test_identical_peers_agree_and_their_divergences_are_zero() -> None:
     net = batch(*NAMES, rows=4)
     views = net | {f"peer_{name}": view for name, view in net.items()}
-    _, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS)
+    _, parts = pcl(views, Rows(ids_of(4)))
     assert parts["across"] == parts["within"] == 0
     assert parts["contrast"] == parts["peer"] > 0
 
 
 def test_with_the_dropout_copy_alone_the_group_is_infonce_across_the_encoders() -> None:
     views = peers("anchor", "positive")
-    _, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS)
+    _, parts = pcl(views, Rows(ids_of(4)))
     there = {"anchor": views["anchor"], "positive": views["peer_positive"]}
     back = {"anchor": views["peer_anchor"], "positive": views["positive"]}
-    both = [
-        infonce(now, Rows(ids_of(4)), NO_HEADS, similarity="cosine", margin=0.0, tau=0.3)[0].item()
-        for now in (there, back)
-    ]
+    both = [infonce(now, Rows(ids_of(4)), similarity="cosine", margin=0.0)[0].item() for now in (there, back)]
     assert parts["group"].item() == pytest.approx(sum(both))
 
 
 def test_a_margin_is_the_contrasts_alone() -> None:
     views = peers(*NAMES)
-    parts = [pcl(views, Rows(ids_of(4)), NO_HEADS, similarity="angle", margin=m, tau=0.3)[1] for m in (0.0, 10.0)]
+    parts = [pcl(views, Rows(ids_of(4)), similarity="angle", margin=m)[1] for m in (0.0, 10.0)]
     assert all(parts[0][name] < parts[1][name] for name in ("contrast", "peer"))
     assert all(parts[0][name] == parts[1][name] for name in ("group", "across", "within"))
 
@@ -169,7 +164,7 @@ def test_the_peer_is_the_first_of_both_divergences() -> None:
     swapped = {
         ("peer_" + name if not name.startswith("peer_") else name.removeprefix("peer_")): v for name, v in views.items()
     }
-    parts, other = (COSINE(now, Rows(ids_of(4)), NO_HEADS)[1] for now in (views, swapped))
+    parts, other = (pcl(now, Rows(ids_of(4)))[1] for now in (views, swapped))
     assert parts["group"].item() == pytest.approx(other["group"].item())
     assert abs(parts["across"] - other["across"]) > 1e-3 and abs(parts["within"] - other["within"]) > 1e-3
 
@@ -182,7 +177,7 @@ def test_the_group_contrast_is_the_log_of_the_softmax() -> None:
     between 0 and 1, would instead be −log σ(1/K), and still have a gradient."""
     apart = torch.eye(4, 6, dtype=torch.float64).requires_grad_()
     views = dict.fromkeys([*NAMES, *(f"peer_{name}" for name in NAMES)], apart)
-    loss, parts = COSINE(views, Rows(ids_of(4)), NO_HEADS, tau=0.01)
+    loss, parts = pcl(views, Rows(ids_of(4)), tau=0.01)
     assert parts["group"].item() == pytest.approx(2 * math.log(3))
     assert torch.autograd.grad(loss, apart)[0].abs().max() < 1e-9
 

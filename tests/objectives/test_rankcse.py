@@ -7,17 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.infonce import infonce
-from contrastcli.objectives.rankcse import jensen_shannon, listmle, listnet, rankcse
+from contrastcli.objectives.rankcse import jensen_shannon, listmle, listnet
 from contrastcli.objectives.rows import Rows
-from contrastcli.settings.losses import Distillation
-from support.batches import KINDS, MARGINS, NO_HEADS, batch, check, distinct, numbers, vectors
+from contrastcli.settings.losses.lists import Distillation
+from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 from support.rounding import assert_near
 
 TAU, TEACHER_TAU = 0.3, 0.1
-LOSS = partial(rankcse, tau=TAU, beta=0.7, gamma=1.3, distillation="listmle", teacher_tau=TEACHER_TAU)
-COSINE = partial(LOSS, similarity="cosine", margin=0.0)
+infonce = Objective("simcse", tau=TAU)
+rankcse = Objective("rankcse", tau=TAU, beta=0.7, gamma=1.3, teacher_tau=TEACHER_TAU)
 DISTANCES: tuple[Distillation, ...] = ("listnet", "listmle")
 DUPLICATES = {  # row 1's positive is row 0's anchor; row 3 is row 2 again
     "anchor": torch.tensor([0, 1, 2, 2, 8]),
@@ -81,7 +80,7 @@ def distillation_by_loops(views: Views, ids: Ids, kind: str, how: Distillation, 
 def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, how: Distillation) -> None:
     views = taught()
     ids = distinct(views)
-    loss, parts = LOSS(views, Rows(ids), NO_HEADS, similarity=kind, margin=margin, distillation=how)
+    loss, parts = rankcse(views, Rows(ids), similarity=kind, margin=margin, distillation=how)
 
     def by_loops() -> float:
         now, texts = vectors(views), numbers(ids)
@@ -101,7 +100,7 @@ def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, 
 def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask: bool, how: Distillation) -> None:
     views = taught()
     rows = Rows(DUPLICATES, mask_duplicates=mask)
-    loss, _ = COSINE(views, rows, NO_HEADS, distillation=how)
+    loss, _ = rankcse(views, rows, distillation=how)
 
     def by_loops() -> float:
         now, ids = vectors(views), numbers(DUPLICATES)
@@ -119,7 +118,7 @@ def test_rankcse_passes_gradcheck(kind: str) -> None:
     def losses(anchor: Tensor, positive: Tensor) -> tuple[Tensor, ...]:
         now = {**views, "anchor": anchor, "positive": positive}
         rows = Rows(distinct(now))
-        return tuple(COSINE(now, rows, NO_HEADS, similarity=kind, distillation=how)[0] for how in DISTANCES)
+        return tuple(rankcse(now, rows, similarity=kind, distillation=how)[0] for how in DISTANCES)
 
     assert torch.autograd.gradcheck(losses, (views["anchor"], views["positive"]))
 
@@ -131,9 +130,9 @@ def test_rankcse_passes_gradcheck(kind: str) -> None:
 def test_without_consistency_and_distillation_it_is_simcse(kind: str, margin: float) -> None:
     views = batch("anchor", "positive", rows=5)
     rows = Rows(distinct(views))
-    loss, parts = LOSS(views, rows, NO_HEADS, similarity=kind, margin=margin, beta=0.0, gamma=0.0)
+    loss, parts = rankcse(views, rows, similarity=kind, margin=margin, beta=0.0, gamma=0.0)
     gradients = torch.autograd.grad(loss, list(views.values()))
-    plain, _ = infonce(views, rows, NO_HEADS, similarity=kind, margin=margin, tau=0.3)
+    plain, _ = infonce(views, rows, similarity=kind, margin=margin)
     assert loss == plain and parts.keys() == {"contrast", "consistency"}
     assert all(map(torch.equal, gradients, torch.autograd.grad(plain, list(views.values()))))
 
@@ -141,7 +140,7 @@ def test_without_consistency_and_distillation_it_is_simcse(kind: str, margin: fl
 def test_a_margin_is_the_contrasts_alone() -> None:
     views = taught()
     rows = Rows(distinct(views))
-    without, parts = (LOSS(views, rows, NO_HEADS, similarity="angle", margin=m)[1] for m in (0.0, 10.0))
+    without, parts = (rankcse(views, rows, similarity="angle", margin=m)[1] for m in (0.0, 10.0))
     assert without["contrast"] < parts["contrast"]
     assert all(without[name] == parts[name] for name in ("consistency", "distillation"))
 
@@ -150,7 +149,7 @@ def test_a_teachers_list_is_of_cosines_whatever_the_students_is() -> None:
     """At τ2 = τ a student that is its own teacher agrees with it best under the cosine, not under the angle."""
     views = batch("anchor", "positive", rows=4, width=3)
     own = {f"teacher_{name}": view.detach() for name, view in views.items()}
-    loss = partial(COSINE, views | own, Rows(distinct(views)), NO_HEADS, distillation="listnet", teacher_tau=0.3)
+    loss = partial(rankcse, views | own, Rows(distinct(views)), distillation="listnet", teacher_tau=0.3)
 
     def pull(kind: str) -> float:
         distance = loss(similarity=kind, gamma=1.0)[0] - loss(similarity=kind, gamma=0.0)[0]
@@ -163,7 +162,7 @@ def test_a_teachers_views_get_no_gradient_and_their_length_does_not_matter() -> 
     views = taught()
     longer = views | {name: 7 * views[name] for name in ("teacher_anchor", "teacher_positive")}
     for how in ("listnet", "listmle"):
-        losses = [COSINE(now, Rows(distinct(now)), NO_HEADS, distillation=how)[0].item() for now in (views, longer)]
+        losses = [rankcse(now, Rows(distinct(now)), distillation=how)[0].item() for now in (views, longer)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-12)
     assert views["teacher_anchor"].grad is None
 
@@ -181,7 +180,7 @@ def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart() -> None:
 
 def test_identical_views_are_consistent() -> None:
     views, ids = batch("anchor", rows=4, width=3), {name: torch.arange(4) for name in ("anchor", "positive")}
-    _, parts = COSINE(views | {"positive": views["anchor"]}, Rows(ids), NO_HEADS, gamma=0.0)
+    _, parts = rankcse(views | {"positive": views["anchor"]}, Rows(ids), gamma=0.0)
     assert parts["consistency"].item() == pytest.approx(0.0, abs=1e-12)
 
 
@@ -195,9 +194,7 @@ def test_listmle_is_a_mean_over_places() -> None:
 def test_the_diagonal_is_a_place_of_listmle_and_not_of_listnet() -> None:
     """Of two rows each has one other: nothing for listnet to tell apart, two places for listmle."""
     views = taught(rows=2)
-    distances = {
-        how: COSINE(views, Rows(distinct(views)), NO_HEADS, distillation=how)[1] for how in ("listnet", "listmle")
-    }
+    distances = {how: rankcse(views, Rows(distinct(views)), distillation=how)[1] for how in ("listnet", "listmle")}
     assert distances["listnet"]["distillation"] == 0 < 0.01 < distances["listmle"]["distillation"]
 
 

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.functional import Result
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.scored import aoe, complex_angle, cosent, mse, pearson
-from support.batches import NO_HEADS, batch, check, distinct, vectors
+from contrastcli.objectives.scored import complex_angle
+from support.batches import Objective, batch, check, distinct, vectors
 from support.by_loops import Vector, similarity_of, unit
 
 SCORES = [0.0, 1.0, 0.25, 0.25, 0.8, 0.5]
-AOE = {
-    "similarity": "cosine",
-    "tau": 0.3,
-    "angle_tau": 0.7,
-    "order_weight": 0.5,
-    "contrast_weight": 2.0,
-    "angle_weight": 3.0,
-    "positive_from": 0.5,
-}
-LOSSES: dict[str, Callable[[dict[str, Tensor], Rows], Result]] = {
-    "cosent": lambda views, rows: cosent(views, rows, NO_HEADS, similarity="angle", tau=0.05),
-    "aoe": lambda views, rows: aoe(views, rows, NO_HEADS, **AOE),  # type: ignore[arg-type]
-    "pearson": lambda views, rows: pearson(views, rows, NO_HEADS, similarity="cosine"),
-    "mse": lambda views, rows: mse(views, rows, NO_HEADS, lowest=-1.0),
-}
+aoe = Objective(
+    "aoe", tau=0.3, angle_tau=0.7, order_weight=0.5, contrast_weight=2.0, angle_weight=3.0, positive_from=0.5
+)
+cosent, mse = Objective("cosent"), Objective("mse", lowest=-1.0)
+LOSSES = {"cosent": Objective("cosent", similarity="angle"), "aoe": aoe, "pearson": Objective("pearson"), "mse": mse}
 
 
 def pairs(count: int = 6, width: int = 4) -> tuple[dict[str, Tensor], Rows]:
@@ -74,7 +62,7 @@ def in_batch(views: dict[str, Tensor]) -> float:
 @pytest.mark.parametrize("kind", ["cosine", "angle", "rbf"])
 def test_cosent_is_its_formula(kind: str) -> None:
     views, rows = pairs()
-    loss, parts = cosent(views, rows, NO_HEADS, similarity=kind, tau=0.2)
+    loss, parts = cosent(views, rows, similarity=kind, tau=0.2)
     check(loss, lambda: order_by_loops(similarities(views, kind), 0.2), list(views.values()))
     assert parts == {"order": loss}
 
@@ -111,7 +99,7 @@ def test_pearson_is_one_less_the_correlation() -> None:
 @pytest.mark.parametrize("lowest", [0.0, -1.0])
 def test_mse_is_the_squared_difference_of_cosine_and_scaled_score(lowest: float) -> None:
     views, rows = pairs()
-    loss, _ = mse(views, rows, NO_HEADS, lowest=lowest)
+    loss, _ = mse(views, rows, lowest=lowest)
     targets = [lowest + (1 - lowest) * float(score) for score in rows.scores()]
 
     def by_loops() -> float:
@@ -154,23 +142,21 @@ def test_the_order_of_the_rows_and_the_precision_change_nothing(name: str) -> No
 
 def test_a_small_loss_keeps_its_digits() -> None:
     views = {"anchor": torch.tensor([[1.0, 0.0], [1.0, 0.0]]), "positive": torch.tensor([[1.0, 0.0], [0.0, 1.0]])}
-    loss, _ = cosent(
-        views, Rows(distinct(views), score=torch.tensor([1.0, 0.0])), NO_HEADS, similarity="cosine", tau=0.04
-    )
+    loss, _ = cosent(views, Rows(distinct(views), score=torch.tensor([1.0, 0.0])), tau=0.04)
     assert loss.item() == pytest.approx(math.exp(-25), rel=1e-5)
 
 
 def test_many_rows_take_no_square_of_memory() -> None:
     scores = torch.rand(100_000, generator=torch.Generator().manual_seed(0))
     views = {"anchor": torch.ones(100_000, 2), "positive": torch.stack([scores, 1 - scores], dim=1)}
-    loss, _ = cosent(views, Rows(distinct(views), score=scores), NO_HEADS, similarity="cosine", tau=0.05)
+    loss, _ = cosent(views, Rows(distinct(views), score=scores))
     assert loss.isfinite()
 
 
 def test_rows_without_scores_say_so() -> None:
     views, rows = pairs()
     with pytest.raises(ValueError, match="needs scored pairs"):
-        mse(views, Rows(rows.ids), NO_HEADS, lowest=0.0)
+        mse(views, Rows(rows.ids), lowest=0.0)
 
 
 def test_the_lengths_of_vectors_do_not_matter() -> None:

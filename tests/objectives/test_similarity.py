@@ -10,12 +10,13 @@ from torch import Tensor
 
 from contrastcli.model.metrics import degrees
 from contrastcli.objectives.similarity import from_cosine, paired, pairwise
-from contrastcli.settings.losses import SimCSE
-from contrastcli.settings.similarity import COSINE_LIMIT
+from contrastcli.settings.losses.infonce import SimCSE
+from contrastcli.settings.similarity import COSINE_LIMIT, SIMILARITIES, Similarity
 from contrastcli.show.curve import curve
 from support.batches import KINDS
 from support.rounding import assert_near
 
+COSINE, ANGLE = SIMILARITIES["cosine"], SIMILARITIES["angle"]
 ANGLES = [1.0, 30.0, 45.0, 90.0, 120.0, 179.0]
 
 
@@ -25,10 +26,10 @@ def at(angle: float, length: float = 1.0) -> Tensor:
     return torch.tensor([[length * math.cos(radians), length * math.sin(radians)]], dtype=torch.float64)
 
 
-def gradient_length(kind: str, angle: float, length: float) -> float:
+def gradient_length(similarity: Similarity, angle: float, length: float) -> float:
     """The length of the similarity's gradient at an embedding of `length`, `angle` degrees from its partner."""
     a = at(0.0, length).requires_grad_()
-    (gradient,) = torch.autograd.grad(paired(a, at(angle), kind).sum(), a)
+    (gradient,) = torch.autograd.grad(paired(a, at(angle), similarity).sum(), a)
     return float(gradient.norm())
 
 
@@ -42,7 +43,9 @@ def test_each_similarity_is_the_formula_of_its_angle_whatever_the_lengths(angle:
         "rbf": math.exp(-((2 * math.sin(theta / 2)) ** 2) / 2),  # the chord of two unit vectors
     }
     for kind, value in expected.items():
-        assert paired(at(20, 3.0), at(20 + angle, 0.2), kind).item() == pytest.approx(value, rel=1e-9, abs=1e-12)
+        assert paired(at(20, 3.0), at(20 + angle, 0.2), SIMILARITIES[kind]).item() == pytest.approx(
+            value, rel=1e-9, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("angle", ANGLES)
@@ -56,13 +59,13 @@ def test_the_margin_shifts_the_positive_in_its_own_unit(angle: float, margin: fl
         "rbf": math.exp(math.cos(theta) - 1),
     }
     for kind, value in expected.items():
-        assert paired(at(0), at(angle), kind, margin).item() == pytest.approx(value, rel=1e-9, abs=1e-12)
+        assert paired(at(0), at(angle), SIMILARITIES[kind], margin).item() == pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("sigma", [0.25, 1.0, 3.0])
 @pytest.mark.parametrize("angle", ANGLES)
 def test_rbf_has_the_width_that_is_set(angle: float, sigma: float) -> None:
-    named = SimCSE(similarity="rbf", sigma=sigma).arguments()["similarity"]
+    named = SimCSE(similarity="rbf", sigma=sigma).chosen_similarity
     chord = 2 * math.sin(math.radians(angle) / 2)  # of two unit vectors
     expected = math.exp(-(chord**2) / (2 * sigma**2))
     assert paired(at(0, 2.0), at(angle), named).item() == pytest.approx(expected, rel=1e-9)
@@ -74,29 +77,34 @@ def test_rbf_has_the_width_that_is_set(angle: float, sigma: float) -> None:
 
 def test_no_other_similarity_has_a_width() -> None:
     cosine = SimCSE(sigma=0.5)
-    assert cosine.arguments()["similarity"] == "cosine"
+    assert cosine.chosen_similarity is COSINE
     assert cosine.inactive()["sigma"] == "no effect while similarity is cosine"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairwise_holds_every_row_with_every_row(kind: str) -> None:
     a, b = torch.cat([at(0), at(50)]), torch.cat([at(10, 2.0), at(75), at(140, 0.5)])
-    matrix = pairwise(a, b, kind)
+    matrix = pairwise(a, b, SIMILARITIES[kind])
     assert matrix.shape == (2, 3)
     for i in range(2):
         for j in range(3):
-            assert matrix[i, j].item() == pytest.approx(paired(a[i : i + 1], b[j : j + 1], kind).item(), abs=1e-12)
+            assert matrix[i, j].item() == pytest.approx(
+                paired(a[i : i + 1], b[j : j + 1], SIMILARITIES[kind]).item(), abs=1e-12
+            )
 
 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_seen_from_the_embedding_the_angle_pulls_equally_everywhere_and_the_cosine_with_its_sine(angle: float) -> None:
-    assert gradient_length("angle", angle, length=4.0) == pytest.approx(1 / 4, rel=1e-9)
-    assert gradient_length("cosine", angle, length=4.0) == pytest.approx(math.sin(math.radians(angle)) / 4, rel=1e-9)
+    assert gradient_length(ANGLE, angle, length=4.0) == pytest.approx(1 / 4, rel=1e-9)
+    assert gradient_length(COSINE, angle, length=4.0) == pytest.approx(math.sin(math.radians(angle)) / 4, rel=1e-9)
 
 
 def test_angle_without_margin_orders_as_cosine_at_every_angle() -> None:
     others = torch.cat([at(angle) for angle in range(1, 180)])
-    by_angle, by_cosine = pairwise(at(0), others, "angle")[0], pairwise(at(0), others, "cosine")[0]
+    by_angle, by_cosine = (
+        pairwise(at(0), others, ANGLE)[0],
+        pairwise(at(0), others, COSINE)[0],
+    )
     assert by_angle.argsort().tolist() == by_cosine.argsort().tolist() == list(range(178, -1, -1))
 
 
@@ -105,11 +113,11 @@ def test_angle_without_margin_orders_as_cosine_at_every_angle() -> None:
 def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind: str, sign: float) -> None:
     """The steepest place before the clamp: float32 still tells 1 − 1e-6 from 1."""
     edge = torch.tensor(sign * COSINE_LIMIT, dtype=torch.float32, requires_grad=True)
-    (slope,) = torch.autograd.grad(from_cosine(edge, "angle"), edge)
+    (slope,) = torch.autograd.grad(from_cosine(edge, ANGLE), edge)
     assert 690 < slope.item() < 715
 
     at_one = torch.tensor(sign, dtype=torch.float32, requires_grad=True)
-    value = from_cosine(at_one, kind, 10.0)
+    value = from_cosine(at_one, SIMILARITIES[kind], 10.0)
     (slope,) = torch.autograd.grad(value, at_one)
     assert value.isfinite() and abs(slope.item()) < 715
 
@@ -119,7 +127,7 @@ def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind: str, sign: flo
 def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind: str, dtype: torch.dtype) -> None:
     a = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=dtype, requires_grad=True)
     b = torch.tensor([[1.0, 1.0], [2.0, 1.0]], dtype=dtype)
-    matrix = pairwise(a, b, kind)
+    matrix = pairwise(a, b, SIMILARITIES[kind])
     (gradient,) = torch.autograd.grad(matrix.sum(), a)
     assert matrix.isfinite().all() and gradient.isfinite().all()
     assert matrix[0, 0] == matrix[0, 1]
@@ -128,23 +136,18 @@ def test_a_zero_vector_has_no_direction_and_gets_no_gradient(kind: str, dtype: t
 
 def test_a_nan_or_an_infinity_is_not_hidden() -> None:
     for bad in (math.nan, math.inf):
-        assert paired(torch.tensor([[bad, 1.0]]), torch.ones(1, 2), "angle").isnan().all()
+        assert paired(torch.tensor([[bad, 1.0]]), torch.ones(1, 2), ANGLE).isnan().all()
 
 
 @pytest.mark.parametrize("length", [1e-11, 1e19, 1e25, 3e38])
 def test_the_length_of_a_vector_does_not_matter(length: float) -> None:
     a, b = torch.tensor([[3.0, 4.0]]), torch.tensor([[4.0, 3.0]])
     long = (a / 5 * length).requires_grad_()
-    cosine = paired(long, b, "cosine")
+    cosine = paired(long, b, COSINE)
     (gradient,) = torch.autograd.grad(cosine.sum(), long)
     assert_near(cosine, [0.96])
     slope = (b / 5 - 0.96 * a / 5) / length
     assert gradient.flatten().tolist() == pytest.approx(slope.flatten().tolist(), rel=1e-4, abs=0)
-
-
-def test_an_unknown_similarity_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'euclid'.*angle, arc, cosine, rbf"):
-        pairwise(at(0), at(1), "euclid")
 
 
 @pytest.mark.parametrize("length", [1.0, 1e-3, 37.0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -12,15 +11,13 @@ from torch import Tensor
 
 from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.softmax import softmax
-from contrastcli.objectives.supcon import augment, heads, supcon
-from support.batches import KINDS, MARGINS, batch, check, distinct, heavy, numbers, vectors
+from contrastcli.objectives.supcon import heads
+from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, supervised_contrast_by_loops
 
 PREMISES = torch.tensor([0, 0, 0, 1, 1, 2])  # premise 0 entails two hypotheses, premise 2 none
 CLASSES = torch.tensor([0, 0, 2, 0, 1, 1])
-DRAWN = partial(supcon, lambda_=0.3, tau=0.7, normalize=False, similarity="cosine", margin=0.0)
-WHOLE = partial(DRAWN, positives=0, negatives=0)
+supcon, augment, softmax = Objective("supcon", tau=0.7), Objective("augment"), Objective("softmax")
 
 
 def rows_of(mask: bool = False, hypotheses: tuple[int, ...] = (10, 11, 12, 13, 14, 15)) -> Rows:
@@ -32,7 +29,7 @@ def rows_of(mask: bool = False, hypotheses: tuple[int, ...] = (10, 11, 12, 13, 1
 def test_supcon_is_its_formula_in_value_and_gradient(kind: str | None, margin: float, mask: bool) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     rows = rows_of(mask, hypotheses=(10, 11, 11, 0, 10, 15))
-    loss, parts = WHOLE(views, rows, layers, normalize=kind is not None, similarity=kind or "cosine", margin=margin)
+    loss, parts = supcon(views, rows, layers, normalize=kind is not None, similarity=kind or "cosine", margin=margin)
 
     def classification() -> float:
         return cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist())
@@ -52,7 +49,7 @@ def test_a_small_contrast_keeps_its_digits_in_float32(gap: float) -> None:
     premises = torch.tensor([[1.0, 0.0], [0.0, 0.0]], requires_grad=True)
     hypotheses = torch.tensor([[60.0, 0.0], [60.0 - gap, 0.0]])
     rows = Rows({"anchor": torch.tensor([0, 1]), "positive": torch.tensor([2, 3])}, torch.tensor([0, 2]))
-    loss, _ = WHOLE({"anchor": premises, "positive": hypotheses}, rows, heads(2), lambda_=1.0, tau=1.0)
+    loss, _ = supcon({"anchor": premises, "positive": hypotheses}, rows, heads(2), lambda_=1.0, tau=1.0)
     assert loss.item() == pytest.approx(math.log1p(math.exp(-gap)), rel=1e-5, abs=0)
     (gradient,) = torch.autograd.grad(loss, premises)
     assert gradient[0, 0].item() == pytest.approx(-gap / (1 + math.exp(gap)), rel=1e-4, abs=0)
@@ -60,8 +57,8 @@ def test_a_small_contrast_keeps_its_digits_in_float32(gap: float) -> None:
 
 def test_lambda_zero_is_the_classification_baseline_and_one_the_contrast_alone() -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
-    baseline, parts = WHOLE(views, rows_of(), layers, lambda_=0.0)
-    contrast, _ = WHOLE(views, rows_of(), layers, lambda_=1.0)
+    baseline, parts = supcon(views, rows_of(), layers, lambda_=0.0)
+    contrast, _ = supcon(views, rows_of(), layers, lambda_=1.0)
     assert baseline == parts["classification"] and contrast == parts["contrast"]
 
 
@@ -83,7 +80,7 @@ def test_capped_positives_and_negatives_are_drawn_again_each_time_without_replac
     seen = set()
     for seed in range(30):
         torch.manual_seed(seed)
-        _, parts = DRAWN(views, Rows(ids, label), layers, positives=2, negatives=1)
+        _, parts = supcon(views, Rows(ids, label), layers, positives=2, negatives=1)
         seen.add(round(parts["contrast"].item(), 9))
     assert seen <= means and len(seen) > 15
 
@@ -93,9 +90,9 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> No
     losses = []
     for _ in range(2):
         torch.manual_seed(5)
-        losses.append(DRAWN(views, rows_of(), layers, positives=1, negatives=2)[0].item())
-    everyone, _ = WHOLE(views, rows_of(), layers)
-    capped, _ = DRAWN(views, rows_of(), layers, positives=50, negatives=50)
+        losses.append(supcon(views, rows_of(), layers, positives=1, negatives=2)[0].item())
+    everyone, _ = supcon(views, rows_of(), layers)
+    capped, _ = supcon(views, rows_of(), layers, positives=50, negatives=50)
     assert losses[0] == losses[1] and capped == everyone
 
 
@@ -103,7 +100,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> No
 def test_supcon_passes_gradcheck(kind: str) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
-    compared = partial(WHOLE, similarity=kind, margin=margin, tau=0.3, normalize=True, lambda_=0.5)
+    compared = Objective("supcon", similarity=kind, margin=margin, tau=0.3, normalize=True, lambda_=0.5)
 
     def loss(anchor: Tensor, positive: Tensor) -> Tensor:
         return compared({"anchor": anchor, "positive": positive}, rows_of(), layers)[0]
@@ -150,7 +147,7 @@ def test_the_padded_length_shortens_each_text_to_its_share_of_the_longest_of_its
         padded[view] = states[:, 1:].mean(dim=1)
         means[view] = (states[:, 1:].sum(dim=1) / (tokens - 1)[:, None]).requires_grad_()
     rows, layers = replace(rows_of(), lengths=lengths), heavy(heads(4))
-    loss_of = partial(augment, positives=0, negatives=0) if name == "augment" else WHOLE
+    loss_of = augment if name == "augment" else supcon
     loss, _ = loss_of(means, rows, layers, padded_length=True)
     torch.testing.assert_close(loss, loss_of(padded, rows, layers)[0])
     assert loss.item() != pytest.approx(loss_of(means, rows, layers)[0].item())

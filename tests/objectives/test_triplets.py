@@ -8,13 +8,12 @@ from torch import Tensor
 
 from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.triplets import mat, met, mpt
 from contrastcli.settings import catalogue
-from support.batches import NO_HEADS, batch, check, distinct, numbers, on_the_circle, vectors
+from support.batches import Objective, batch, check, distinct, numbers, on_the_circle, vectors
 from support.by_loops import triplet_by_loops
 from support.settings import config
 
-LOSSES = {"mpt": mpt, "met": met, "mat": mat}
+LOSSES = {name: Objective(name) for name in ("mpt", "met", "mat")}
 every_loss = pytest.mark.parametrize("name", LOSSES)
 WIDE = {"mpt": 1.0, "met": 1.0, "mat": 60.0}
 """Margins at which most triplets of random vectors count, and some do not."""
@@ -23,7 +22,7 @@ WIDE = {"mpt": 1.0, "met": 1.0, "mat": 60.0}
 def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tuple[Tensor, Tensor, Tensor]:
     """The loss, and its gradients in anchors and positives."""
     views = {"anchor": anchors.requires_grad_(), "positive": positives.requires_grad_()}
-    loss, _ = LOSSES[name](views, Rows(distinct(views)), NO_HEADS, margin=margin)
+    loss, _ = LOSSES[name](views, Rows(distinct(views)), margin=margin)
     by_anchor, by_positive = torch.autograd.grad(loss, (anchors, positives))
     return loss.detach(), by_anchor, by_positive
 
@@ -34,7 +33,7 @@ def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tu
 def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share: float, width: int, seed: int) -> None:
     views = batch("anchor", "positive", rows=6, width=width, seed=seed)
     ids, margin = distinct(views), share * WIDE[name]
-    loss, parts = LOSSES[name](views, Rows(ids), NO_HEADS, margin=margin)
+    loss, parts = LOSSES[name](views, Rows(ids), margin=margin)
     assert loss > 0
     check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, margin), list(views.values()))
     assert parts.keys() == {"triplet"} and parts["triplet"] == loss and not parts["triplet"].requires_grad
@@ -45,7 +44,7 @@ def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share: f
 def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str, mask: bool) -> None:
     views = batch("anchor", "positive", rows=5)
     ids = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
-    loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), NO_HEADS, margin=WIDE[name])
+    loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), margin=WIDE[name])
     check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, WIDE[name], mask), list(views.values()))
 
 
@@ -53,7 +52,7 @@ def test_masking_duplicates_changes_the_hardest() -> None:
     x, y = on_the_circle(0, 1, 90), on_the_circle(0, 1, 90)
     ids = {"anchor": torch.tensor([0, 0, 2]), "positive": torch.tensor([3, 3, 5])}
     views = {"anchor": x, "positive": y}
-    masked, kept = (mat(views, Rows(ids, mask_duplicates=m), NO_HEADS, margin=27.0)[0] for m in (True, False))
+    masked, kept = (LOSSES["mat"](views, Rows(ids, mask_duplicates=m), margin=27.0)[0] for m in (True, False))
     assert masked == 0 and kept > 0.2
 
 
@@ -63,7 +62,7 @@ def test_a_triplet_loss_passes_gradcheck(name: str) -> None:
 
     def loss(anchor: Tensor, positive: Tensor) -> Tensor:
         now = {"anchor": anchor, "positive": positive}
-        return LOSSES[name](now, Rows(distinct(now)), NO_HEADS, margin=WIDE[name])[0]
+        return LOSSES[name](now, Rows(distinct(now)), margin=WIDE[name])[0]
 
     assert torch.autograd.gradcheck(loss, tuple(views.values()))
 

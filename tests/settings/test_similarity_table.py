@@ -47,7 +47,7 @@ def test_it_trains_with_its_own_margin(tiny: Tiny, place: Path) -> None:
 
 
 def test_its_curve_is_drawn() -> None:
-    drawn = curve("chord", 0.25, 0.5)
+    drawn = curve(CHORD, 0.25, 0.5)
     assert (drawn.value[0], drawn.value[180]) == pytest.approx((1.5, -0.5))
     assert (drawn.gradient[90], drawn.by_cosine[90]) == pytest.approx((1.0, 1.0))
 

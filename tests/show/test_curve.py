@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from contrastcli.objectives.similarity import from_cosine, paired
+from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show import curve
 
 DEGREES = [0.5, *range(1, 180, 7), 179.5]
@@ -29,33 +30,28 @@ def gradients(kind: str, margin: float, degrees: float) -> tuple[float, float, f
     theta = math.radians(degrees)
     a = torch.tensor([[1.0, 0.0]], dtype=torch.float64, requires_grad=True)  # (1, 2)
     b = torch.tensor([[math.cos(theta), math.sin(theta)]], dtype=torch.float64)  # (1, 2)
-    value = paired(a, b, kind, margin)  # (1,)
+    value = paired(a, b, SIMILARITIES[kind], margin)  # (1,)
     (pull,) = torch.autograd.grad(value.sum(), a)
     cosine = torch.tensor([math.cos(theta)], dtype=torch.float64, requires_grad=True)  # (1,)
-    (slope,) = torch.autograd.grad(from_cosine(cosine, kind, margin).sum(), cosine)
+    (slope,) = torch.autograd.grad(from_cosine(cosine, SIMILARITIES[kind], margin).sum(), cosine)
     return value.item(), pull.norm().item(), abs(slope.item())
 
 
 @pytest.mark.parametrize(("kind", "margin"), CASES)
 def test_each_point_is_what_training_computes(kind: str, margin: float) -> None:
-    shown = curve.curve(kind, margin, 1.0, DEGREES)
+    shown = curve.curve(SIMILARITIES[kind], margin, 1.0, DEGREES)
     for degrees, *point in zip(DEGREES, shown.value, shown.gradient, shown.by_cosine, strict=True):
         assert point == pytest.approx(gradients(kind, margin, degrees), rel=1e-6, abs=1e-9), degrees
 
 
 def test_the_temperature_divides_all_of_it() -> None:
-    sharp, plain = curve.curve("angle", 10.0, 0.05), curve.curve("angle", 10.0, 1.0)
+    sharp, plain = curve.curve(SIMILARITIES["angle"], 10.0, 0.05), curve.curve(SIMILARITIES["angle"], 10.0, 1.0)
     for name in ("value", "gradient", "by_cosine"):
         inner = slice(1, -1)  # the slope by the cosine has no value at either end
         assert getattr(sharp, name)[inner] == pytest.approx([20 * y for y in getattr(plain, name)[inner]])
 
 
 def test_the_angle_pulls_alike_everywhere_and_the_cosine_not_at_all_at_the_ends() -> None:
-    assert set(curve.curve("angle", 10.0, 1.0).gradient) == {1.0}
-    gradient = curve.curve("cosine", 0.0, 1.0).gradient
+    assert set(curve.curve(SIMILARITIES["angle"], 10.0, 1.0).gradient) == {1.0}
+    gradient = curve.curve(SIMILARITIES["cosine"], 0.0, 1.0).gradient
     assert gradient[0] == pytest.approx(0) and gradient[180] == pytest.approx(0, abs=1e-12) and gradient[90] == 1.0
-
-
-def test_an_unknown_similarity_has_no_curve() -> None:
-    with pytest.raises(ValueError, match="dot"):
-        curve.curve("dot", 0.0, 1.0)

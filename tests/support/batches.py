@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from contrastcli.objectives.functional import Result
+from contrastcli.objectives.rows import Rows
+from contrastcli.settings import catalogue
+from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.by_loops import Vector
 
 KINDS = ("cosine", "angle", "arc", "rbf")
@@ -15,6 +20,19 @@ MARGINS = [
     ("cosine", 0.0), ("cosine", 0.1), ("angle", 10.0), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0),
 ]  # fmt: skip
 NO_HEADS = nn.ModuleDict()
+
+
+class Objective:
+    """The loss of an objective with some of its settings; a call may change them."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        self._spec, self._settings = catalogue.find_objective(name), settings
+        self._loss: Callable[..., Result] = import_named(self._spec.loss)
+
+    def __call__(
+        self, views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict = NO_HEADS, **changes: Any
+    ) -> Result:
+        return self._loss(views, rows, heads, settings=self._spec.settings(**self._settings | changes))
 
 
 def batch(*names: str, rows: int, width: int = 2, seed: int = 0) -> dict[str, Tensor]:

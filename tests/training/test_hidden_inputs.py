@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.api import ObjectiveSettings, Rows, Spec, full_precision, mean_over, paired
+from contrastcli.api import SIMILARITIES, ObjectiveSettings, Rows, Spec, full_precision, mean_over, paired
 from contrastcli.errors import UsageError
 from contrastcli.settings import catalogue
 from contrastcli.training.setup import make_loss
@@ -24,6 +24,7 @@ SPEC = Spec(
     "outside", ObjectiveSettings, ("pairs",), "outside_losses:loss", "Someone 2030", heads="outside_losses:heads"
 )
 WEIGHT = nn.Linear(32, 32)
+COSINE = SIMILARITIES["cosine"]
 INDICES = torch.arange(8)
 
 
@@ -33,30 +34,30 @@ def heads(width: int) -> nn.ModuleDict:
 
 def in_heads(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
     """As it should be: the weight is in the heads."""
-    return -paired(heads["mine"](views["anchor"]), views["positive"], "cosine").mean()
+    return -paired(heads["mine"](views["anchor"]), views["positive"], COSINE).mean()
 
 
 def over_a_weight(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
-    return -paired(WEIGHT(views["anchor"]), views["positive"], "cosine").mean()
+    return -paired(WEIGHT(views["anchor"]), views["positive"], COSINE).mean()
 
 
 def over_a_weight_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
     def term(i: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        return -paired(WEIGHT(a[i]), b[i], "cosine")
+        return -paired(WEIGHT(a[i]), b[i], COSINE)
 
     return mean_over(INDICES, term, views["anchor"], views["positive"])
 
 
 def over_its_heads_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
     def term(i: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        return -paired(heads["mine"](a[i]), b[i], "cosine")
+        return -paired(heads["mine"](a[i]), b[i], COSINE)
 
     return mean_over(INDICES, term, views["anchor"], views["positive"])
 
 
 def over_an_embedding_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
     def term(i: Tensor, a: Tensor) -> Tensor:
-        return -paired(a[i], views["positive"][i], "cosine")
+        return -paired(a[i], views["positive"][i], COSINE)
 
     return mean_over(INDICES, term, views["anchor"])
 
@@ -65,7 +66,7 @@ def over_a_constant(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDic
     """Tensors that need no gradient may be anywhere."""
     constant = torch.ones(8, 32)
     return in_heads(views, rows, heads) + mean_over(
-        INDICES, lambda i, a: -paired(a[i], constant[i], "cosine"), views["anchor"]
+        INDICES, lambda i, a: -paired(a[i], constant[i], COSINE), views["anchor"]
     )
 
 

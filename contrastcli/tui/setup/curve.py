@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from contrastcli.settings.setting import spell
+from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.tui.setup.draft import Draft
@@ -29,11 +30,13 @@ def similarity_picture(draft: Draft, view: CurveView) -> Picture:
     if draft.fields["objective.similarity"].off:
         return Picture("similarity", title, "lines", "", "", ())
     flat, margin_field = draft.config.flat(), draft.fields["objective.margin"]
-    kind, tau = draft.config.objective.arguments()["similarity"], float(flat.get("objective.tau", 1.0))
+    similarity, tau = draft.config.objective.arguments()["similarity"], float(flat.get("objective.tau", 1.0))
     margin = 0.0 if margin_field.off else float(flat["objective.margin"])
-    own, plain = (getattr(one, view) for one in (curve(kind, margin, tau), curve("cosine", 0.0, tau)))
+    curves = curve(similarity, margin, tau), curve(SIMILARITIES["cosine"], 0.0, tau)
+    own, plain = (getattr(one, view) for one in curves)
     unit = "°" if margin_field.unit == "degrees" else ""
-    series = [Series(f"{kind}, margin {spell(margin)}{unit}" if margin else kind, ANGLES, own, ink=1)]
+    name = similarity.name
+    series = [Series(f"{name}, margin {spell(margin)}{unit}" if margin else name, ANGLES, own, ink=1)]
     if own != plain:
         series.append(Series("plain cosine", ANGLES, plain, ink=5))
     y_range = None
