@@ -25,6 +25,7 @@ from contrastcli.runs.methods import Member, method
 from contrastcli.runs.results import SweepScores
 from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import Cell, Sweep, short
+from contrastcli.settings import sections
 from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show import console
@@ -33,7 +34,6 @@ from contrastcli.show.runs import sweep_cells, sweep_scores
 WAITING = "waiting"
 """The state of a cell that has no run yet."""
 
-_MODELS = ("model.backbone", "objective.teachers", "objective.guide")
 _FINAL = ("finished", "diverged")  # training again would give the same result
 _BAD = ("diverged", "failed", "killed")
 _RELEASE = 60.0  # seconds for a process to release its run after the last event
@@ -55,7 +55,8 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     """
     paths: dict[tuple[str, Value], Value] = {}
     for cell in sweep.cells():
-        models = {key: value for key, value in cell.config.flat().items() if key in _MODELS}
+        settings_of_cell = sections.settings_of(cell.config.spec)
+        models = {key: value for key, value in cell.config.flat().items() if settings_of_cell[key].names_model}
         if not paths.keys() >= models.items():
             with_paths = train.with_model_paths(cell.config, runs_dir).flat()
             paths |= {(key, value): with_paths[key] for key, value in models.items()}

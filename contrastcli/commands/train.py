@@ -6,12 +6,9 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from contrastcli.boundary import narrate, print_path
 from contrastcli.errors import ContrastError, UsageError
@@ -30,6 +27,7 @@ from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.memory import estimate, sizes_of
 from contrastcli.settings.sections import Alerts
+from contrastcli.settings.setting import Value
 from contrastcli.show import console
 
 if TYPE_CHECKING:
@@ -110,16 +108,16 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
     def path(word: str) -> str:
         return resolve(word, runs_dir).name
 
-    model = msgspec.structs.replace(config.model, backbone=path(config.model.backbone))
-    config = replace(config, model=model)
-    if not config.objective.auxiliaries():
-        return config
-    from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries  # torch is loaded here
+    changed: dict[str, Value] = {}
+    for key, setting in sections.settings_of(config.spec).items():
+        words = str(config.flat()[key])
+        if setting.names_model == "one":
+            changed[key] = path(words)
+        elif setting.names_model and words and setting.name not in config.objective.inactive():
+            from contrastcli.training.auxiliaries.teachers import with_paths  # loads torch
 
-    changed: dict[str, object] = {}
-    for auxiliary in make_auxiliaries(config.objective):
-        changed |= auxiliary.with_models(path)
-    return replace(config, objective=msgspec.structs.replace(config.objective, **changed))
+            changed[key] = with_paths(words, setting.name, path)
+    return config.with_values(changed)
 
 
 def start(

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import tomli_w
+from msgspec import structs
 
 from contrastcli.errors import DataError, UsageError, error_text
 from contrastcli.files import read_bytes, user_file
@@ -55,6 +56,11 @@ class Config:
         for section in ("objective", *SECTIONS):
             named |= {f"{section}.{name}": value for name, value in values(getattr(self, section)).items()}
         return named
+
+    def with_values(self, values: Mapping[str, Value]) -> Config:
+        """The same settings but for these values, by key."""
+        changed = {name: structs.replace(getattr(self, name), **own) for name, own in by_section(values).items()}
+        return replace(self, **changed)
 
     def unit(self, setting: Setting) -> str:
         """The unit of a setting, which may depend on another setting."""

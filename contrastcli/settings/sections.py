@@ -41,7 +41,9 @@ POOLINGS: Mapping[Pooling, str] = {
 class Model(Section, frozen=True, kw_only=True):
     """The encoder: backbone, pooling and head."""
 
-    backbone: Annotated[str, about_data("hub name, folder, run, or 'starter'", essential=True)] = "bert-base-uncased"
+    backbone: Annotated[str, about_data("hub name, folder, run, or 'starter'", essential=True, names_model="one")] = (
+        "bert-base-uncased"
+    )
     pooling: Annotated[Pooling, about("how token vectors become a sentence vector")] = "mean"
     head: Annotated[
         Literal["none", "train-only", "keep"],

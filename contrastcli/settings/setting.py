@@ -42,6 +42,7 @@ class Traits(TypedDict, total=False):
     flag: str
     unit: str
     choices: Collection[str]
+    names_model: Literal["one", "several"]
 
 
 def about(
@@ -103,6 +104,8 @@ class Setting:
     """Whether a form shows it without being asked for more."""
     resumable: bool = False
     """Whether `--resume` may change it."""
+    names_model: Literal["", "one", "several"] = ""
+    """Whether its value names a model, or several of them as NAME[:POOLING][=WEIGHT] with commas between."""
 
     @property
     def key(self) -> str:

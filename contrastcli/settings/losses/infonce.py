@@ -50,6 +50,7 @@ class InBatch(Contrast, frozen=True, kw_only=True):
             "models that drop negatives which they find closer than the positive, each NAME[:POOLING][=WEIGHT], with "
             "commas between; none: off",
             role="data",
+            names_model="several",
         ),
     ] = ""
     hardness: Annotated[

@@ -32,7 +32,11 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     )
     teachers: Annotated[
         str,
-        about("models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", role="data"),
+        about(
+            "models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between",
+            role="data",
+            names_model="several",
+        ),
     ] = ""
     teacher_tau: Annotated[float, about("temperature of a teacher's list", "τ2", gt=0, le=1000)] = 0.05
 

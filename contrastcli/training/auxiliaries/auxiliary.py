@@ -64,10 +64,6 @@ class Auxiliary:
     def load(self, context: AuxiliaryContext) -> None:
         """Get weights and vectors; the heads of the loss are made before. Raises DataError."""
 
-    def with_models(self, path: Callable[[str], str]) -> Mapping[str, object]:
-        """The settings of the objective that name its models, with what a function makes of each name."""
-        return {}
-
     def extend(self, batch: Batch) -> Batch:
         """The batch with further views."""
         return batch

@@ -60,6 +60,13 @@ def _read_teacher(word: str, setting: str) -> Teacher:
     return Teacher(name, weight, pooling)
 
 
+def with_paths(words: str, setting: str, path: Callable[[str], str]) -> str:
+    """A list of teachers with what a function makes of each name. Raises UsageError."""
+    teachers = read_teachers(words, setting)
+    changed = [replace(teacher, name=path(teacher.name)) for teacher in teachers]
+    return words if changed == teachers else ",".join(map(str, changed))
+
+
 class Teachers(Auxiliary):
     """The teachers' embeddings of a corpus' distinct texts, as views of a batch."""
 
@@ -81,10 +88,6 @@ class Teachers(Auxiliary):
         for teacher in self.teachers:
             encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
             self.vectors.append(cached_vectors(encoder, context.texts, context.progress("encoding by a teacher")))
-
-    def with_models(self, path: Callable[[str], str]) -> dict[str, str]:
-        teachers = [replace(teacher, name=path(teacher.name)) for teacher in self.teachers]
-        return {} if teachers == self.teachers else {self.name: ",".join(map(str, teachers))}
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
         """A view `teacher_anchor`, `teacher_positive` … for each, (N, Σ d_k), with the teachers' weighted mean cosines.

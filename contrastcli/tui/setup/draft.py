@@ -248,7 +248,8 @@ class Draft:
         resets = sections.RESETS.get(key, ())
         below = self._resolve({k: v for k, v in self._values.items() if k != key and not k.startswith(resets)})
         value, source = below.flat()[key], below.sources[key]
-        place = "preset" if source.startswith("preset ") else source
+        preset = presets.find(self.preset).layers if self.preset else ()
+        place = "preset" if any(source in layer.sources.values() for layer in preset) else source
         return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
 
 

@@ -45,8 +45,8 @@ _SECTIONS: Mapping[str, str] = {
 _SPARE_ROWS = 4
 """For the preset, and for notes of two lines."""
 _VALUE_WIDTH = 20  # a longer one takes the row
-_COMPLETED = {"model.backbone": complete_model, "data.train": complete_sets, "dev.data": complete_path}
-"""Settings that are names, and how a name that is typed is completed."""
+_COMPLETED = {"data.train": complete_sets, "dev.data": complete_path}
+"""How a name of data that is typed is completed."""
 _STARTER = ("starter", "texts that come with contrast")
 _KNOWN: Mapping[str, Choices] = {
     "data.train": [_STARTER],
@@ -66,11 +66,12 @@ class SettingRow(Horizontal):
         self.field, self._objectives = field, objectives
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
         self.value: Input | ChoiceField
-        title, complete = f"{field.label}: {field.setting.help}", _COMPLETED.get(field.setting.key)
+        title, names_model = f"{field.label}: {field.setting.help}", field.setting.names_model == "one"
+        complete = complete_model if names_model else _COMPLETED.get(field.setting.key)
         if self._objectives:
             self.value = ChoiceField("Objective", self._options, id="objective")
         elif complete:
-            other = ABSENT if complete is complete_model else "as typed"
+            other = ABSENT if names_model else "as typed"
             id = field.setting.key.replace(".", "-")
             self.value = ChoiceField(title, self._offered, complete=complete, other=other, id=id)
         elif self._options():
