@@ -99,6 +99,14 @@ def test_a_number_is_in_the_column_where_the_paper_prints_it(
     assert row_of(suite, *key).values[task] == value
 
 
+def test_a_table_says_over_how_many_seeds_its_numbers_are() -> None:
+    marks = {(table.paper, table.number, table.suite): table.mark for table in published.tables().tables}
+    assert all(mark == "one seed" for (paper, *_), mark in marks.items() if paper == "PairSupCon" and _[1] == "sts")
+    assert marks["SupCon", 2, "sts"] == "one seed" and marks["SupCon", 3, "transfer"] == "not comparable"
+    assert marks["SimACE", 1, "sts"] == "one seed" and marks["SimACE", 2, "sts"] == "mean of five seeds"
+    assert marks["SimACE", 4, "sts"] == marks["SimACE", 10, "sts"] == "mean of five seeds"
+
+
 def test_a_number_that_two_tables_print_is_the_same() -> None:
     seen: dict[tuple[str, ...], float] = {}
     for row in EVERY:
