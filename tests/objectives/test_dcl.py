@@ -1,50 +1,15 @@
-"""DCL against plain loops, and what sets it apart from InfoNCE."""
+"""What sets DCL apart from InfoNCE."""
 
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
-from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, numbers, on_the_circle, vectors
-from support.by_loops import decoupled_by_loops
+from support.batches import Objective, batch, distinct, on_the_circle
 from support.rounding import assert_near
 
 infonce, dcl = Objective("simcse"), Objective("dcl")
-
-
-@pytest.mark.parametrize(("kind", "margin"), MARGINS)
-@pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
-def test_dcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
-    views = batch(*names, rows=5)
-    ids = distinct(views)
-    loss, parts = dcl(views, Rows(ids), similarity=kind, margin=margin, tau=0.3)
-    check(loss, lambda: decoupled_by_loops(vectors(views), numbers(ids), kind, margin, 0.3), list(views.values()))
-    assert parts.keys() == {"contrast"} and parts["contrast"] == loss and not parts["contrast"].requires_grad
-
-
-@pytest.mark.parametrize("mask", [True, False])
-def test_dcl_leaves_duplicates_out_of_the_negatives_only_when_asked(mask: bool) -> None:
-    views = batch("anchor", "positive", "negative", rows=4)
-    ids = {  # row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive
-        "anchor": torch.tensor([0, 1, 2, 2]),
-        "positive": torch.tensor([4, 0, 6, 6]),
-        "negative": torch.tensor([4, 9, 10, 2]),
-    }
-    loss, _ = dcl(views, Rows(ids, mask_duplicates=mask), similarity="angle", margin=0.0, tau=0.2)
-    check(loss, lambda: decoupled_by_loops(vectors(views), numbers(ids), "angle", 0.0, 0.2, mask), list(views.values()))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_dcl_passes_gradcheck(kind: str) -> None:
-    views = batch("anchor", "positive", "negative", rows=5, width=4)
-
-    def loss(*tensors: Tensor) -> Tensor:
-        now = dict(zip(views, tensors, strict=True))
-        return dcl(now, Rows(distinct(views)), similarity=kind, margin=0.0, tau=0.2)[0]
-
-    assert torch.autograd.gradcheck(loss, tuple(views.values()))
 
 
 def test_infonce_is_the_softplus_of_dcl() -> None:

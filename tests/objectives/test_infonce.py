@@ -1,25 +1,43 @@
-"""InfoNCE against plain loops, in value and gradient, and the identities that it must keep."""
+"""InfoNCE and DCL against plain loops, in value and gradient, and the identities that InfoNCE must keep."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
-from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, numbers, vectors
-from support.by_loops import infonce_by_loops
+from support.batches import (
+    KINDS,
+    MARGINS,
+    SMALL_MARGINS,
+    Objective,
+    batch,
+    check,
+    distinct,
+    numbers,
+    passes_gradcheck,
+    vectors,
+)
+from support.by_loops import decoupled_by_loops, infonce_by_loops
 
 infonce = Objective("simcse")
+both = pytest.mark.parametrize(
+    ("name", "formula"), [("simcse", infonce_by_loops), ("dcl", decoupled_by_loops)], ids=["infonce", "dcl"]
+)
 
 
+@both
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
 @pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
-def test_infonce_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
+def test_a_contrast_is_its_formula_in_value_and_gradient(
+    name: str, formula: Callable[..., float], kind: str, margin: float, names: tuple[str, ...]
+) -> None:
     views = batch(*names, rows=5)
     ids = distinct(views)
-    loss, parts = infonce(views, Rows(ids), similarity=kind, margin=margin, tau=0.3)
-    check(loss, lambda: infonce_by_loops(vectors(views), numbers(ids), kind, margin, 0.3), list(views.values()))
+    loss, parts = Objective(name, similarity=kind, margin=margin, tau=0.3)(views, Rows(ids))
+    check(loss, lambda: formula(vectors(views), numbers(ids), kind, margin, 0.3), list(views.values()))
     assert parts.keys() == {"contrast"} and parts["contrast"] == loss and not parts["contrast"].requires_grad
 
 
@@ -51,20 +69,20 @@ def test_every_hard_negative_of_every_row_counts_and_missing_ones_do_not() -> No
     check(loss, by_loops, list(views.values()))
 
 
+@both
+@pytest.mark.parametrize("kind", ["cosine", "angle"])
 @pytest.mark.parametrize("mask", [True, False])
-def test_infonce_leaves_duplicates_out_of_the_negatives_only_when_asked(mask: bool) -> None:
+def test_duplicates_are_left_out_of_the_negatives_only_when_asked(
+    name: str, formula: Callable[..., float], kind: str, mask: bool
+) -> None:
     views = batch("anchor", "positive", "negative", rows=4)
     ids = {  # row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive
         "anchor": torch.tensor([0, 1, 2, 2]),
         "positive": torch.tensor([4, 0, 6, 6]),
         "negative": torch.tensor([4, 9, 10, 2]),
     }
-    loss, _ = infonce(views, Rows(ids, mask_duplicates=mask), similarity="cosine", margin=0.0, tau=0.2)
-
-    def by_loops() -> float:
-        return infonce_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.2, mask=mask)
-
-    check(loss, by_loops, list(views.values()))
+    loss, _ = Objective(name, similarity=kind, tau=0.2)(views, Rows(ids, mask_duplicates=mask))
+    check(loss, lambda: formula(vectors(views), numbers(ids), kind, 0.0, 0.2, mask=mask), list(views.values()))
 
 
 def test_infonce_looks_from_anchors_to_columns_only() -> None:
@@ -102,12 +120,8 @@ def test_simace_without_margin_approaches_simcse_as_all_cosines_go_to_zero() -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_infonce_passes_gradcheck(kind: str) -> None:
-    views = batch("anchor", "positive", rows=6, width=4)
-    margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
-
-    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
-        now = {"anchor": anchor, "positive": positive}
-        return infonce(now, Rows(distinct(now)), similarity=kind, margin=margin, tau=0.3)[0]
-
-    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+@pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
+@pytest.mark.parametrize("name", ["simcse", "dcl"])
+def test_a_contrast_passes_gradcheck(name: str, kind: str, names: tuple[str, ...]) -> None:
+    loss = Objective(name, similarity=kind, margin=SMALL_MARGINS[kind], tau=0.3)
+    assert passes_gradcheck(loss, batch(*names, rows=5, width=4))

@@ -13,7 +13,19 @@ from torch import Tensor, nn
 from contrastcli.objectives.pairsupcon import heads, negative_mass
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses.labelled import HardNegatives
-from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
+from support.batches import (
+    KINDS,
+    MARGINS,
+    SMALL_MARGINS,
+    Objective,
+    batch,
+    check,
+    distinct,
+    heavy,
+    numbers,
+    passes_gradcheck,
+    vectors,
+)
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 
 WHOLE = Objective("pairsupcon", tau=0.2)
@@ -113,14 +125,10 @@ def test_an_unknown_weighting_is_an_error() -> None:
 def test_pairsupcon_passes_gradcheck(kind: str) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     label = torch.tensor([0, 0, 2, 0, 1, 1])
-    margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
-    compared = Objective("pairsupcon", similarity=kind, margin=margin, tau=0.3)
-
-    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
-        now = {"anchor": anchor, "positive": positive}
-        return compared(now, Rows(distinct(now), label), layers, beta=2.0, hard_negatives="exponent")[0]
-
-    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+    loss = Objective(
+        "pairsupcon", similarity=kind, margin=SMALL_MARGINS[kind], tau=0.3, beta=2.0, hard_negatives="exponent"
+    )
+    assert passes_gradcheck(loss, views, Rows(distinct(views), label), layers)
 
 
 def test_fresh_heads_are_normal_with_deviation_002() -> None:

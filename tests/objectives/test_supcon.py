@@ -7,12 +7,23 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.supcon import heads
-from support.batches import KINDS, MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
+from support.batches import (
+    KINDS,
+    MARGINS,
+    SMALL_MARGINS,
+    Objective,
+    batch,
+    check,
+    distinct,
+    heavy,
+    numbers,
+    passes_gradcheck,
+    vectors,
+)
 from support.by_loops import cross_entropy_by_loops, supervised_contrast_by_loops
 
 PREMISES = torch.tensor([0, 0, 0, 1, 1, 2])  # premise 0 entails two hypotheses, premise 2 none
@@ -85,27 +96,23 @@ def test_capped_positives_and_negatives_are_drawn_again_each_time_without_replac
     assert seen <= means and len(seen) > 15
 
 
-def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all() -> None:
+@pytest.mark.parametrize("loss", [supcon, augment], ids=["supcon", "augment"])
+def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all(loss: Objective) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
     losses = []
     for _ in range(2):
         torch.manual_seed(5)
-        losses.append(supcon(views, rows_of(), layers, positives=1, negatives=2)[0].item())
-    everyone, _ = supcon(views, rows_of(), layers)
-    capped, _ = supcon(views, rows_of(), layers, positives=50, negatives=50)
+        losses.append(loss(views, rows_of(), layers, positives=1, negatives=2)[0].item())
+    everyone, _ = loss(views, rows_of(), layers)
+    capped, _ = loss(views, rows_of(), layers, positives=50, negatives=50)
     assert losses[0] == losses[1] and capped == everyone
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_supcon_passes_gradcheck(kind: str) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
-    margin = {"cosine": 0.1, "rbf": 0.0}.get(kind, 10.0)
-    compared = Objective("supcon", similarity=kind, margin=margin, tau=0.3, normalize=True, lambda_=0.5)
-
-    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
-        return compared({"anchor": anchor, "positive": positive}, rows_of(), layers)[0]
-
-    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+    loss = Objective("supcon", similarity=kind, margin=SMALL_MARGINS[kind], tau=0.3, normalize=True, lambda_=0.5)
+    assert passes_gradcheck(loss, views, rows_of(), layers)
 
 
 def test_fresh_heads_are_normal_with_deviation_002_and_zero_biases() -> None:

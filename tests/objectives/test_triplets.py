@@ -9,7 +9,7 @@ from torch import Tensor
 from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings import catalogue
-from support.batches import Objective, batch, check, distinct, numbers, on_the_circle, vectors
+from support.batches import Objective, batch, check, distinct, numbers, on_the_circle, passes_gradcheck, vectors
 from support.by_loops import triplet_by_loops
 from support.settings import config
 
@@ -58,13 +58,7 @@ def test_masking_duplicates_changes_the_hardest() -> None:
 
 @every_loss
 def test_a_triplet_loss_passes_gradcheck(name: str) -> None:
-    views = batch("anchor", "positive", rows=5, width=4)
-
-    def loss(anchor: Tensor, positive: Tensor) -> Tensor:
-        now = {"anchor": anchor, "positive": positive}
-        return LOSSES[name](now, Rows(distinct(now)), margin=WIDE[name])[0]
-
-    assert torch.autograd.gradcheck(loss, tuple(views.values()))
+    assert passes_gradcheck(Objective(name, margin=WIDE[name]), batch("anchor", "positive", rows=5, width=4))
 
 
 @pytest.mark.parametrize(
