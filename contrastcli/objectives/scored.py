@@ -11,8 +11,8 @@ from contrastcli.objectives.functional import MASKED, Result, Views, full_precis
 from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, unit
-from contrastcli.settings.losses.infonce import InBatch
-from contrastcli.settings.losses.scored import AoE, Correlation, Ordered, Regression
+from contrastcli.settings.losses.infonce import Compared, InBatch
+from contrastcli.settings.losses.scored import AoE, Ordered, Regression
 from contrastcli.settings.similarity import SIMILARITIES
 
 LEAST_SPREAD = 1e-6
@@ -54,7 +54,7 @@ def aoe(views: Views, rows: Rows, heads: nn.ModuleDict, settings: AoE) -> Result
     return loss, {name: part.detach() for name, part in parts.items()}
 
 
-def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Correlation) -> Result:
+def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Compared) -> Result:
     """1 − r, the correlation of similarities and scores over the batch.
 
     Views as in `cosent`. Where the scores are all equal it is 0, where the similarities are it is 1. No heads.

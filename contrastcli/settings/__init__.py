@@ -1,1 +1,14 @@
-"""What can be set: settings, objectives, presets and what the papers report."""
+"""What can be set: settings, objectives, presets and what the papers report. Nothing here imports torch.
+
+setting.py     a setting as a typed field declares it: bounds, unit, help, role
+sections.py    the settings that every run has: model, data, dev, train, alerts
+objective.py   what an objective is: its `Spec` and the base of its settings
+losses/        the settings and the `Spec` of each objective that comes with contrast
+catalogue.py   all objectives, those of other packages too
+similarity.py  similarities of embeddings: formula, curve, margin
+config.py      the settings of a run, stacked from files, presets, environment and flags
+presets.py     files of settings, with a base, a grid and what they say of themselves
+published.py   the papers' tables (published.toml), and the rows of them that apply to a run
+papers.py      the papers' tables as things to train (papers.toml)
+memory.py      estimates of GPU memory and hours
+"""

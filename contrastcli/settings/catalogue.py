@@ -45,7 +45,8 @@ def find_objective(name: str, source: str = "") -> Spec:
 @cache
 def all_objectives() -> tuple[Spec, ...]:
     """All objectives, those of other packages last. Raises UsageError for an entry point that cannot be used."""
-    from importlib.metadata import entry_points  # a tenth of what `contrast --help` takes
+    # Imported here: it is a tenth of what `contrast --help` takes.
+    from importlib.metadata import entry_points
 
     outside = []
     for entry in entry_points(group=ENTRY_POINTS):
@@ -64,7 +65,7 @@ def _checked(spec: object) -> Spec:
     if not (isinstance(spec.settings, type) and issubclass(spec.settings, ObjectiveSettings)):
         raise TypeError("its settings are no ObjectiveSettings")
     spec.describe()
-    spec.settings()  # each setting needs a default
+    spec.settings()  # each needs a default
     msgspec.convert(spec.needs, Annotated[tuple[Form, ...], Meta(min_length=1)])
     msgspec.convert([spec.loss, spec.heads or spec.loss], list[Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]])
     msgspec.convert(spec.negatives(2, 0), int)

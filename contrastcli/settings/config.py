@@ -124,7 +124,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     objective = {name: value for name, value in sections["objective"].items() if name != OBJECTIVE.name}
     own = msgspec.convert(spec.settings.defaults(objective) | objective, spec.settings)
     others = {section: msgspec.convert(sections.get(section, {}), struct) for section, struct in SECTIONS.items()}
-    config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]  # each section has its struct
+    config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]
     return replace(config, notes=(*notes, *_check_objective(config, layers)))
 
 
@@ -134,7 +134,8 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
     chosen: dict[str, object] = {}
     for layer in layers:
         chosen_now = chosen | dict(layer.values)
-        changed = [key for key in RESETS if str(chosen_now.get(key)) != str(chosen.get(key))]  # a NaN is not itself
+        # As text, in which a NaN equals itself.
+        changed = [key for key in RESETS if str(chosen_now.get(key)) != str(chosen.get(key))]
         prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
         kept = [
             replace(lower, values={key: value for key, value in lower.values.items() if not key.startswith(prefixes)})
@@ -201,7 +202,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
-    except (ValueError, RecursionError) as error:  # tomllib's own, and of numbers that Python refuses
+    except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
         raise UsageError(what, "see contrast presets show starter for an example") from None
 

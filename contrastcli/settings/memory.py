@@ -12,7 +12,7 @@ CUDA_BUDGET = 65_536
 """The largest token budget on CUDA unless train.token_budget is set."""
 
 GRAPH_BYTES = 28 * 2
-"""Of a token's graph, for each layer and unit of the width: 28 numbers in bf16."""
+"""Bytes of activations per token, layer and hidden unit: 28 numbers in bf16."""
 
 Sizes = tuple[int, int, int, int, int]
 
@@ -68,9 +68,11 @@ def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Siz
     parameters = config.objective.encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
     batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * config.model.max_length
     tokens = min(batch, config.train.token_budget or budget)
-    weights = 16 * parameters  # bytes: the weight, its gradient and two moments in fp32
+    # Four numbers of fp32 for each weight: itself, its gradient and Adam's two moments.
+    weights = 16 * parameters
     activations = GRAPH_BYTES * tokens * layers * width / 1e9
-    total = weights + activations + 2 * parameters + 0.5  # autocast's copy in bf16, CUDA's own
+    # Autocast keeps a copy of the weights in bf16, and CUDA takes half a GB for itself.
+    total = weights + activations + 2 * parameters + 0.5
     return Memory(weights, activations, tokens, ceil(total))
 
 

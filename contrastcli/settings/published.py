@@ -20,7 +20,7 @@ Suite = Literal["sts", "transfer", "fewshot", "clustering", "mteb", "time", "sig
 Stated = Value | list[Value]
 """A setting's value in the paper, or several equivalent values."""
 
-_NAMED = 5  # of the settings in which a run differs
+_MOST_DIFFERENCES_NAMED = 5
 _BACKBONE = "model.backbone"
 _ESSENTIAL = ("objective.name", "objective.similarity", "model.head")
 """Settings that make a row's method; SimCSE keeps its head where it is supervised."""
@@ -112,8 +112,8 @@ class ReportedScores:
     @property
     def words(self) -> str:
         """Source, method and backbone, and the settings in which the run differs."""
-        more = len(self.differs) - _NAMED
-        names = ", ".join(self.differs[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        more = len(self.differs) - _MOST_DIFFERENCES_NAMED
+        names = ", ".join(self.differs[:_MOST_DIFFERENCES_NAMED]) + (f" and {more} more" if more > 0 else "")
         differing = f"; differs in {names}" if names else ""
         return f"{self.table.source}: {self.method} on {self.backbone}, {self.table.mark}{differing}"
 
@@ -202,7 +202,7 @@ def _distance(row: ReportedScores) -> tuple[int, int]:
 
 
 def _distinct(rows: Iterable[ReportedScores]) -> list[ReportedScores]:
-    """The rows without those that repeat the numbers of another table, perhaps without its deviations."""
+    """Drop rows of a method whose numbers another table of the suite prints too, with deviations or without."""
     kept: list[ReportedScores] = []
     for row in rows:
         numbers = row.values.items()

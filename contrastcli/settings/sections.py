@@ -12,7 +12,8 @@ from contrastcli.settings.objective import Spec
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
-Precision = Literal["fp32", "bf16", "int8"]  # of an encoder's matrix products; int8 is for encoding alone
+Precision = Literal["fp32", "bf16", "int8"]
+"""The precision of an encoder's matrix products; int8 is for encoding alone."""
 
 Metric = Literal["auto", "spearman", "ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "accuracy"]
 

@@ -133,7 +133,7 @@ class Setting:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
         if self.kind is str and isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = ",".join(value)
-        with suppress(msgspec.ValidationError, UnicodeError):  # bytes that are not UTF-8
+        with suppress(msgspec.ValidationError, UnicodeError):
             checked = cast(Value, msgspec.convert(value, self.type))
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):
                 return checked
@@ -142,7 +142,7 @@ class Setting:
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""
-        value: Value = text  # unless it can be parsed: then check() says what was expected
+        value: Value = text
         if self.kind is bool:
             word = text.strip().lower()
             value = True if word in _TRUE else False if word in _FALSE else text

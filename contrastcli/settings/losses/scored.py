@@ -27,10 +27,6 @@ class AoE(Ordered, frozen=True, kw_only=True):
     ] = 0.2
 
 
-class Correlation(Compared, frozen=True, kw_only=True):
-    """Similarities that are linear in the scores."""
-
-
 class Regression(ObjectiveSettings, frozen=True, kw_only=True):
     """Cosines that equal the scores (SBERT)."""
 
@@ -61,7 +57,7 @@ SPECS = (
     ),
     Spec(
         "pearson",
-        Correlation,
+        Compared,
         ("scored",),
         "contrastcli.objectives.scored:pearson",
         "Pearson's r",
