@@ -84,7 +84,7 @@ def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) 
     - exponent:   log Σ e^(α_j s_j/τ), Eq. 3 as printed;
     - uniform:    log Σ e^(s_j/τ), Eq. 1.
 
-    The gradient goes through α. Raises ValueError for an unknown weighting.
+    The gradient goes through α.
     """
     negatives = mask_logits(logits, valid)
     total, count = negatives.logsumexp(dim=1), valid.sum(dim=1, dtype=logits.dtype)
@@ -92,7 +92,5 @@ def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) 
         return total
     if hard_negatives == "importance":
         return (2 * negatives).logsumexp(dim=1) - total + count.clamp_min(1).log()
-    if hard_negatives == "exponent":
-        importance = count[:, None] * (negatives - total[:, None]).exp()
-        return mask_logits(importance * logits, valid).logsumexp(dim=1)
-    raise ValueError(f"unknown weighting {hard_negatives!r}: use importance, exponent or uniform")
+    importance = count[:, None] * (negatives - total[:, None]).exp()
+    return mask_logits(importance * logits, valid).logsumexp(dim=1)

@@ -92,7 +92,7 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
         return defaults
 
 
-def in_batch(rows: int, hard: int) -> int:
+def in_batch_negatives(rows: int, hard: int) -> int:
     """Negatives of an anchor among the other rows' positives and all hard negatives."""
     return rows - 1 + hard
 
@@ -131,7 +131,7 @@ class Spec:
     heads: str = ""
     labels: tuple[int, ...] = ()
     grouped: bool = False
-    negatives: Callable[[int, int], int] = in_batch
+    negatives: Callable[[int, int], int] = in_batch_negatives
     measured: tuple[float, float] | None = None
     about: str = ""
 

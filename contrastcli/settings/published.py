@@ -205,11 +205,11 @@ def _distinct(rows: Iterable[ReportedScores]) -> list[ReportedScores]:
     """Drop rows of a method whose numbers another table of the suite prints too, with deviations or without."""
     kept: list[ReportedScores] = []
     for row in rows:
-        numbers = row.values.items()
-        for other in kept:
-            known = {*other.values.items(), *((task, Score(score.value)) for task, score in other.values.items())}
-            if (row.table.suite, row.method) == (other.table.suite, other.method) and numbers <= known:
-                break
-        else:
+        like = (one for one in kept if (one.table.suite, one.method) == (row.table.suite, row.method))
+        if not any(row.values.items() <= one.values.items() | _without_deviations(one) for one in like):
             kept.append(row)
     return kept
+
+
+def _without_deviations(row: ReportedScores) -> set[tuple[str, Score]]:
+    return {(task, Score(score.value)) for task, score in row.values.items()}

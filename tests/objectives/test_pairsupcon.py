@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import cast
 
 import pytest
 import torch
@@ -114,11 +113,6 @@ def test_importance_in_logs_equals_the_plain_sum() -> None:
     in_logs = negative_mass(cosine / 0.05, everyone, "importance")
     for row, mass in zip(cosine.tolist(), in_logs.tolist(), strict=True):
         assert mass == pytest.approx(math.log(weighed_by_loops(row, 0.05, "importance")), rel=1e-12)
-
-
-def test_an_unknown_weighting_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"'hardest'.*importance, exponent or uniform"):
-        negative_mass(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), cast(HardNegatives, "hardest"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -269,32 +269,6 @@ def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment
     assert "run.toml" in resolved.notes[0] and "CONTRAST_OBJECTIVE_LAMBDA" in resolved.notes[1]
 
 
-SWITCHED_OFF: list[tuple[str, dict[str, str], str, object]] = [
-    ("simcse", {}, "mlm_probability", 0.3),
-    ("pairsupcon", {"classification": "false"}, "beta", 2.0),
-    ("supcon", {}, "margin", 10.0),
-    ("supcon", {}, "similarity", "arc"),
-]
-
-
-@pytest.mark.parametrize(("name", "others", "setting", "value"), SWITCHED_OFF)
-def test_a_setting_that_another_switches_off_is_an_error_as_a_flag(
-    name: str, others: dict[str, str], setting: str, value: object
-) -> None:
-    typed = {f"objective__{key}": text for key, text in {"name": name, **others, setting: str(value)}.items()}
-    what, _ = complaint(flags(**typed))
-    assert f"objective.{setting} has no effect" in what
-
-
-@pytest.mark.parametrize(("name", "others", "setting", "value"), SWITCHED_OFF)
-def test_a_setting_that_another_switches_off_is_a_note_from_a_file(
-    name: str, others: dict[str, str], setting: str, value: object
-) -> None:
-    typed = {f"objective__{key}": text for key, text in others.items()}
-    resolved = config.resolve([file(f"[objective]\nname = '{name}'\n{setting} = {value!r}"), flags(**typed)])
-    assert [note.split(" has no effect")[0] for note in resolved.notes] == [f"objective.{setting}"]
-
-
 @pytest.mark.parametrize(
     ("name", "others", "setting"),
     [

@@ -176,6 +176,7 @@ SWITCHED_OFF = [
     ({"objective.name": "rankcse"}, "teacher_tau", "no effect while distillation is listmle"),
     ({"objective.name": "pairsupcon", "objective.classification": False}, "beta", "no effect while classification is"),
     ({"objective.name": "supcon"}, "margin", "no effect while normalize is false"),
+    ({"objective.name": "supcon"}, "similarity", "no effect while normalize is false"),
 ]
 
 
