@@ -85,17 +85,17 @@ def test_a_guide_drops_what_it_finds_closer_than_the_positive() -> None:
     views, ids = batch_of_five()
     guides = {f"guide_{name}": view.detach() for name, view in batch(*views, rows=5, width=3, seed=9).items()}
     by_name = {name.removeprefix("guide_"): vector for name, vector in vectors(guides).items()}
-    settings = {"similarity": "angle", "margin": 10.0}
+    loss = Objective("simcse", similarity="angle", margin=10.0, tau=TAU)
     all_views = {**views, **guides}
-    value, _ = infonce(all_views, Rows(ids), **settings, guide="a", symmetric=True, same_side=True)
+    value, _ = loss(all_views, Rows(ids), guide="a", symmetric=True, same_side=True)
 
     def by_loops() -> float:
         one = partial(one_way, vectors(views), numbers(ids), same_side=True, guides=by_name)
         return sum(one(of, names) for of, names in BOTH) / 2
 
     check(value, by_loops, list(views.values()))
-    plain, _ = infonce(all_views, Rows(ids), **settings)
-    kept, _ = infonce(views, Rows(ids), **settings)
+    plain, _ = loss(all_views, Rows(ids))
+    kept, _ = loss(views, Rows(ids))
     assert plain == kept and value.item() != pytest.approx(plain.item())
 
 
