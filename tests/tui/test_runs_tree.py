@@ -16,7 +16,7 @@ from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs.runs_table import RunsTable
 from support.commands import answer_commands
-from support.recorded import end, recorded
+from support.recorded import Kind, end, recorded
 from support.runs_screen import at, names, opened
 from support.screens import screen_text, until
 from support.settings import preset
@@ -36,8 +36,9 @@ def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeyp
         {"paper": "supcon", "item": "table-1", "runs": ["waiting"]},
         {"paper": "supcon", "item": "table-2", "runs": []},
     ]
-    for name in ("starter-finished", "starter-killed", "other"):
-        recorded(tmp_path, "finished", name)
+    kinds: tuple[Kind, ...] = ("finished", "killed", "stopped")
+    for kind in kinds:
+        recorded(tmp_path, kind)
     commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
     headings = {"▸ simace table-1  1 of 3", "▸ simace table-2  1 of 1", "▸ supcon table-1  0 of 1"}
 
