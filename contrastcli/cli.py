@@ -32,10 +32,9 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     ctx.obj = runs.runs_dir(runs_dir)
 
 
-@cli.command()
+@cli.command(params=[options.HOST])
 @click.argument("run", type=options.RUN, required=False)
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
-@options.on_host
 @click.pass_obj
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
@@ -96,8 +95,7 @@ def runs_group() -> None:
     """List, show and remove runs."""
 
 
-@runs_group.command("list", params=[options.JSON])
-@options.on_host
+@runs_group.command("list", params=[options.HOST, options.JSON])
 @click.pass_obj
 def list_(directory: Path, json: bool) -> None:
     """List all runs, the newest first."""
@@ -165,17 +163,7 @@ def note(run: Run, text: str) -> None:
     narrate(f"note on {run.name}: {text}" if text else f"no note on {run.name}")
 
 
-@runs_group.command()
-@click.pass_obj
-def serve(directory: Path) -> None:
-    """Send all runs and then their changes: what --host reads elsewhere."""
-    from contrastcli.runs import stream
-
-    stream.serve(directory, sys.stdin.buffer, sys.stdout.buffer)
-
-
-@cli.command(params=[options.ONE_RUN, options.JSON])
-@options.on_host
+@cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])
 def watch(run: Run, json: bool) -> int:
     """Follow a run to its end, and exit with its exit code."""
     from contrastcli.commands.train import watch

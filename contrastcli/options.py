@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 import math
+import os
 import re
-from collections.abc import Callable, Collection
+import shlex
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from contrastcli import commands
+from contrastcli import boundary, commands
 from contrastcli.commands.job import Job, flag_layer
-from contrastcli.errors import UsageError, nearest
+from contrastcli.errors import RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
-from contrastcli.runs.host import Host
-from contrastcli.runs.mirror import Mirror
 from contrastcli.settings import sections
 from contrastcli.settings.setting import Setting
 
 _OPTIONS = "contrastcli.options"
 """Where click keeps the options of the command that is read."""
+
+_REMOTE = "CONTRAST_REMOTE"
+"""The variable that names contrast on the machine of --host, where its shell does not find it."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
 
@@ -143,23 +146,44 @@ ITEM = (
 """The table or figure of a paper, and how to make it."""
 
 
-def on_host(body: Callable[..., Any]) -> Callable[..., Any]:
-    """The option --host; the runs directory is then a mirror, and a RUN is one there."""
+def _run_on_host(ctx: click.Context, param: click.Parameter, host: str | None) -> None:
+    """Replace this process by ssh, which runs the same command on that machine, in DIR where one is given.
 
-    @click.option("--host", metavar="HOST[:DIR]", help="On another machine, by ssh; DIR: the folder to work in there.")
-    @click.pass_context
-    @functools.wraps(body)
-    def with_host(ctx: click.Context, /, host: str | None, **words: Any) -> Any:
-        if host:
-            mirror = ctx.with_resource(Mirror(Host.parse(host, ctx.find_root().params["runs_dir"] or "")))
-            ctx.obj = mirror.directory
-            if "run" not in words:
-                mirror.wait_for("")
-            elif words["run"]:
-                words["run"] = mirror.wait_for(words["run"])
-        return body(**words)
+    Raises UsageError for what names no machine, RunError without ssh.
+    """
+    if host is None:
+        return
+    address, folder = (host, "") if host.startswith("ssh://") else host.partition(":")[::2]
+    # ssh would take a leading - for an option of its own.
+    if not address or address.startswith("-"):
+        raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
+    command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(_without_host(sys.argv[1:]))}"
+    if folder := folder.removeprefix("~/").removeprefix("~"):
+        command = f"cd {shlex.quote(folder)} && {command}"
+    try:
+        os.execvp("ssh", ["ssh", *(["-t"] if boundary.on_a_terminal() else []), "--", address, command])
+    except FileNotFoundError:
+        raise RunError("there is no command ssh here", "install OpenSSH's client") from None
 
-    return with_host
+
+def _without_host(words: Sequence[str]) -> list[str]:
+    kept, rest = [], iter(words)
+    for word in rest:
+        if word == "--host":
+            next(rest)
+        elif not word.startswith("--host="):
+            kept.append(word)
+    return kept
+
+
+HOST = click.Option(
+    ["--host"],
+    metavar="HOST[:DIR]",
+    expose_value=False,
+    is_eager=True,
+    callback=_run_on_host,
+    help="On another machine, by ssh; DIR: the folder to work in there.",
+)
 
 
 def examples(command: str) -> list[str]:

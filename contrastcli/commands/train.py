@@ -17,7 +17,6 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, list_runs
 from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
-from contrastcli.runs.host import Host
 from contrastcli.runs.process import launch
 from contrastcli.runs.results import Preview, sourced
 from contrastcli.runs.status import digest
@@ -226,7 +225,7 @@ def _print_result(run: Run) -> None:
 
 def watch(run: Run, json: bool) -> int:
     """Show the events of a run as they are written; returns its exit code."""
-    shown, begin, alerts, problem = console.console(json), time.time(), Alerts(), ""
+    shown, begin, alerts = console.console(json), time.time(), Alerts()
     with contextlib.suppress(ContrastError):
         alerts = run.config().alerts
     try:
@@ -235,8 +234,6 @@ def watch(run: Run, json: bool) -> int:
                 shown(event, encode(event))
                 if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
                     print(f"\a{console.notification(text)}", end="", file=sys.stderr, flush=True)
-            elif (host := Host.of(run.path.parent)) and host.problem != problem:
-                narrate((problem := host.problem) or f"{host.address}: connected again")
     finally:
         shown.close()
     status = run.status()

@@ -13,7 +13,6 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     lock               held by the process that trains
     scores.json        what evaluation measured
     note.txt           what the user wrote on it
-    state.json         only in a copy of a run of another machine: its state and size there
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from contrastcli.errors import DataError, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
-from contrastcli.runs.status import IN_PROGRESS, Copied, Digest, Status, digest, state_of
+from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 
@@ -73,7 +72,6 @@ class Run:
     lock_path = _File("lock")
     scores_path = _File("scores.json")
     note_path = _File("note.txt")
-    state_path = _File("state.json")
 
     @cached_property
     def name(self) -> str:
@@ -100,9 +98,8 @@ class Run:
 
     def status(self, events: Digest | None = None) -> Status:
         """Its state and latest numbers, from a digest of its events, which is read if it is not given."""
-        events, copied = events or digest(self.events_path), read_json(self.state_path, Copied)
-        state = copied.state if copied else state_of(events, self.alive_path, self.config_path)
-        return Status.of(self.name, events, state, self.created())
+        events = events or digest(self.events_path)
+        return Status.of(self.name, events, state_of(events, self.alive_path, self.config_path), self.created())
 
     def created(self) -> float:
         """When it was created, in seconds since the epoch, also of a run that was copied or resumed."""
@@ -155,8 +152,6 @@ class Run:
 
     def size_bytes(self) -> int:
         """Bytes of all its files."""
-        if copied := read_json(self.state_path, Copied):
-            return copied.size
         total = 0
         for path in self.path.rglob("*"):
             with contextlib.suppress(FileNotFoundError):  # training may delete a checkpoint meanwhile

@@ -70,13 +70,6 @@ class Writer(msgspec.Struct, frozen=True):
         )
 
 
-class Copied(msgspec.Struct, frozen=True):
-    """What only the machine of a run knows of it: its state, and its bytes. A copy elsewhere has it in a file."""
-
-    state: State
-    size: int
-
-
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run, by its name, and its latest numbers.
 

@@ -16,7 +16,6 @@ from contrastcli.files import read_json
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles
-from contrastcli.runs.host import place
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, SweepScores
 from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, duration, fixed, score
@@ -43,9 +42,9 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
     statuses = [(run, _status(run)) for run in runs]
     if to_json:
-        return as_json([{"name": run.name, "path": place(run.path), **_fields(status)} for run, status in statuses])
+        return as_json([{"name": run.name, "path": str(run.path), **_fields(status)} for run, status in statuses])
     if not runs:
-        return f"no runs in {place(directory)}; make one: contrast train --preset starter --no-ui"
+        return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
     rows = []
     for run, s in statuses:
         if isinstance(s, ContrastError):
@@ -70,16 +69,16 @@ def _fields(status: Status | ContrastError) -> dict[str, object]:
 def run_details(run: Run, to_json: bool) -> str:
     """One run: status, checkpoints, scores and settings."""
     status, checkpoints, config = run.status(), run.checkpoints(), run.config()
-    paths = {which: place(run.checkpoints_dir / name) for which, name in checkpoints.items()}
+    paths = {which: str(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
-        details = {"name": run.name, "path": place(run.path), **asdict(status)}
+        details = {"name": run.name, "path": str(run.path), **asdict(status)}
         details |= {"note": run.note(), "checkpoints": paths}
         environment = read_json(run.environment_path, dict[str, Any])
         return as_json(details | {"settings": config.flat(), "scores": run.scores(), "environment": environment})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [
-        ("run", place(run.path)),
+        ("run", str(run.path)),
         ("state", status.state + (f": {status.message}" if status.message else "")),
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("note", run.note() or None),

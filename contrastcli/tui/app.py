@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from asyncio import sleep, to_thread
+from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
@@ -24,7 +24,6 @@ from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs.directory import Run
-from contrastcli.runs.host import Host
 from contrastcli.show.console import notification
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
@@ -93,15 +92,12 @@ class ContrastApp(App[None]):
 
     watched: reactive[str] = reactive("")
     """The state of the run in Live, in a few words: every screen shows it."""
-    host: reactive[Host | None] = reactive(None)
-    """The machine of the runs and what is wrong with the connection, where it is another one."""
 
     def __init__(self, directory: Path, run: Run | None = None) -> None:
         self.DEFAULT_MODE = "live" if run else "setup"  # type: ignore[misc]
         self.remembered = state.load()
         super().__init__()
         self.directory = directory
-        self.host = Host.of(directory)
         self.run_shown = run
         self.deleted: set[Run] = set()  # which Live need not miss
         self.keys = KeyQueue(self, gap=0.03)
@@ -124,8 +120,6 @@ class ContrastApp(App[None]):
 
     def on_mount(self) -> None:
         self._take_keys()
-        if self.host:
-            self.set_interval(1.0, lambda: setattr(self, "host", Host.of(self.directory)))
         # Scanning what exists by now would delay a frame or two.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)
@@ -157,15 +151,6 @@ class ContrastApp(App[None]):
         """Go to a screen with a run chosen."""
         await self.switch_mode(mode)
         cast(ModeScreen, self.screen).choose(run)
-
-    async def new_run(self, path: str) -> Run:
-        """The run at a path that a command has printed; of another machine, its copy when that is here."""
-        if not self.host:
-            return Run(Path(path))
-        run = Run(self.directory / Path(path).name)
-        while not run.exists():
-            await sleep(0.1)
-        return run
 
     def name_of(self, run: Run) -> str:
         """A run as the command line knows it in this directory: its name, or its path if it is elsewhere."""

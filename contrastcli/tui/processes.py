@@ -15,7 +15,6 @@ import msgspec
 from contrastcli.boundary import PROGRESS
 from contrastcli.errors import ErrorRecord, in_words
 from contrastcli.runs.events import Progress
-from contrastcli.runs.host import TIED, Host
 from contrastcli.runs.process import CONTRAST
 
 OnProgress = Callable[[Progress], None]
@@ -79,13 +78,9 @@ def _label(option: str) -> str:
 
 
 async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:
-    """Start `contrast` on a runs directory, on the host of a mirror; what it prints is read from its pipes."""
+    """Start `contrast` on a runs directory; what it prints is read from its pipes."""
     environment = {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
     command = [*CONTRAST, "--runs-dir", str(directory.resolve()), *args]
-    if host := Host.of(directory):
-        words = [word.replace(str(directory.resolve()), host.directory) for word in args]
-        command = host.argv(host.shell(words, environment, "{}" if stdin == PIPE else TIED))
-        stdin = PIPE
     made = asyncio.create_subprocess_exec(
         *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=_LONGEST_LINE
     )

@@ -10,7 +10,6 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.host import Host
 from contrastcli.tui.custom import named
 from contrastcli.tui.widgets import KeyBar, Links, PlainText
 
@@ -48,7 +47,6 @@ class ModeScreen(Screen[None]):
         with Horizontal(id="modes"):
             yield Links("".join(self._tab(number, mode) for number, mode in enumerate(SCREENS, 1)), id="tabs")
             yield PlainText(id="watched")
-            yield PlainText(id="host")
         yield from self.body()
         yield KeyBar()
 
@@ -59,14 +57,6 @@ class ModeScreen(Screen[None]):
     def on_mount(self) -> None:
         watched = self.query_one("#watched", PlainText)
         self.watch(self.app, "watched", lambda summary: watched.update(summary, layout=False))
-        self.watch(self.app, "host", self._show_host)
-
-    def _show_host(self, host: Host | None) -> None:
-        shown = self.query_one("#host", PlainText)
-        shown.display = host is not None
-        if host:
-            shown.update(f"⇄ {host.problem or host.address}")
-            shown.set_class(bool(host.problem), "wrong")
 
     def body(self) -> ComposeResult:
         """The widgets between the bars."""

@@ -47,4 +47,4 @@ def test_the_files_of_data_in_the_folder_are_offered(tmp_path: Path, monkeypatch
     for name in ("texts.txt", "pairs.csv.gz", "notes.md"):
         (tmp_path / name).write_text("a")
     monkeypatch.chdir(tmp_path)
-    assert [name for name, _ in data_files(tmp_path / "runs")] == ["pairs.csv.gz", "texts.txt"]
+    assert [name for name, _ in data_files()] == ["pairs.csv.gz", "texts.txt"]

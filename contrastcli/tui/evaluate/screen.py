@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -108,7 +107,6 @@ class EvaluateScreen(ModeScreen):
         super().__init__()
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         self._measured = Measured()
-        self._elsewhere: dict[tuple[str, str], Measured] = {}  # by model and pooling, on another machine
         self._choice_changed = asyncio.Event()
 
     def body(self) -> ComposeResult:
@@ -168,7 +166,6 @@ class EvaluateScreen(ModeScreen):
             if self.is_current and self._model.ready:
                 words, before = (self._model.model, self._pooling.value), self._measured
                 measured = await asyncio.to_thread(read_measured, self.contrast.directory, *words, before)
-                measured = measured if measured.scores else self._elsewhere.get(words, measured)
                 if measured != before:
                     await self._show(measured)
             with suppress(asyncio.TimeoutError):
@@ -234,8 +231,6 @@ class EvaluateScreen(ModeScreen):
         args = ("eval", model, "--suite", ",".join(self.contrast.remembered.suites), *folder, "--json", *other_pooling)
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
-            if self.contrast.host and done.stdout:  # the files of models other than runs are not here
-                self._elsewhere[model, pooling] = Measured(model, pooling, 1, json.loads(done.stdout))
             self._status.update(done.error or "Done.")
             self.query_one("#results").scroll_visible(animate=False, top=True)
         except asyncio.CancelledError:

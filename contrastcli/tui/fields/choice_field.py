@@ -161,12 +161,11 @@ class ChoiceList(ModalScreen[str | None]):
     async def _list(self, typed: str) -> None:
         """List what matches, and what else may be meant where any name may be chosen."""
         field, typed = self._field, typed.strip()
-        is_here = not getattr(self.app, "host", None)  # of another machine's files nothing is known
-        extra = await asyncio.to_thread(field.complete, typed) if field.complete and typed and is_here else []
+        extra = await asyncio.to_thread(field.complete, typed) if field.complete and typed else []
         known = {value: about for value, about in [*extra, *self._choices] if value != typed or not typed}
         shown = narrowed(list(known.items()), typed, field.blank)
         named = [choice for choice in [*self._choices, *extra] if typed and choice[0] == typed][:1]
-        last = [(typed, field.other if is_here else "as typed")] if field.complete and typed and not named else []
+        last = [(typed, field.other)] if field.complete and typed and not named else []
         self._shown = shown = [*named, *shown, *last]
         width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
         room = max(min(self.app.size.width * 9 // 10, _DIALOG_COLUMNS) - _FRAME_COLUMNS - width - 2, 8)

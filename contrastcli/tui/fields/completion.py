@@ -10,7 +10,6 @@ from contrastcli.data.forms import FORMATS
 from contrastcli.errors import ContrastError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import list_runs
-from contrastcli.runs.host import Host
 from contrastcli.show.format import size
 from contrastcli.tui.fields.choice_field import FOLDER, Choices
 
@@ -34,10 +33,9 @@ def complete_path(typed: str) -> Choices:
     return [*([(typed, FOLDER)] if not start and choices else []), *choices]
 
 
-def data_files(directory: Path) -> Choices:
-    """The files of data in the working folder, unless the runs of this directory are on another machine."""
-    here = [] if Host.of(directory) else complete_path("")
-    return [(name, about) for name, about in here if name.removesuffix(".gz").endswith(tuple(FORMATS))]
+def data_files() -> Choices:
+    """The files of data in the working folder."""
+    return [(name, about) for name, about in complete_path("") if name.removesuffix(".gz").endswith(tuple(FORMATS))]
 
 
 def complete_sets(typed: str) -> Choices:

@@ -11,7 +11,6 @@ from textual import work
 from contrastcli.errors import ContrastError
 from contrastcli.model.locate import cached_names, default_word, resolve
 from contrastcli.runs.directory import list_runs
-from contrastcli.runs.host import Host
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
 from contrastcli.tui.fields.completion import ABSENT, complete_model
 
@@ -47,7 +46,7 @@ def list_models(directory: Path) -> Choices:
         runs = []
     about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run that has ended"
     default = [("", about_default)] if default_model(directory) else []
-    cached = [(name, "from the hub, on this machine") for name in ([] if Host.of(directory) else cached_names())]
+    cached = [(name, "from the hub, on this machine") for name in cached_names()]
     return [*default, *runs, ("starter", "comes with contrast, untrained"), *cached]
 
 

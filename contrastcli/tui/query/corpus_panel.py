@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -36,9 +35,7 @@ class CorpusPanel(QueryPanel):
         self._table: DataTable[Text] = DataTable(cursor_type="row", id="neighbours")
         blank = "sentences.txt, .csv, .jsonl …"
         title = "A file with one sentence a line, or a table with a column of sentences"
-        self._file = ChoiceField(
-            title, partial(data_files, directory), remembered.corpus, blank=blank, complete=complete_path, id="file"
-        )
+        self._file = ChoiceField(title, data_files, remembered.corpus, blank=blank, complete=complete_path, id="file")
         count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
         question = Input(remembered.question, placeholder="any sentence", id="question", compact=True)
         rows = FormRow("File", self._file, Label("k", id="k-name"), count), FormRow("Question", question)

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
-from contrastcli.runs.host import place
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
@@ -102,9 +101,9 @@ class RunsScreen(RunScreen):
             self._entries = await asyncio.to_thread(self._listing.read)
             await asyncio.to_thread(self._groupings.read_sweeps)
         except OSError as error:
-            self._show_message(f"{place(self.contrast.directory)} cannot be read: {error.strerror or error}")
+            self._show_message(f"{self.contrast.directory} cannot be read: {error.strerror or error}")
             return
-        self._show_message("" if self._entries else _NO_RUNS.format(directory=place(self.contrast.directory)))
+        self._show_message("" if self._entries else _NO_RUNS.format(directory=self.contrast.directory))
         self._fill()
 
     @work(group="papers", exclusive=True)

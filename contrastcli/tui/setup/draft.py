@@ -12,7 +12,6 @@ from pathlib import Path
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.host import Host
 from contrastcli.settings import catalogue, config, presets, sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Preset
@@ -69,8 +68,7 @@ class Draft:
     `config.resolve`.
     """
 
-    def __init__(self, preset: str, typed: Mapping[str, str], directory: str = "") -> None:
-        self._host = Host.of(Path(directory))
+    def __init__(self, preset: str, typed: Mapping[str, str]) -> None:
         self.objectives = catalogue.all_objectives()
         self.known = sections.settings_of(*self.objectives)
         self.preset = preset if preset in presets.names() else ""
@@ -130,8 +128,6 @@ class Draft:
 
     def command(self, directory: Path) -> str:
         """The command line that trains this into a runs directory."""
-        if self._host:
-            return shlex.join(["ssh", self._host.address, self._host.shell(["train", *self.words])])
         elsewhere = directory.resolve() != runs.runs_dir(None).resolve()
         return shlex.join(["contrast", *(["--runs-dir", str(directory)] if elsewhere else []), "train", *self.words])
 
@@ -153,10 +149,10 @@ class Draft:
         named = presets.find(self.preset).layers if self.preset else ()
         self.error = ""
         try:
-            standing = [] if self._host else config.user_layers()
+            standing = config.user_layers()
         except ContrastError as error:
             standing, self.error = [], _in_words(error)
-        self._layers = [*standing, *named, config.environment_layer({} if self._host else os.environ)]
+        self._layers = [*standing, *named, config.environment_layer(os.environ)]
         self._inherited = self._resolve_valid({}).spec.name
         self._update()
 
@@ -267,7 +263,7 @@ def draft_of(run: Run) -> Draft:
         values = presets.find(name).config.flat()
         return sum(values.get(key) != value for key, value in typed.items())
 
-    draft = Draft(min(presets.names(), key=distance), {}, str(run.path.parent))
+    draft = Draft(min(presets.names(), key=distance), {})
     draft.type_all(typed)
     return draft
 

@@ -109,7 +109,7 @@ class SettingRow(Horizontal):
     def _offered(self) -> Choices:
         """Names that are known, those that earlier runs used first."""
         directory, key = cast("ContrastApp", self.app).directory, self.field.setting.key
-        known = list_models(directory) if key == "model.backbone" else [*data_files(directory), *_KNOWN[key]]
+        known = list_models(directory) if key == "model.backbone" else [*data_files(), *_KNOWN[key]]
         return list(dict([*used_before(directory, key), *(choice for choice in known if choice[0])]).items())
 
     @on(Input.Blurred)

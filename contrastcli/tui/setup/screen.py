@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on, work
@@ -204,7 +205,7 @@ class SetupScreen(ModeScreen):
         self._is_starting, self._dry_run.error = False, done.error
         self._show_ready()
         if not done.error:
-            await self.contrast.open_run(await self.contrast.new_run(done.stdout.strip()))
+            await self.contrast.open_run(Run(Path(done.stdout.strip())))
 
     @on(DryRunPanel.Changed)
     def _show_ready(self) -> None:
