@@ -143,13 +143,12 @@ def prune(directory: Path, chosen: Sequence[Run]) -> None:
 
 
 @runs_group.command(params=[options.ONE_RUN, options.JSON])
-@click.option("--replay", type=click.IntRange(min=1), metavar="K", help="Also train K steps again and compare bits.")
-def verify(run: Run, replay: int | None, json: bool) -> None:
+def verify(run: Run, json: bool) -> None:
     """Check every file of a run, which may be in training."""
     from contrastcli.commands.verify import raise_first_fault, verify
     from contrastcli.show.runs import checks
 
-    made = verify(run, replay)
+    made = verify(run)
     print_text(checks(made, json))
     raise_first_fault(made)
 

@@ -2,13 +2,13 @@
 
     checksums.json   {"config.json": "5a0c94b1d3e8f207", …}, XXH3-64 in hexadecimal
 
-A checkpoint has one in its folder, for the model, and one in `training/`. Folders without it are not checked:
-checkpoints of older versions, and models outside of runs, which may have a file of this name for another purpose.
+A checkpoint has one in its folder, for the model, and one in `training/`. Models outside of runs are not checked: they
+may have a file of this name for another purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from contrastcli.errors import DataError, error_text
@@ -39,16 +39,7 @@ def _write(folder: Path, sums: Mapping[str, str]) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raises DataError for the first file that is missing or damaged."""
-    for fault in faults(folder):
-        raise fault
-
-
-def faults(folder: Path, required: bool = False) -> Iterator[DataError]:
-    """What is wrong with the files that the checksums.json of a checkpoint, or of its training/, names, an error each.
-
-    Where it is `required`, its lack is a fault too.
-    """
+    """Compare the checksums of a checkpoint, or of its training/. Raises DataError for the first that differs."""
     checkpoint = folder.parent if folder.name == TRAINING else folder
     run = Run(checkpoint.absolute().parent.parent)
     if checkpoint.absolute().parent != run.checkpoints_dir or not run.exists():
@@ -59,13 +50,10 @@ def faults(folder: Path, required: bool = False) -> Iterator[DataError]:
     try:
         sums = read_json(folder / CHECKSUMS, dict[str, str])
     except DataError as error:
-        yield DataError(error.what, remedy)
-        return
-    if sums is None and required:
-        yield DataError(f"{folder / CHECKSUMS} is missing", remedy)
+        raise DataError(error.what, remedy) from None
     for name, expected in (sums or {}).items():
         if fault := _fault(folder / name, expected):
-            yield DataError(f"{folder / name} {fault}", remedy)
+            raise DataError(f"{folder / name} {fault}", remedy)
 
 
 def _fault(path: Path, expected: str) -> str:

@@ -162,13 +162,11 @@ class DevPair(msgspec.Struct, frozen=True, kw_only=True):
 class Evaluated(Event, frozen=True, kw_only=True):
     """The dev set: the score by its metric, in −1..1, alignment and uniformity of unit vectors.
 
-    `worst` are the pairs that it ranks worst, as texts. A Spearman correlation is also written as `spearman`, its only
-    name before there were other metrics.
+    `worst` are the pairs that it ranks worst, as texts.
     """
 
     metric: str = "spearman"
-    score: float | None = None
-    spearman: float | None = None
+    score: float | None
     alignment: float | None
     uniformity: float | None
     pairs: int
@@ -179,12 +177,6 @@ class Evaluated(Event, frozen=True, kw_only=True):
         "score": "dev score × 100",
         "uniformity": "uniformity, lower is better",
     }
-
-    def __post_init__(self) -> None:
-        if self.metric == "spearman":
-            correlation = self.spearman if self.score is None else self.score
-            msgspec.structs.force_setattr(self, "score", correlation)
-            msgspec.structs.force_setattr(self, "spearman", correlation)
 
     @property
     def title(self) -> str:
@@ -393,8 +385,9 @@ def encode(event: Event) -> bytes:
 
 def decode(line: bytes) -> Event | None:
     """The event of a line; None for an unknown kind of event or an incomplete line."""
+    # Most lines of other files are left here, without being decoded.
     if b'"event"' not in line:
-        return None  # soon, of a file that holds anything else
+        return None
     try:
         return _decoder().decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

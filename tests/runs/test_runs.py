@@ -47,7 +47,7 @@ def step_at(step: int, loss: float = 1.0) -> Step:
 
 
 def evaluated(step: int, spearman: float, best: bool) -> Evaluated:
-    return Evaluated(step=step, spearman=spearman, alignment=0.2, uniformity=-2.0, pairs=10, best=best)
+    return Evaluated(step=step, score=spearman, alignment=0.2, uniformity=-2.0, pairs=10, best=best)
 
 
 def say(run: Run, *events: Event) -> None:

@@ -29,11 +29,11 @@ STEP = Step(
     seconds_left=130.0,
 )
 ANGLES = Angles(step=120, positive=31.2, negative=71.0, hardest=52.34, satisfied=0.81)
-EVALUATED = Evaluated(step=125, spearman=0.71394, alignment=0.21, uniformity=-2.31, pairs=1500, best=True)
+EVALUATED = Evaluated(step=125, score=0.71394, alignment=0.21, uniformity=-2.31, pairs=1500, best=True)
 RUN: list[Event] = [
     STARTED,
     Progress(step=0, what="tokenising", done=12000, total=50000),
-    Evaluated(step=0, spearman=0.5, alignment=0.3, uniformity=None, pairs=1500),
+    Evaluated(step=0, score=0.5, alignment=0.3, uniformity=None, pairs=1500),
     STEP,
     ANGLES,
     EVALUATED,

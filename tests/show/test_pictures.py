@@ -35,7 +35,7 @@ def angles(number: int, positive: float | None, negative: float | None, **counts
 
 
 def evaluated(number: int, alignment: float | None, uniformity: float | None) -> Evaluated:
-    return Evaluated(step=number, spearman=0.5, alignment=alignment, uniformity=uniformity, pairs=9)
+    return Evaluated(step=number, score=0.5, alignment=alignment, uniformity=uniformity, pairs=9)
 
 
 def drawn(pictures: list[Picture], name: str) -> dict[str, tuple[Sequence[float], Sequence[float]]]:

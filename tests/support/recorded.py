@@ -88,7 +88,7 @@ def end(run: Run, score: float, status: str = "finished", code: int = 0, message
     begun = started(Writer("elsewhere", 1, 0.0), resumed_from=0 if run.events() else None)
     write = EventWriter(run.events_path)
     write(replace(begun, time=0.0, steps=4, steps_per_epoch=4))
-    write(Evaluated(step=4, spearman=score, alignment=0.1, uniformity=-1.0, pairs=9, best=True))
+    write(Evaluated(step=4, score=score, alignment=0.1, uniformity=-1.0, pairs=9, best=True))
     write(Done(step=4, status=status, code=code, message=message))
     write.close()
 
@@ -162,7 +162,7 @@ def evaluated(step: int, *, best: bool) -> Evaluated:
     return Evaluated(
         step=step,
         time=_at(step),
-        spearman=round(spearman, 6),
+        score=round(spearman, 6),
         alignment=round(alignment, 5),
         uniformity=round(uniformity, 5),
         pairs=500,

@@ -25,7 +25,7 @@ from support.command import Contrast
 
 
 def dev(step: int, spearman: float | None, best: bool = False) -> Evaluated:
-    return Evaluated(step=step, spearman=spearman, alignment=None, uniformity=None, pairs=9, best=best)
+    return Evaluated(step=step, score=spearman, alignment=None, uniformity=None, pairs=9, best=best)
 
 
 def raised(rules: Rules, *events: Event) -> list[tuple[str, int]]:

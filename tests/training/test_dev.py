@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from contrastcli import load
-from contrastcli.runs.events import Evaluated, Note, decode
+from contrastcli.runs.events import Evaluated, Note
 from contrastcli.training.plan import make_plan
 from support.command import Contrast
 from support.tiny import Tiny, known, told, train
@@ -53,9 +53,3 @@ def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny,
     assert len(worst) == 5 and {(pair.first, pair.second) for pair in worst} < pairs
     assert [pair.cosine_rank for pair in worst] == sorted((pair.cosine_rank for pair in worst), reverse=True)
     assert all(1 < pair.cosine_rank <= 160 and pair.score_rank == 1 for pair in worst)
-
-
-def test_a_score_is_read_by_the_name_that_it_had_before_there_were_metrics() -> None:
-    event = decode(b'{"event":"evaluated","step":5,"spearman":0.5,"alignment":null,"uniformity":null,"pairs":9}')
-    assert isinstance(event, Evaluated) and (event.score, event.metric) == (0.5, "spearman")
-    assert event.line() == "dev       step 5  Spearman 50.00  alignment –  uniformity –"

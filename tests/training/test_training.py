@@ -32,7 +32,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         left = iter(scores)
 
         def evaluate(self: DevSet, encoder: object, step: int, on_chunk: object = None) -> Evaluated:
-            return Evaluated(step=step, spearman=next(left), alignment=0.1, uniformity=-1.0, pairs=30)
+            return Evaluated(step=step, score=next(left), alignment=0.1, uniformity=-1.0, pairs=30)
 
         monkeypatch.setattr(DevSet, "evaluate", evaluate)
 
