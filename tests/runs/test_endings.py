@@ -181,7 +181,7 @@ def test_a_broken_weight_diverges_at_the_first_step(tiny: Tiny, place: Path, tmp
     with pytest.raises(DivergedError, match="step 1"):
         train(run)
     assert run.checkpoints() == {}
-    assert told(run, Evaluated)[0].spearman is None
+    assert told(run, Evaluated)[0].score is None
 
 
 def test_a_batch_larger_than_the_data_starts_nothing(tiny: Tiny, place: Path) -> None:

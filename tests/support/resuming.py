@@ -33,7 +33,7 @@ def story(run: Run) -> list[tuple[object, ...]]:
     """What the events record of training, without times and speed; each step once."""
     by_step = {(type(e).__name__, e.step): e for e in run.events() if isinstance(e, Step | Evaluated)}
     return [
-        (e.step, e.loss, e.lr, e.grad_norm, e.epoch) if isinstance(e, Step) else (e.step, e.spearman, e.best)
+        (e.step, e.loss, e.lr, e.grad_norm, e.epoch) if isinstance(e, Step) else (e.step, e.score, e.best)
         for e in by_step.values()
     ]
 

@@ -167,7 +167,7 @@ def test_the_untrained_score_is_shown_and_no_candidate(tiny: Tiny, place: Path, 
     scripted(0.9, 0.1, 0.2)
     run = tiny.run(place, dev__every=10)
     train(run)
-    assert told(run, Evaluated)[0].spearman == 0.9
+    assert told(run, Evaluated)[0].score == 0.9
     assert run.checkpoints()["best"] == "000020"
     assert run.status().best == 0.2
 
@@ -186,8 +186,8 @@ def test_the_best_model_has_the_score_that_was_logged(tiny: Tiny, place: Path) -
     pairs = scored_pairs(str(tiny.dev))
     best = load_encoder(run.checkpoint("best"))
     again = DevSet.of(pairs, best).evaluate(best, 0)
-    scores = {event.step: event.spearman for event in told(run, Evaluated) if event.step}
-    assert scores[int(run.checkpoints()["best"])] == again.spearman == max(known(scores.values()))
+    scores = {event.step: event.score for event in told(run, Evaluated) if event.step}
+    assert scores[int(run.checkpoints()["best"])] == again.score == max(known(scores.values()))
 
 
 def test_the_worst_dev_pairs_are_those_whose_ranks_differ_most(tiny: Tiny, place: Path) -> None:
