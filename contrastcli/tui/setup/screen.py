@@ -105,7 +105,7 @@ class SetupScreen(ModeScreen):
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
         last = self.contrast.remembered
         try:
-            given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})), self._folder)
+            given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})))
             self.draft = await asyncio.to_thread(*given)
         except ContrastError as error:
             self.contrast.fail(error)
