@@ -313,11 +313,11 @@ def list_papers(directory: Path, json: bool) -> None:
 @click.pass_obj
 def show_item(directory: Path, /, **words: Any) -> None:
     """Show an item's printed numbers, and what each row takes."""
-    from contrastcli.commands.papers import find, item_and_request
+    from contrastcli.commands.papers import find_trials, item_and_request
     from contrastcli.show.papers import numbers, plan
 
     item, request = item_and_request(directory, **words)
-    made = find(item, request, directory)
+    made = find_trials(item, request, directory)
     if item.tables:
         print_text(f"{numbers(item, request, made, 'text')}\n\n")
     print_text(plan(item, request, made, with_notes=not item.tables))
@@ -335,7 +335,7 @@ def run_item(directory: Path, /, dry_run: bool, detach: bool, **words: Any) -> i
     item, request = papers.item_and_request(directory, **words)
     papers.check(item, request)
     if dry_run:
-        print_text(plan(item, request, papers.find(item, request, directory)))
+        print_text(plan(item, request, papers.find_trials(item, request, directory)))
         return 0
     return (papers.detach if detach else papers.run)(item, request, directory)
 

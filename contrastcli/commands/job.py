@@ -86,7 +86,7 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     if job.resume is not None:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
             raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
-        return sweeps.find(job.resume, directory)
+        return sweeps.find_sweep(job.resume, directory)
     preset = _preset(job)
     points = {**preset.grid, **sweeps.parse(axes, job.typed)}
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES, value_at
 from contrastcli.files import read_json
 from contrastcli.model.locate import resolve
+from contrastcli.runs.cells import Cell
 from contrastcli.runs.directory import Run, list_runs, read_scores
 from contrastcli.runs.events import training_seconds
 from contrastcli.runs.methods import Identity, identity
@@ -21,51 +22,43 @@ from contrastcli.runs.sweeps import slug
 from contrastcli.settings import config as configs
 from contrastcli.settings import papers, published
 from contrastcli.settings.config import Config, Layer
-from contrastcli.settings.papers import BACKBONE, Item, Request, Row
+from contrastcli.settings.papers import BACKBONE, Item, Request, System
 from contrastcli.settings.published import Score, Table
 from contrastcli.settings.sections import SEED, Pooling
 from contrastcli.settings.setting import Value
 
-Known = Mapping[tuple[Identity, Value], Run]
+RunsBySettings = Mapping[tuple[Identity, Value], Run]
 """Runs by their settings and seed."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What makes a row once: a `run` of `config`, None before it is made; else a `model`, measured as it is."""
+class Trial:
+    """A system once: the run of a `cell`, a seed each, or a released `model`, measured as it is."""
 
-    row: Row
-    config: Config | None = None
-    run: Run | None = None
+    system: System
+    cell: Cell | None = None
     model: str = ""
     pooling: Pooling | None = None
 
     @property
-    def name(self) -> str:
-        """Row and seed: `SimACE on BERT-base, seed 42`."""
-        backbone, method = self.row
-        on = f" on {backbone}" if backbone in published.tables().backbones else ""
-        return f"{method}{on}" + (f", seed {self.config.train.seed}" if self.config else "")
+    def title(self) -> str:
+        """As messages name it: `SimACE on BERT-base, seed 42`."""
+        return self.cell.title if self.cell else _title(self.system)
 
     @property
-    def run_name(self) -> str:
-        """Of its run, before that is there made from the settings, so that no two processes train them twice."""
-        if self.run:
-            return self.run.name
-        assert self.config
-        digest = hashlib.sha256(repr(key_of(self.config)).encode()).hexdigest()[:8]
-        seed = f"seed={self.config.train.seed}"
-        return "-".join((self.config.spec.name, slug(self.config.model.backbone), digest, seed))
+    def word(self) -> str:
+        """What names its model on a command line."""
+        return str(self.cell.run.path) if self.cell else self.model
 
     @property
     def trained(self) -> bool:
         """Whether there is nothing left to train."""
-        return self.config is None or (self.run is not None and self.run.status().state == "finished")
+        return self.cell is None or self.cell.state == "finished"
 
     @property
     def machine(self) -> str:
         """On what the run was trained, in words; empty before it was. Raises DataError."""
-        recorded = read_json(self.run.environment_path, dict[str, Any]) if self.run else None
+        recorded = read_json(self.cell.run.environment_path, dict[str, Any]) if self.cell else None
         words = [str(recorded.get(key, "")) for key in ("device", "device_name", "precision")] if recorded else []
         return ", ".join(filter(None, words))
 
@@ -75,18 +68,18 @@ class Cell:
 
     def suites(self) -> dict[str, Any]:
         """What was measured, by suite. Raises DataError."""
-        if self.config:
-            scores = self.run.scores() if self.run else {}
-        else:
-            scores = read_scores(resolve(self.model).scores_path(self.pooling))
-        return dict(scores.get("suites", {}))
+        path = self.cell.run.scores_path if self.cell else resolve(self.model).scores_path(self.pooling)
+        return dict(read_scores(path).get("suites", {}))
 
     def time(self) -> dict[str, float]:
         """Columns of a table of training times."""
-        if not self.run or not self.config:
+        if not self.cell:
             return {}
-        minutes = training_seconds(self.run.events()) / 60
-        return {"batch size": self.config.train.batch_size, "epochs": self.config.train.epochs, "minutes": minutes}
+        train, minutes = self.cell.config.train, training_seconds(self.cell.run.events()) / 60
+        return {"batch size": train.batch_size, "epochs": train.epochs, "minutes": minutes}
+
+
+Trials = Mapping[System, Sequence[Trial]]
 
 
 def _is_whole(measured: Mapping[str, Any], suite: str) -> bool:
@@ -100,38 +93,51 @@ def key_of(config: Config) -> tuple[Identity, Value]:
     return identity(config.flat()), config.train.seed
 
 
-def known_runs(directory: Path) -> Known:
+def runs_by_settings(directory: Path) -> RunsBySettings:
     """The runs of a directory by their settings; of equal ones, one that has finished."""
     known: dict[tuple[Identity, Value], Run] = {}
     for run in list_runs(directory):
         try:
             key = key_of(run.config())
         except ContrastError:
-            continue  # broken, or of another version: an error only if it is the one that is named
+            continue  # a broken run is an error only where it is named
         if key not in known or known[key].status().state != "finished":
             known[key] = run
     return known
 
 
-def cells(item: Item, row: Row, request: Request, known: Known) -> list[Cell]:
-    """What makes a row, a cell for each seed; none for a row that cannot be made. Raises UsageError."""
-    made_by = papers.recipe(row)
+def trials(item: Item, system: System, request: Request, directory: Path, known: RunsBySettings) -> list[Trial]:
+    """What stands for a system, a trial for each seed; none for one that cannot be made. Raises UsageError."""
+    made_by = papers.recipe(system)
     if made_by.why_not:
         return []
     if made_by.checkpoint and request.as_printed:
-        return [Cell(row, model=made_by.checkpoint, pooling=made_by.pooling)]
+        return [Trial(system, model=made_by.checkpoint, pooling=made_by.pooling)]
     if made_by.model:
-        of_a_backbone = row[0] in published.tables().backbones
+        of_a_backbone = system.backbone in published.tables().backbones
         model = request.settings.get(BACKBONE, made_by.model) if of_a_backbone else made_by.model
-        return [Cell(row, model=model, pooling=made_by.pooling)]
-    first = papers.config_of(row, request)
+        return [Trial(system, model=model, pooling=made_by.pooling)]
+    first = papers.config_of(system, request)
     seeds = range(first.train.seed, first.train.seed + (request.seeds or item.seeds))
     seeded = [configs.resolve([Layer.of(first.flat() | {SEED: seed}, "papers")]) for seed in seeds]
-    return [Cell(row, config, known.get(key_of(config))) for config in seeded]
+    return [Trial(system, _cell(system, config, directory, known)) for config in seeded]
+
+
+def _cell(system: System, config: Config, directory: Path, known: RunsBySettings) -> Cell:
+    """The cell of a run, whose name is made from its settings, so that no two processes train them twice."""
+    key, seed = key_of(config), f"seed={config.train.seed}"
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:8]
+    name = "-".join((config.spec.name, slug(config.model.backbone), digest, seed))
+    return Cell(known.get(key, Run(directory / name)), f"{_title(system)}, seed {config.train.seed}", config)
+
+
+def _title(system: System) -> str:
+    of_a_backbone = system.backbone in published.tables().backbones
+    return f"{system.method} on {system.backbone}" if of_a_backbone else system.method
 
 
 @dataclass(frozen=True)
-class Number:
+class Measurement:
     """A number of a table. `partial`: ours is of fewer sets, or of other rows, than the paper's.
 
     `comparable` is false for a paper's number that nobody else's compares with.
@@ -157,29 +163,32 @@ class Number:
         return abs(self.difference) <= sum(known) if known else None
 
 
-Compared = Sequence[tuple[Table, Mapping[Row, Mapping[str, Number]]]]
-"""Tables, with the numbers of each row by column."""
+class TableMadeAgain(NamedTuple):
+    """A printed table, and what was measured of each system by column."""
+
+    printed: Table
+    lines: Mapping[System, Mapping[str, Measurement]]
 
 
-def compare(item: Item, made: Mapping[Row, Sequence[Cell]], data_dir: str = "") -> Compared:
-    """The tables of an item, of those rows that are given, and of sets in a folder."""
-    done = {row: [cell for cell in some if cell.trained] for row, some in made.items()}
+def compare(item: Item, made: Trials, data_dir: str = "") -> list[TableMadeAgain]:
+    """The tables of an item, of those systems that are given, and of sets in a folder."""
+    done = {system: [trial for trial in some if trial.trained] for system, some in made.items()}
     compared = []
     for table in item.tables:
         if table.suite == "data":
-            compared.append((table, _sizes(table, data_dir)))
+            compared.append(TableMadeAgain(table, _sizes(table, data_dir)))
             continue
         lines, comparable = {}, table.mark != "not comparable"
         for backbone, method, printed in table.lines():
-            if (row := (backbone, method)) in done:
-                ours = {column: _ours(item, table, column, row, done) for column in table.columns}
-                lines[row] = {column: Number(*ours[column], printed.get(column), comparable) for column in ours}
-        compared.append((table, lines))
+            if (system := System(backbone, method)) in done:
+                ours = {column: _ours(item, table, column, system, done) for column in table.columns}
+                lines[system] = {column: Measurement(*ours[column], printed.get(column), comparable) for column in ours}
+        compared.append(TableMadeAgain(table, lines))
     return compared
 
 
-def _sizes(table: Table, data_dir: str) -> dict[Row, dict[str, Number]]:
-    """The numbers of data sets, which are the rows of a table."""
+def _sizes(table: Table, data_dir: str) -> dict[System, dict[str, Measurement]]:
+    """The numbers of data sets, which are the methods of such a table."""
     from contrastcli.evaluation.measure import sizes  # numpy is loaded here
 
     lines = {}
@@ -187,19 +196,20 @@ def _sizes(table: Table, data_dir: str) -> dict[Row, dict[str, Number]]:
         suite = next(suite for suite in SUITES.values() if task in suite.tasks)
         ours = sizes(suite, task, Path(data_dir)) if data_dir else {}
         spreads = {column: Spread.of([ours[column]]) if column in ours else None for column in table.columns}
-        lines[nothing, task] = {column: Number(spreads[column], False, printed.get(column)) for column in spreads}
+        lines[System(nothing, task)] = {
+            column: Measurement(spreads[column], False, printed.get(column)) for column in spreads
+        }
     return lines
 
 
-def _ours(
-    item: Item, table: Table, column: str, row: Row, done: Mapping[Row, Sequence[Cell]]
-) -> tuple[Spread | None, bool]:
-    """A number over the seeds of a row, and whether it is partial."""
+def _ours(item: Item, table: Table, column: str, system: System, done: Trials) -> tuple[Spread | None, bool]:
+    """A number over the seeds of a system, and whether it is partial."""
     if table.suite != "significance":
-        values, partial = _values(table, column, done[row])
+        values, partial = _values(table, column, done[system])
         return (Spread.of(values) if values else None), partial
     averages = Table("", "", "", "sts", "one seed", ["average"], [])
-    pair = [_values(averages, "average", done.get(one, ())) for one in (row, (row[0], item.against[row[1]]))]
+    other = System(system.backbone, item.against[system.method])
+    pair = [_values(averages, "average", done.get(one, ())) for one in (system, other)]
     if any(len(values) < 2 for values, _ in pair):
         return None, False
     from contrastcli.evaluation.significance import welch  # numpy is loaded here
@@ -208,11 +218,11 @@ def _ours(
     return (None if p is None else Spread.of([p])), any(partial for _, partial in pair)
 
 
-def _values(table: Table, column: str, done: Sequence[Cell]) -> tuple[list[float], bool]:
+def _values(table: Table, column: str, done: Sequence[Trial]) -> tuple[list[float], bool]:
     """A number by each seed that has it, and whether any is of fewer sets or other rows than the paper's."""
     if table.suite == "time":
-        return [time[column] for cell in done if (time := cell.time())], False
-    each = [_measured(table, column, cell.suites().get(table.suite, {})) for cell in done]
+        return [time[column] for trial in done if (time := trial.time())], False
+    each = [_measured(table, column, trial.suites().get(table.suite, {})) for trial in done]
     return [value for value, _ in each if value is not None], any(partial for _, partial in each)
 
 

@@ -214,8 +214,8 @@ def make_runs_dir(directory: Path) -> None:
         atomic_write(directory / ".gitignore", b"*\n")
 
 
-def run_name(name: str | None, config: Config, directory: Path) -> str:
-    """The name that a user gave a run, else an unused one made of the date, objective and backbone.
+def run_name(name: str | None, config: Config, directory: Path, title: str = "") -> str:
+    """The name that a user gave a run, else an unused one of the date, the title or objective, and the backbone.
 
     Raises UsageError for a bad name.
     """
@@ -227,7 +227,11 @@ def run_name(name: str | None, config: Config, directory: Path) -> str:
             )
         return name
     backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
-    words = [time.strftime("%Y-%m-%d-%H%M"), config.spec.name, re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")]
+    words = [
+        time.strftime("%Y-%m-%d-%H%M"),
+        title or config.spec.name,
+        re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-."),
+    ]
     while True:
         name = "-".join(word for word in [*words, os.urandom(2).hex()] if word)
         if not (directory / name).exists():

@@ -11,40 +11,27 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import tomli_w
 
 from contrastcli.errors import ContrastError, RunError, UsageError
-from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
+from contrastcli.runs import cells
 from contrastcli.runs import directory as runs
+from contrastcli.runs.cells import Cell
+from contrastcli.runs.directory import Run
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
-from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.config import Layer
 from contrastcli.settings.presets import Grid
 from contrastcli.settings.sections import SEED
 from contrastcli.settings.setting import Value, spell
 
-SUFFIX = ".sweep.toml"
-
+_SUFFIX = ".sweep.toml"
 _MOST_CELLS = 10_000
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a sweep; `point` has its values of the settings that vary, other than the seed."""
-
-    name: str
-    point: Mapping[str, Value]
-    config: Config
-
-    @property
-    def seed(self) -> int:
-        return self.config.train.seed
 
 
 class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,12 +42,20 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grid: dict[str, tuple[Value, ...]]
     settings: dict[str, Value]
 
-    def cells(self) -> list[Cell]:
+    @property
+    def command(self) -> str:
+        """The command that continues it."""
+        return f"contrast sweep --resume {self.name}"
+
+    def cells(self, directory: Path) -> list[Cell]:
         """All cells, seed by seed within each point of the grid. Raises UsageError for settings that cannot be used."""
-        source = f"sweep {self.name}"
-        shared = Layer.of(self.settings, source)
-        layers = [(name, point, Layer.of(own, source, strict=True)) for name, point, own in self.points()]
-        return [Cell(name, point, configs.resolve([shared, own])) for name, point, own in layers]
+        shared = Layer.of(self.settings, f"sweep {self.name}")
+        made = []
+        for name, point, own in self.points():
+            config = configs.resolve([shared, Layer.of(own, f"sweep {self.name}", strict=True)])
+            words = [*(f"{short(key)}={spell(value)}" for key, value in point.items()), f"seed={config.train.seed}"]
+            made.append(Cell(Run(directory / name), " ".join(words), config, point))
+        return made
 
     def points(self) -> Iterator[tuple[str, dict[str, Value], dict[str, Value]]]:
         """The name of each cell, its values of the settings that vary, and all of its own. Raises UsageError."""
@@ -118,11 +113,13 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     fixed = {setting.key: (typed.read(setting),) for setting in settings if setting.section == "objective"}
     rest = {key: value for key, value in typed.values.items() if key not in fixed}
     base = configs.resolve([*below, replace(typed, values=rest)])
-    free = {key: values for key, values in grid.items() if key not in typed.values}
+    points = {key: values for key, values in grid.items() if key not in typed.values} | fixed
     seed = base.train.seed
     all_seeds = tuple(range(seed, seed + min(seeds, _MOST_CELLS + 1)))  # more are refused
-    sweep = Sweep(runs.run_name(name, base, directory), all_seeds, free | fixed, base.flat())
-    names = Counter(cell.name for cell in sweep.cells())
+    objectives = points.get(sections.OBJECTIVE.key, (base.spec.name,))
+    title = str(objectives[0]) if len(objectives) == 1 else "sweep"
+    sweep = Sweep(runs.run_name(name, base, directory, title), all_seeds, points, base.flat())
+    names = Counter(cell.name for cell in sweep.cells(directory))
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UsageError(f"two cells would be named {name}", "give each value of the grid once, by different names")
     if len(names) == 1:
@@ -132,37 +129,35 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
 
 def check_free(sweep: Sweep, directory: Path) -> None:
     """Raises RunError if there is already a sweep of that name, or a run with the name of a cell."""
-    for name in (f"{sweep.name}{SUFFIX}", *(cell.name for cell in sweep.cells())):
-        if (directory / name).exists():
-            hint = f"choose another --name, or continue: contrast sweep --resume {sweep.name}"
-            raise RunError(f"{directory / name} exists", hint)
+    for path in (_file(sweep.name, directory), *(cell.run.path for cell in sweep.cells(directory))):
+        if path.exists():
+            raise RunError(f"{path} exists", f"choose another --name, or continue: {sweep.command}")
 
 
 def save(sweep: Sweep, directory: Path) -> None:
     """Write the file of a new sweep. Raises RunError."""
     check_free(sweep, directory)
     tables = msgspec.to_builtins(sweep)
-    text = f"# To continue: contrast sweep --resume {tables.pop('name')}\n\n{tomli_w.dumps(tables)}"
-    with writing_to(directory):
-        runs.make_runs_dir(directory)
-        atomic_write(directory / f"{sweep.name}{SUFFIX}", text.encode())
+    cells.save_request(_file(tables.pop("name"), directory), tables, sweep.command)
 
 
-def find(word: str, directory: Path) -> Sweep:
+def find_sweep(word: str, directory: Path) -> Sweep:
     """The sweep of a name, an unambiguous part of one, or `last`. Raises DataError."""
-    paths = sorted(directory.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    names = [path.name.removesuffix(SUFFIX) for path in paths]
+    paths = sorted(directory.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    names = [path.name.removesuffix(_SUFFIX) for path in paths]
     name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset P --grid KEY=VALUE,VALUE")
-    path = directory / f"{name}{SUFFIX}"
-    with decoding(path):
-        return msgspec.convert(msgspec.toml.decode(read_bytes(path, configs.LARGEST)) | {"name": name}, Sweep)
+    return cells.read_request(_file(name, directory), Sweep, name=name)
 
 
 def run_names(directory: Path) -> dict[str, set[str]]:
     """The names of the runs of each sweep that can be read, those too that are not there yet."""
     names = {}
-    for path in sorted(directory.glob(f"*{SUFFIX}")):
+    for path in sorted(directory.glob(f"*{_SUFFIX}")):
         with suppress(ContrastError):
-            sweep = find(path.name.removesuffix(SUFFIX), directory)
+            sweep = find_sweep(path.name.removesuffix(_SUFFIX), directory)
             names[sweep.name] = {name for name, *_ in sweep.points()}
     return names
+
+
+def _file(name: str, directory: Path) -> Path:
+    return directory / f"{name}{_SUFFIX}"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -23,17 +24,24 @@ from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import Pooling
 from contrastcli.settings.setting import Value
 
-Row = tuple[str, str]
-"""Backbone and method, as the papers name them."""
-
 BACKBONE = "model.backbone"
 
-_EVALUATIONS, _LOGS, _SAVES = 10, 50, 4  # of a shortened run, at least
-_DERIVED = ("time", "significance", "data")  # worked out from runs, scores and data, not measured
+_DERIVED_SUITES = ("time", "significance", "data")
+"""Worked out from runs, scores and data, not measured."""
+
+_FEWEST_EVALUATIONS, _FEWEST_LOGS, _FEWEST_SAVES = 10, 50, 4
+"""Of a shortened run."""
+
+
+class System(NamedTuple):
+    """What a row of a table is about, as the papers name it."""
+
+    backbone: str
+    method: str
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"settings": "set"}):
-    """How the row of a method is made; see papers.toml."""
+    """How a method is trained, or which model stands for it; see papers.toml."""
 
     preset: str = ""
     settings: dict[str, Value] = {}
@@ -48,7 +56,7 @@ class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table or figure: `key` is `table-1` or `figure-4`, `tables` its printed numbers by suite; see papers.toml."""
 
     title: str = ""
-    rows: tuple[Row, ...] = ()
+    systems: tuple[System, ...] = ()
     pictures: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
@@ -71,7 +79,7 @@ class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Paper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A paper, with the number of its tables and figures, and what there is to say of some."""
+    """A paper: how many tables and figures it has, and an entry for each that needs more than its printed numbers."""
 
     name: str
     title: str
@@ -108,6 +116,19 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether runs are those of the paper."""
         return self.scale == 1 and not self.settings
 
+    @property
+    def words(self) -> list[str]:
+        """The options that ask for this."""
+        options = {
+            "--rows": ",".join(self.rows),
+            "--backbones": ",".join(self.backbones),
+            "--seeds": str(self.seeds or ""),
+            "--scale": f"{self.scale:g}" if self.scale != 1 else "",
+            "--data-dir": self.data_dir,
+        }
+        assigned = [word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")]
+        return [word for option, value in options.items() if value for word in (option, value)] + assigned
+
 
 @cache
 def book() -> Book:
@@ -129,17 +150,17 @@ def _item(key: str, kind: str, number: int) -> Item:
     every = published.tables().tables if kind == "table" else []
     tables = [table for table in every if (table.paper, table.number) == (paper.name, number)]
     trained = [table for table in tables if table.suite != "data"]
-    rows = [*item.rows, *((backbone, method) for table in trained for backbone, method, _ in table.lines())]
-    rows += [(backbone, item.against[method]) for backbone, method in rows if method in item.against]
-    notes = [item.note, paper.note if rows else "", *(table.note for table in tables), _slips(tables)]
-    suites = [*(table.suite for table in tables if table.suite not in _DERIVED), *item.suites]
+    systems = [*item.systems, *(System(*line[:2]) for table in trained for line in table.lines())]
+    systems += [System(one.backbone, item.against[one.method]) for one in systems if one.method in item.against]
+    notes = [item.note, paper.note if systems else "", *(table.note for table in tables), _slips(tables)]
+    suites = [*(table.suite for table in tables if table.suite not in _DERIVED_SUITES), *item.suites]
     return structs.replace(
         item,
         paper=key,
         key=f"{kind}-{number}",
         title=item.title or tables[0].what,
         tables=tuple(tables),
-        rows=tuple(dict.fromkeys(rows)),
+        systems=tuple(dict.fromkeys(systems)),
         suites=tuple(dict.fromkeys(suites)),
         note=" ".join(dict.fromkeys(filter(None, notes))),
     )
@@ -153,7 +174,7 @@ def _slips(tables: Sequence[published.Table]) -> str:
     return f"Averages that are not those of their rows (in brackets): {'; '.join(words)}." if words else ""
 
 
-def find(paper: str, key: str) -> Item:
+def find_item(paper: str, key: str) -> Item:
     """A table or figure by name: `simace`, and `table-1` or `Table 1`. Raises UsageError."""
     paper, key = paper.lower(), re.sub(r"[\s_]+", "-", key.strip().lower())
     if paper not in book().papers:
@@ -164,42 +185,42 @@ def find(paper: str, key: str) -> Item:
     return known[key]
 
 
-def rows(item: Item, request: Request) -> list[Row]:
-    """The rows that are asked for. Where one backbone stands for all, only the first row of each method.
+def systems(item: Item, request: Request) -> list[System]:
+    """The systems that are asked for. Where one backbone stands for all, only the first of each method.
 
-    Raises UsageError for a row or backbone that the item does not have.
+    Raises UsageError for a method or backbone that the item does not have.
     """
-    chosen = list(item.rows)
+    chosen = list(item.systems)
     for number, (what, words) in enumerate((("backbone", request.backbones), ("row", request.rows))):
-        known = dict.fromkeys(row[number] for row in chosen)
+        known = dict.fromkeys(system[number] for system in chosen)
         for word in words:
             if word not in known:
                 raise UsageError(f"{item.name} has no {what} '{word}'", nearest(word, known))
-        chosen = [row for row in chosen if not words or row[number] in words]
+        chosen = [system for system in chosen if not words or system[number] in words]
     if BACKBONE in request.settings:
-        chosen = list({row[1]: row for row in reversed(chosen)}.values())[::-1]
+        chosen = list({system.method: system for system in reversed(chosen)}.values())[::-1]
     return chosen
 
 
-def recipe(row: Row) -> Recipe:
-    """How a row is made, with the names of its backbone filled in, and with `why_not` if that cannot be made."""
-    method = row[1]
+def recipe(system: System) -> Recipe:
+    """How a system is made, with the names of its backbone filled in, and with `why_not` if that cannot be made."""
+    method = system.method
     while method not in book().methods:
         method = str(published.tables().methods[method]["base"])
-    own, words = book().methods[method], book().backbones[row[0]]
+    own, words = book().methods[method], book().backbones[system.backbone]
     settings = {key: value.format(**words) if isinstance(value, str) else value for key, value in own.settings.items()}
     names = {name: getattr(own, name).format(**words) for name in ("preset", "model", "checkpoint")}
-    return structs.replace(own, settings=settings, why_not=own.why_not or own.without.get(row[0], ""), **names)
+    return structs.replace(own, settings=settings, why_not=own.why_not or own.without.get(system.backbone, ""), **names)
 
 
-def config_of(row: Row, request: Request) -> Config:
-    """The run of a row with its first seed. Raises DataError for a user's file that cannot be read, and UsageError.
+def config_of(system: System, request: Request) -> Config:
+    """The run of a system with its first seed. Raises DataError for a user's file that cannot be read, and UsageError.
 
     Of the user's files and environment only settings of execution count: any other would make another model.
     """
-    made_by = recipe(row)
+    made_by = recipe(system)
     preset = presets.find(made_by.preset)
-    last = {key: values[-1] for key, values in published.stated(row[1]).items()}
+    last = {key: values[-1] for key, values in published.stated(system.method).items()}
     own = [_execution(layer) for layer in (*configs.user_layers(), configs.environment_layer(os.environ))]
     layers = [*own[:-1], *preset.layers, own[-1], Layer.of(last | made_by.settings, "papers")]
     typed = Layer(request.settings, {key: f"--set {key}" for key in request.settings}, text=True)
@@ -222,9 +243,9 @@ def _shortened(config: Config, preset: Preset, scale: float) -> dict[str, Value]
     printed, _ = book().rows[preset.config.data.train]
     return {
         "data.limit": max(config.train.batch_size, round(printed * scale)),
-        "dev.every": min(config.dev.every, max(1, steps // _EVALUATIONS)),
-        "train.log_every": min(config.train.log_every, max(1, steps // _LOGS)),
-        "train.save_every": min(config.train.save_every or steps, max(1, steps // _SAVES)),
+        "dev.every": min(config.dev.every, max(1, steps // _FEWEST_EVALUATIONS)),
+        "train.log_every": min(config.train.log_every, max(1, steps // _FEWEST_LOGS)),
+        "train.save_every": min(config.train.save_every or steps, max(1, steps // _FEWEST_SAVES)),
     }
 
 
@@ -234,9 +255,9 @@ def _rows(config: Config, preset: Preset) -> int:
     return printed * config.train.epochs * (each if config.spec.needs[0] == "labelled" else 1)
 
 
-def gpu_hours(row: Row, config: Config, request: Request) -> float | None:
-    """An estimate for the run of a row; None for an unknown backbone."""
-    preset = presets.find(recipe(row).preset)
+def gpu_hours(system: System, config: Config, request: Request) -> float | None:
+    """An estimate for the run of a system; None for an unknown backbone."""
+    preset = presets.find(recipe(system).preset)
     count = request.scale * _rows(config, preset)
     steps = config.train.max_steps * config.train.batch_size
     return memory.gpu_hours(config, min(count, steps or count), preset.about.texts)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -43,10 +44,13 @@ def write_sts() -> tuple[str, str]:
 
 def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contrast, launched: list[str]) -> None:
     words = (*ROWS, *SMALL, "--seeds", "2", *write_sts())
-    assert "0 of 2" in contrast("papers", "run", *TABLE, *words, "--dry-run").out and not Path("runs").exists()
+    plan = contrast("papers", "run", *TABLE, *words, "--dry-run").out
+    assert "0 of 2" in plan and not Path("runs").exists()
+    repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
+    assert contrast(*repeated, "--dry-run").out == plan
     answer = contrast("papers", "run", *TABLE, *words)
     assert answer.code == 0 and len(launched) == 4, answer.err
-    assert "run 4 of 4: SimACE on BERT-base, seed 43: finished" in answer.err
+    assert "cell 4 of 4: SimACE on BERT-base, seed 43: finished" in answer.err
     assert "next: contrast papers table simace table-2" in answer.err
 
     text = contrast("papers", "table", *TABLE).out  # as it was last run
@@ -60,9 +64,11 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
         scores = [Run(Path("runs") / n).scores()["suites"]["sts"]["STS-B"]["all"]["spearman"] for n in name]
         assert float(record["ours"]) == pytest.approx(sum(scores) / 2) and record["seeds"] == "2"
         assert f"{sum(scores) / 2:.2f} ± " in text
-    assert "| BERT-base | SimCSE | ours, 2 seeds |" in contrast("papers", "table", *TABLE, "--format", "markdown").out
+    assert (
+        "| tiny/backbone | SimCSE | ours, 2 seeds |" in contrast("papers", "table", *TABLE, "--format", "markdown").out
+    )
     one = contrast("papers", "table", *TABLE, "--rows", "SimACE", "--format", "markdown").out
-    assert "| BERT-base | SimACE | ours, 2 seeds |" in one and "SimCSE" not in one
+    assert "| tiny/backbone | SimACE | ours, 2 seeds |" in one and "SimCSE" not in one
     latex = contrast("papers", "table", *TABLE, "--format", "latex").out
     assert r"\toprule" in latex and r"printed & 75.97 $\pm$ 0.69 \\" in latex
 

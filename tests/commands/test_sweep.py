@@ -152,7 +152,7 @@ from pathlib import Path
 from contrastcli.commands.sweep import start
 from contrastcli.runs import sweeps
 place = Path(sys.argv[1])
-sys.exit(start(sweeps.find("last", place), place))
+sys.exit(start(sweeps.find_sweep("last", place), place))
 """
 
 
@@ -177,7 +177,7 @@ def two(tiny: Tiny, tmp_path: Path) -> Sweep:
 
 @pytest.mark.slow
 def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: Sweep, tmp_path: Path) -> None:
-    first, second = (Run(tmp_path / cell.name) for cell in two.cells())
+    first, second = (cell.run for cell in two.cells(tmp_path))
     process = begin(tmp_path)
     wait_until(lambda: len(told(first, Step)) > 3)
     os.kill(process.pid, signal.SIGINT)
@@ -200,7 +200,7 @@ def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: 
 
 @pytest.mark.slow
 def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(two: Sweep, tmp_path: Path) -> None:
-    first, second = (Run(tmp_path / cell.name) for cell in two.cells())
+    first, second = (cell.run for cell in two.cells(tmp_path))
     process = begin(tmp_path)
     wait_until(lambda: len(told(first, Step)) > 3)
     process.kill()

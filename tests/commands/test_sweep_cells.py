@@ -88,11 +88,11 @@ def test_the_table_has_scores_that_all_finished_runs_of_a_point_have(
 ) -> None:
     sweep = small()
     start(sweep, tmp_path)
-    for cell in sweep.cells():
-        task = {"pairs": 9, "all": {"spearman": 70.0 + cell.seed, "pearson": 1.0}, "partial": False}
+    for cell in sweep.cells(tmp_path):
+        task = {"pairs": 9, "all": {"spearman": 70.0 + cell.config.train.seed, "pearson": 1.0}, "partial": False}
         suites = {"sts": {"STS12": task, "average": None}}
-        if cell.seed < 44 or cell.point["objective.tau"] == 0.05:
-            (tmp_path / cell.name / "scores.json").write_text(json.dumps({"suites": suites}))
+        if cell.config.train.seed < 44 or cell.point["objective.tau"] == 0.05:
+            cell.run.scores_path.write_text(json.dumps({"suites": suites}))
     first, second = sweep_scores(results(sweep, tmp_path), to_json=False).splitlines()[1:]
     assert first.endswith("113.00 ± 1.00") and second.endswith("–")
 
@@ -109,7 +109,7 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
     ends.clear()
-    assert start(sweeps.find("s", tmp_path), tmp_path) == 4  # diverging again would help no one
+    assert start(sweeps.find_sweep("s", tmp_path), tmp_path) == 4  # diverging again would help no one
     assert started[6:] == ["s-tau=0.06-seed=42"]
     assert start(sweep, tmp_path) == 4 and len(started) == 7  # nothing is trained twice
 
@@ -135,7 +135,7 @@ def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
     small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     sweep = small()
-    first = runs.create(sweep.cells()[0].config, tmp_path, names(sweep)[0])
+    first = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, names(sweep)[0])
     almost = time.time() - status.SILENT_AFTER + 0.5
     os.utime(first.config_path, (almost, almost))
     assert first.status().state == "starting"  # its process may still be starting
@@ -181,7 +181,7 @@ def test_data_backbone_and_batch_are_checked_before_anything_is_trained(tiny: Ti
 def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, tmp_path: Path) -> None:
     sweep = small()
     changed = Sweep("s", sweep.seeds, {"objective.tau": (0.05, 0.08)}, sweep.settings)
-    other = changed.cells()[-1]
+    other = changed.cells(tmp_path)[-1]
     runs.create(other.config, tmp_path, "s-tau=0.06-seed=44")
     with pytest.raises(UsageError, match=r"another objective\.tau"):
         check(sweep, tmp_path)

@@ -16,20 +16,30 @@ from support.sweeps import flags, make_sweep, names
 
 def test_a_grid_is_every_combination_for_every_seed(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {"train.seed": 7}, "objective.tau=0.05,0.06", "train.lr=1e-5,3e-5", seeds=2)
-    assert len(sweep.cells()) == 8 and len(set(names(sweep))) == 8
+    assert len(sweep.cells(tmp_path)) == 8 and len(set(names(sweep))) == 8
     assert names(sweep)[:3] == [
         "s-tau=0.05-lr=1e-05-seed=7",
         "s-tau=0.05-lr=1e-05-seed=8",
         "s-tau=0.05-lr=3e-05-seed=7",
     ]
-    chosen = {(c.config.flat()["objective.tau"], c.config.train.lr, c.seed) for c in sweep.cells()}
+    chosen = {(c.config.flat()["objective.tau"], c.config.train.lr, c.config.train.seed) for c in sweep.cells(tmp_path)}
     assert chosen == {(tau, lr, seed) for tau in (0.05, 0.06) for lr in (1e-5, 3e-5) for seed in (7, 8)}
+
+
+def test_a_sweep_without_a_name_has_that_of_its_objective(tmp_path: Path) -> None:
+    for words, typed, title in (
+        (["objective.tau=0.05,0.06"], ["objective.name=simace"], "simace"),
+        (["objective.name=simcse,simace"], [], "sweep"),
+    ):
+        above = flags(*typed)
+        sweep = sweeps.make([], above, sweeps.parse(words, above), 1, None, tmp_path)
+        assert f"-{title}-bert-base" in sweep.name
 
 
 def test_a_cell_has_the_name_of_a_run(tmp_path: Path) -> None:
     words = ("model.backbone=/models/one,nobody/two", "objective.margin=-10,0", "objective.name=simace,simcse")
     sweep = make_sweep(tmp_path, {}, *words[:1], words[2], seeds=2)
-    assert all(runs.run_name(cell.name, cell.config, tmp_path) == cell.name for cell in sweep.cells())
+    assert all(runs.run_name(cell.name, cell.config, tmp_path) == cell.name for cell in sweep.cells(tmp_path))
     assert "s-backbone=two-objective=simace-seed=42" in names(sweep)
 
 
@@ -39,13 +49,13 @@ def test_a_cell_is_the_run_that_the_same_words_train(tmp_path: Path, preset: str
     sweep = sweeps.make(below, given, sweeps.parse(["objective.tau=0.5,0.7"], given), 2, "s", tmp_path)
     first = sweep.seeds[0]
     words = flags("train.lr=2e-4", "dev.every=9", "objective.tau=0.7", f"train.seed={first + 1}")
-    assert sweep.cells()[-1].config == configs.resolve([*below, words])
+    assert sweep.cells(tmp_path)[-1].config == configs.resolve([*below, words])
 
 
 def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tmp_path: Path) -> None:
     below = {"objective.name": "simace", "objective.margin": 7.0, "train.lr": 2e-5}
     sweep = make_sweep(tmp_path, below, "objective.name=simcse,simace", set_=("objective.mlm_weight=0.5",))
-    simcse, simace = (cell.config.flat() for cell in sweep.cells())
+    simcse, simace = (cell.config.flat() for cell in sweep.cells(tmp_path))
     assert (simcse["objective.similarity"], simcse["objective.tau"], simcse["objective.margin"]) == (
         "cosine",
         0.05,
@@ -87,22 +97,22 @@ def test_a_sweep_is_read_as_it_was_written(tmp_path: Path) -> None:
     )
     sweeps.save(sweep, tmp_path)
     for word in ("s", "last"):
-        again = sweeps.find(word, tmp_path)
+        again = sweeps.find_sweep(word, tmp_path)
         assert again == sweep
-        assert [c.config for c in again.cells()] == [c.config for c in sweep.cells()]
+        assert [c.config for c in again.cells(tmp_path)] == [c.config for c in sweep.cells(tmp_path)]
     assert runs.list_runs(tmp_path) == []
     with pytest.raises(RunError, match="exists"):
         sweeps.save(sweep, tmp_path)
     with pytest.raises(DataError, match="no sweep 'z'"):
-        sweeps.find("z", tmp_path)
+        sweeps.find_sweep("z", tmp_path)
     (tmp_path / "s.sweep.toml").write_text("seeds = 3")
     with pytest.raises(DataError, match="malformed"):
-        sweeps.find("s", tmp_path)
+        sweeps.find_sweep("s", tmp_path)
 
 
 def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {}, "objective.tau=0.05,0.06")
-    runs.create(sweep.cells()[1].config, tmp_path, "s-tau=0.06")
+    runs.create(sweep.cells(tmp_path)[1].config, tmp_path, "s-tau=0.06")
     with pytest.raises(RunError, match=r"s-tau=0\.06 exists"):
         sweeps.save(sweep, tmp_path)
     assert not (tmp_path / "s.sweep.toml").exists()
@@ -113,13 +123,15 @@ def test_a_published_grid_is_a_sweep_without_notes(tmp_path: Path, name: str) ->
     known = presets.find(name)
     sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
     assert known.about.what and known.about.paper and known.grid
-    assert all(cell.config.notes == () for cell in sweep.cells())
+    assert all(cell.config.notes == () for cell in sweep.cells(tmp_path))
 
 
 def test_the_grid_of_simace_holds_what_its_table_chose(tmp_path: Path) -> None:
     known = presets.find("simace-grid")
     sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
-    tried = {(c.config.train.lr, c.config.flat()["objective.tau"], c.config.train.batch_size) for c in sweep.cells()}
+    tried = {
+        (c.config.train.lr, c.config.flat()["objective.tau"], c.config.train.batch_size) for c in sweep.cells(tmp_path)
+    }
     assert len(tried) == 18
     for row in ("bert-base", "bert-large", "roberta-base", "roberta-large"):
         best = presets.find(f"simace-{row}").config
@@ -130,4 +142,4 @@ def test_a_users_setting_replaces_the_values_of_a_grid(tmp_path: Path) -> None:
     known, given = presets.find("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
     sweep = sweeps.make(presets.stack(known), given, known.grid, 1, "s", tmp_path)
     assert names(sweep) == ["s-batch_size=32", "s-batch_size=64", "s-batch_size=128"]
-    assert {(c.config.train.lr, c.config.flat()["objective.tau"]) for c in sweep.cells()} == {(1e-4, 0.1)}
+    assert {(c.config.train.lr, c.config.flat()["objective.tau"]) for c in sweep.cells(tmp_path)} == {(1e-4, 0.1)}

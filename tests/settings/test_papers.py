@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.evaluation.reproduction import cells, key_of
+from contrastcli.evaluation.reproduction import Trial, key_of, trials
 from contrastcli.settings import papers, presets, published
-from contrastcli.settings.papers import Item, Request
+from contrastcli.settings.papers import Item, Request, System
 
 PRINTED = Request()
 PAPERS = {"simace": (14, 9), "pairsupcon": (8, 3), "supcon": (7, 2)}
 """How many tables and figures each paper has, its appendices included."""
+
+
+def stand_for(item: Item, system: System, request: Request = PRINTED) -> list[Trial]:
+    """The trials of a system where no run is."""
+    return trials(item, system, request, Path("runs"), {})
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -35,43 +40,43 @@ def test_every_printed_table_of_the_papers_is_an_item() -> None:
 
 @pytest.mark.parametrize("item", papers.items(), ids=lambda item: f"{item.paper}-{item.key}")
 def test_every_row_is_made_by_a_run_or_a_model_or_says_why_not(item: Item) -> None:
-    for row in papers.rows(item, PRINTED):
-        made = cells(item, row, Request(seeds=1), {})
-        assert bool(made) != bool(papers.recipe(row).why_not), row
-        assert all((cell.config is None) != (cell.model == "") for cell in made)
+    for system in papers.systems(item, PRINTED):
+        made = stand_for(item, system, Request(seeds=1))
+        assert bool(made) != bool(papers.recipe(system).why_not), system
+        assert all((trial.cell is None) != (trial.model == "") for trial in made)
 
 
 @pytest.mark.parametrize(
-    ("paper", "key", "row"),
+    ("paper", "key", "system"),
     [
-        ("simace", "table-1", ("BERT-base", "SimACE")),
-        ("simace", "table-4", ("RoBERTa-large", "RankCSE ListMLE + angle")),
-        ("simace", "table-13", ("RoBERTa-base", "SimCSE with MLM")),
-        ("simace", "table-14", ("BERT-large", "SimACE, m = -10")),
-        ("pairsupcon", "table-3", ("DistilBERT", "PairSupCon")),
-        ("pairsupcon", "table-5", ("BERT-base", "InstanceDisc without hard negatives")),
-        ("pairsupcon", "table-8", ("BERT-large", "PairSupCon, STS-B as dev")),
-        ("supcon", "table-2", ("BERT-medium", "SCL 3palln, λ = 1.0")),
-        ("supcon", "table-7", ("BERT-medium", "SCL allpalln, τ = 0.3")),
+        ("simace", "table-1", System("BERT-base", "SimACE")),
+        ("simace", "table-4", System("RoBERTa-large", "RankCSE ListMLE + angle")),
+        ("simace", "table-13", System("RoBERTa-base", "SimCSE with MLM")),
+        ("simace", "table-14", System("BERT-large", "SimACE, m = -10")),
+        ("pairsupcon", "table-3", System("DistilBERT", "PairSupCon")),
+        ("pairsupcon", "table-5", System("BERT-base", "InstanceDisc without hard negatives")),
+        ("pairsupcon", "table-8", System("BERT-large", "PairSupCon, STS-B as dev")),
+        ("supcon", "table-2", System("BERT-medium", "SCL 3palln, λ = 1.0")),
+        ("supcon", "table-7", System("BERT-medium", "SCL allpalln, τ = 0.3")),
     ],
 )
-def test_the_run_of_a_row_has_that_row_as_its_published_result(paper: str, key: str, row: papers.Row) -> None:
-    item = papers.find(paper, key)
-    config = papers.config_of(row, PRINTED)
-    assert row in [(r.backbone, r.method) for r in published.exact(config) if r.table.source == item.name]
+def test_the_run_of_a_row_has_that_row_as_its_published_result(paper: str, key: str, system: System) -> None:
+    item = papers.find_item(paper, key)
+    config = papers.config_of(system, PRINTED)
+    assert system in [(r.backbone, r.method) for r in published.exact(config) if r.table.source == item.name]
 
 
 def test_a_row_has_as_many_seeds_as_in_the_paper() -> None:
-    row = ("BERT-base", "SimCSE")
-    once, often = (cells(papers.find("simace", key), row, PRINTED, {}) for key in ("table-1", "table-2"))
-    assert [[cell.config.train.seed for cell in made if cell.config] for made in (once, often)] == [
+    row = System("BERT-base", "SimCSE")
+    once, often = (stand_for(papers.find_item("simace", key), row) for key in ("table-1", "table-2"))
+    assert [[trial.cell.config.train.seed for trial in made if trial.cell] for made in (once, often)] == [
         [42],
         [42, 43, 44, 45, 46],
     ]
 
 
 def test_a_shortened_run_reads_a_part_of_the_papers_rows_and_what_is_set_wins() -> None:
-    row = ("BERT-base", "PairSupCon")
+    row = System("BERT-base", "PairSupCon")
     config = papers.config_of(row, Request(scale=0.01, settings={"train.batch_size": "64", "dev.every": "3"}))
     assert (config.data.limit, config.dev.every) == (2756, 3)  # of 275,601 triplets
     assert config.train.log_every <= config.train.save_every <= 2756 * 2 * 3 // 64
@@ -80,20 +85,20 @@ def test_a_shortened_run_reads_a_part_of_the_papers_rows_and_what_is_set_wins() 
 
 
 def test_a_released_model_stands_for_a_row_unless_something_differs() -> None:
-    item, row = papers.find("pairsupcon", "Table 3"), ("DistilBERT", "SBERT")
-    (released,) = cells(item, row, PRINTED, {})
+    item, row = papers.find_item("pairsupcon", "Table 3"), System("DistilBERT", "SBERT")
+    (released,) = stand_for(item, row)
     assert released.model == "sentence-transformers/distilbert-base-nli-mean-tokens"
-    (trained,) = cells(item, row, Request(scale=0.5), {})
-    assert trained.config and trained.config.model.backbone == "distilbert-base-uncased"
+    (trained,) = stand_for(item, row, Request(scale=0.5))
+    assert trained.cell and trained.cell.config.model.backbone == "distilbert-base-uncased"
 
 
 def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
-    item = papers.find("simace", "table-1")
+    item = papers.find_item("simace", "table-1")
     on_small = Request(settings={"model.backbone": "starter"})
-    assert [method for _, method in papers.rows(item, on_small)] == ["first-last", "SimCSE", "ArcCon", "SimACE"]
-    assert cells(item, ("BERT-base", "first-last"), on_small, {})[0].model == "starter"
+    assert [method for _, method in papers.systems(item, on_small)] == ["first-last", "SimCSE", "ArcCon", "SimACE"]
+    assert stand_for(item, System("BERT-base", "first-last"), on_small)[0].model == "starter"
     some = Request(backbones=("RoBERTa-large",), rows=("SimACE",))
-    assert papers.rows(item, some) == [("RoBERTa-large", "SimACE")]
+    assert papers.systems(item, some) == [System("RoBERTa-large", "SimACE")]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
 )
 def test_what_a_paper_does_not_have_is_an_error(paper: str, key: str, request_: Request, what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        papers.rows(papers.find(paper, key), request_)
+        papers.systems(papers.find_item(paper, key), request_)
 
 
 def test_of_the_users_own_settings_only_those_of_execution_count(
@@ -118,7 +123,7 @@ def test_of_the_users_own_settings_only_those_of_execution_count(
     monkeypatch.setenv("CONTRAST_TRAIN_DEVICE", "cpu")
     monkeypatch.setenv("CONTRAST_TRAIN_SEED", "7")
     monkeypatch.setenv("CONTRAST_OBJECTIVE_TAU", "0.5")
-    config = papers.config_of(("BERT-base", "SimACE"), PRINTED)
+    config = papers.config_of(System("BERT-base", "SimACE"), PRINTED)
     assert (config.train.device, config.train.keep, config.alerts.disk) == ("cpu", 3, 7.0)
     shipped = presets.find("simace-bert-base").config
     assert key_of(config) == key_of(shipped) and config.train.save_every == shipped.train.save_every
@@ -135,5 +140,5 @@ def test_a_grid_on_another_backbone_has_the_preset_of_that_backbone(name: str, b
 
 
 def test_the_figure_of_training_sentences_has_a_picture_for_each_backbone_and_none_of_a_set() -> None:
-    item = papers.find("simace", "figure-2")
-    assert item.pictures == tuple(dict.fromkeys(f"pca-{backbone.lower()}" for backbone, _ in item.rows))
+    item = papers.find_item("simace", "figure-2")
+    assert item.pictures == tuple(dict.fromkeys(f"pca-{backbone.lower()}" for backbone, _ in item.systems))

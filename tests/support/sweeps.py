@@ -27,4 +27,4 @@ def make_sweep(
 
 def names(sweep: Sweep) -> list[str]:
     """The names of a sweep's cells, in order."""
-    return [cell.name for cell in sweep.cells()]
+    return [cell.name for cell in sweep.cells(Path())]
