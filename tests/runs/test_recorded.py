@@ -1,0 +1,71 @@
+"""Run directories that an earlier commit has written (2b9eb71) are listed, resumed, evaluated and queried."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Started
+from support.command import Contrast
+from support.tiny import told
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+STATES = {"simcse-stopped": "stopped", "pairsupcon-evaluated": "finished", "tau-tau=0.05": "finished"}
+STS = ("--suite", "sts", "--task", "STS-B", "--data-dir", "senteval", "--json")
+
+
+@pytest.fixture
+def old(contrast: Contrast) -> Contrast:
+    """Runs a command line in a copy of the recorded folder, from which the runs name their backbone and data."""
+    shutil.copytree(RECORDED, ".", dirs_exist_ok=True)
+    return contrast
+
+
+def test_they_are_listed(old: Contrast) -> None:
+    assert {run["name"]: run["state"] for run in json.loads(old("runs", "list", "--json").out)} == STATES
+    assert json.loads(old("runs", "show", "pairsupcon-evaluated", "--json").out)["best_step"] == 2
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_they_are_in_order(old: Contrast, name: str) -> None:
+    answer = old("runs", "verify", name)
+    assert (answer.code, answer.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_they_are_resumed(old: Contrast, name: str) -> None:
+    run = Run(Path("runs", name))
+    before = run.status().step
+    answer = old("train", "--resume", name, "--max-steps", str(before + 2), "--no-ui")
+    assert answer.code == 0, answer.err
+    assert told(run, Started)[-1].resumed_from == before
+    assert (run.status().state, run.status().step) == ("finished", before + 2)
+
+
+def test_they_are_evaluated_to_the_same_scores(old: Contrast) -> None:
+    recorded = json.loads(Path("runs/pairsupcon-evaluated/scores.json").read_text())["suites"]["sts"]["STS-B"]["all"]
+    for words in ((), ("--fresh",)):
+        (scores,) = [json.loads(old("eval", "pairsupcon-evaluated", *STS, *words).out)]
+        assert scores["suites"]["sts"]["STS-B"]["all"] == pytest.approx(recorded, abs=0.01)
+    assert json.loads(old("eval", "simcse-stopped", *STS).out)["suites"]["sts"]["STS-B"]["pairs"] == 8
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_they_are_queried(old: Contrast, name: str) -> None:
+    cosine = json.loads(old("query", "ba den", "ba den", "--model", name, "--json").out)["cosine"]
+    assert cosine == pytest.approx(1)
+
+
+def test_a_sweep_is_resumed(old: Contrast, launched: list[str]) -> None:
+    answer = old("sweep", "--resume", "tau", "--json")
+    assert answer.code == 0 and launched == ["tau-tau=0.07"], answer.err
+    assert [cell["n"] for cell in json.loads(answer.out)["cells"]] == [1, 1]
+
+
+def test_what_a_figure_was_made_of_is_known(old: Contrast) -> None:
+    plan = old("papers", "run", "simace", "figure-4", "--dry-run")
+    assert "Scale 2e-05" in plan.out and "train.max_steps = 2" in plan.out and "1 of the 2 rows" in plan.out
