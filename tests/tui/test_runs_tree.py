@@ -68,7 +68,7 @@ def swept(tmp_path: Path) -> Path:
     """A sweep of τ with two seeds, of which three runs have finished and one is waiting; and a run of its own."""
     sweep = make_sweep(tmp_path, preset("starter").flat(), "objective.tau=0.05,0.1", seeds=2)
     sweeps.save(sweep, tmp_path)
-    for cell, score in zip(sweep.cells(), (0.70, 0.74, 0.60), strict=False):
+    for cell, score in zip(sweep.cells(tmp_path), (0.70, 0.74, 0.60), strict=False):
         end(runs.create(cell.config, tmp_path, cell.name), score)
     end(recorded(tmp_path, "empty", "other", train__lr=3e-4), 0.80)
     return tmp_path
