@@ -48,7 +48,7 @@ class RunName(click.ParamType[runs.Run]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> runs.Run:
         assert ctx
-        return value if isinstance(value, runs.Run) else runs.find(value, ctx.obj)
+        return value if isinstance(value, runs.Run) else runs.find_run(value, ctx.obj)
 
 
 RUN = RunName()

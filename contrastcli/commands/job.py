@@ -61,7 +61,7 @@ def resolve(job: Job) -> config.Config:
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
     if job.resume is not None:
-        run = runs.find(job.resume, directory)
+        run = runs.find_run(job.resume, directory)
         return run, train.changed(run, job.typed)
     settings = train.with_model_paths(resolve(job), directory)
     if not job.resume_or_start:

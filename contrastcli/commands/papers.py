@@ -125,8 +125,9 @@ def run(item: Item, request: Request, directory: Path) -> int:
     """Train what is missing, measure everything, and return the exit code. Raises ContrastError."""
     every = _every(find_trials(item, request, directory))
     missing = list({one.cell.name: one.cell for one in every if one.cell and not one.trained}.values())
+    # The dev set is from there too.
     if request.data_dir and holds_stsb(Path(request.data_dir)):
-        os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)  # the dev set is from there too
+        os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)
     check_cells(missing)
     _save(item, request, directory)
     narrate(f"{item.name}: {len(every)} models, {len(missing)} of them to train")

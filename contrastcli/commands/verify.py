@@ -24,7 +24,8 @@ def verify(run: Run) -> list[Check]:
     checks = _checks(run)
     if all(check.ok for check in checks) or run.status().ended:
         return checks
-    return _checks(run)  # training may have replaced a checkpoint while it was read
+    # Training may have replaced a checkpoint while it was read.
+    return _checks(run)
 
 
 def raise_first_fault(checks: Sequence[Check]) -> None:
@@ -66,7 +67,8 @@ def _folders(run: Run) -> list[Path]:
     """The checkpoints that the run names or can continue from."""
     try:
         named = [run.checkpoints_dir / name for name in run.checkpoints().values()]
-    except DataError:  # a fault of checkpoints.json
+    # The fault is one of checkpoints.json.
+    except DataError:
         return []
     return sorted({folder for folder in (*named, *run.full_checkpoints()) if folder.is_dir()})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contrastcli.errors import ContrastError, DataError
 from contrastcli.files import cache_dir
-from contrastcli.runs.directory import Run, find, list_runs
+from contrastcli.runs.directory import Run, find_run, list_runs
 
 STARTER = Path(__file__).resolve().parents[1] / "starter" / "backbone"
 
@@ -143,10 +143,10 @@ def _run(word: str, runs_dir: Path | None) -> Run | None:
         return None
     similar = [run for run in list_runs(runs_dir) if word in run.name]
     if word == "last" or any(run.name == word for run in similar):
-        return find(word, runs_dir)
+        return find_run(word, runs_dir)
     # a run's name often has its backbone's
     is_model = os.path.exists(path) or any(_backbone(run) == word for run in similar)
-    return find(word, runs_dir) if similar and not is_model and ModelRef(word).local_folder() is None else None
+    return find_run(word, runs_dir) if similar and not is_model and ModelRef(word).local_folder() is None else None
 
 
 def _backbone(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""Alerts: rules over the events of a run, and the webhook that hears of them."""
+"""Alerts: rules over the events of a run, and the webhook they are sent to."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
 from contrastcli.runs.text import score
 from contrastcli.settings.sections import Alerts
 
-_SAMPLES = 12  # of the GPU, about a minute
-_PATIENCE = 5.0  # seconds with a webhook
+_GPU_SAMPLES = 12
+"""How many samples of the GPU an alert looks at: about a minute."""
+
+_WEBHOOK_SECONDS = 5.0
+"""How long a webhook may take to answer."""
 
 
 class Rules:
@@ -24,7 +27,7 @@ class Rules:
         self._settings = settings
         self._best: Evaluated | None = None
         self._without_best = 0
-        self._gpu: deque[float] = deque(maxlen=_SAMPLES)
+        self._gpu: deque[float] = deque(maxlen=_GPU_SAMPLES)
         self._raised: set[str] = set()
         for event in earlier:
             list(self(event))
@@ -68,7 +71,7 @@ class Rules:
         if event.gpu is None:
             return
         self._gpu.append(event.gpu)
-        if len(self._gpu) == _SAMPLES and (mean := fmean(self._gpu)) < self._settings.gpu:
+        if len(self._gpu) == _GPU_SAMPLES and (mean := fmean(self._gpu)) < self._settings.gpu:
             text = f"the GPU is in use for {mean:.0f} % of the time"
             yield Alert(step=event.step, rule="gpu", text=text, hint="raise --batch-size, or --token-budget")
 
@@ -86,28 +89,30 @@ def _words(run: str, event: Alert | Done) -> str:
 
 
 def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
-    """Tell a webhook, if there is one, of an alert or the end of a run; yields a note if it does not take it."""
+    """Tell a webhook, if there is one, of an alert or the end of a run; yields a note if that fails."""
     if not webhook or not isinstance(event, Alert | Done):
         return
     body = json.dumps({"text": _words(run, event), "run": run, "step": event.step})
-    problems = ["no answer in time"]  # a byte now and then keeps a socket from its own timeout
+    problems = ["no answer in time"]
+    # A trickle of bytes defeats the socket's own timeout.
     thread = Thread(target=_send, args=(webhook, body.encode(), problems), daemon=True)
     thread.start()
-    thread.join(_PATIENCE)
-    yield from [Note(step=event.step, text=f"the webhook did not take this: {problem}") for problem in problems]
+    thread.join(_WEBHOOK_SECONDS)
+    yield from [Note(step=event.step, text=f"webhook failed: {problem}") for problem in problems]
 
 
 def _send(webhook: str, body: bytes, problems: list[str]) -> None:
-    """Post to a webhook; leaves in `problems` what kept it from taking it."""
-    import urllib.request  # a twentieth of a second, for which the app's first frame need not wait
+    """Post to a webhook; leaves in `problems` why that failed, nothing if it did not."""
+    # These take a twentieth of a second, for which the app's first frame need not wait.
+    import urllib.request
     from http.client import HTTPException
 
     try:
         if not webhook.startswith(("https://", "http://")):
             raise ValueError(f"'{webhook}' is no URL of the web")
         request = urllib.request.Request(webhook, body, {"Content-Type": "application/json"})
-        urllib.request.urlopen(request, timeout=_PATIENCE).close()
+        urllib.request.urlopen(request, timeout=_WEBHOOK_SECONDS).close()
         problems.clear()
     except (OSError, ValueError, HTTPException) as error:
-        reason = getattr(error, "reason", None)  # of URLError, the error of the system
+        reason = getattr(error, "reason", None)
         problems[:] = [error_text(reason if isinstance(reason, OSError) else error)]

@@ -52,7 +52,12 @@ class _File:
 
 TRAINING = "training"
 """The folder of a checkpoint in which it has what only a resume needs."""
-_Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6,18}\Z")]  # never a path that leads out of the run
+
+_MOST_FIRST_BYTES = 1 << 14
+"""More than the first line of the events has."""
+
+# A name that is never a path out of the run.
+_Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6,18}\Z")]
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class Run:
 
     def exists(self) -> bool:
         """Whether the folder holds the settings of a run."""
-        return os.path.isfile(self.config_path)  # of any name: a path's own method raises for one that is too long
+        # A path's own method raises for a name that is too long.
+        return os.path.isfile(self.config_path)
 
     def config(self) -> Config:
         """The settings. Raises DataError or UsageError if they are missing or malformed."""
@@ -103,7 +109,7 @@ class Run:
 
     def created(self) -> float:
         """When it was created, in seconds since the epoch, also of a run that was copied or resumed."""
-        lines, _ = event_file.read_lines(self.events_path, 0, 1 << 14)  # bytes, more than the first line has
+        lines, _ = event_file.read_lines(self.events_path, 0, _MOST_FIRST_BYTES)
         first = decode(lines[0]) if lines else None
         written = self.config_path.stat().st_mtime
         return min(written, first.time) if first and first.time else written
@@ -154,7 +160,8 @@ class Run:
         """Bytes of all its files."""
         total = 0
         for path in self.path.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):  # training may delete a checkpoint meanwhile
+            # Training may delete a checkpoint meanwhile.
+            with contextlib.suppress(FileNotFoundError):
                 total += 0 if path.is_dir() else path.lstat().st_size
         return total
 
@@ -195,7 +202,7 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
         draft.path.mkdir()
         try:
             atomic_write(draft.config_path, config.to_toml().encode())
-            os.rename(draft.path, run.path)  # also onto an empty folder
+            os.rename(draft.path, run.path)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 if shared and run.exists() and run.config() == config:
@@ -210,7 +217,8 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
 def make_runs_dir(directory: Path) -> None:
     """Make a folder for runs, which git ignores. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
-    if not any(directory.iterdir()):  # a folder in use, such as --runs-dir ., keeps its own .gitignore
+    # A folder in use, such as --runs-dir ., keeps its own .gitignore.
+    if not any(directory.iterdir()):
         atomic_write(directory / ".gitignore", b"*\n")
 
 
@@ -245,7 +253,7 @@ def list_runs(directory: Path) -> list[Run]:
     return sorted(runs, key=lambda run: (run.created(), run.name), reverse=True)
 
 
-def find(word: str, directory: Path) -> Run:
+def find_run(word: str, directory: Path) -> Run:
     """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
     if word != "last" and Run(Path(word)).exists():
         return Run(Path(word))
@@ -274,11 +282,13 @@ def remove(run: Run) -> None:
     """Delete a run. Raises RunError for one in progress."""
     if run.status().state in IN_PROGRESS:
         raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
+    # A silent process may still hold the lock.
     with run.locked():
-        pass  # a silent process may still hold the lock
-    last = (run.events_path, run.config_path)  # a kill in between leaves a run that has ended, to be deleted again
+        pass
+    # A kill in between leaves a run that has ended and names no checkpoint that is gone, to be deleted again.
+    last = (run.events_path, run.config_path)
     with writing_to(run.path):
-        run.checkpoints_path.unlink(missing_ok=True)  # so that it names none that is gone
+        run.checkpoints_path.unlink(missing_ok=True)
         for path in [*(path for path in run.path.iterdir() if path not in last), *last]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -295,7 +305,7 @@ def prune(runs: Iterable[Run]) -> int:
     freed = 0
     for run in [run for run in runs if run.status().ended]:
         before = run.size_bytes()
-        left = run.checkpoints_dir.glob(".*.tmp")  # by a process that was killed
+        left = run.checkpoints_dir.glob(".*.tmp")
         for folder in filter(Path.is_dir, [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]):
             with writing_to(folder):
                 discard(run, folder)
@@ -306,7 +316,8 @@ def prune(runs: Iterable[Run]) -> int:
 def discard(run: Run, folder: Path) -> None:
     """Delete a checkpoint or a part of one. A kill leaves it whole, or under a temporary name. Raises OSError."""
     draft = folder
-    if not folder.name.startswith("."):  # on a full disk even a rename may fail
+    # On a full disk even a rename may fail, so what has such a name already is not renamed.
+    if not folder.name.startswith("."):
         draft = run.checkpoints_dir / f".{os.urandom(4).hex()}.tmp"
         os.rename(folder, draft)
     shutil.rmtree(draft)

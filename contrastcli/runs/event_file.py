@@ -18,9 +18,12 @@ from contrastcli.errors import DataError
 from contrastcli.files import check_regular
 from contrastcli.runs.events import Event, Started, decode, encode
 
-BLOCK = 1 << 18  # bytes
-_LONGEST = 1 << 20  # bytes of a line that may be an event
-_UNKNOWN = 10_000  # lines of other kinds that a status looks at before it knows none of the last events
+BLOCK_BYTES = 1 << 18
+_LONGEST_LINE_BYTES = 1 << 20
+"""A longer line is no event."""
+
+_MOST_UNDECODABLE = 10_000
+"""Undecodable lines after which a status gives up."""
 
 
 class EventWriter:
@@ -40,7 +43,8 @@ class EventWriter:
         line = encode(stamped)
         end = os.fstat(self._file.fileno()).st_size
         try:
-            if (written := self._file.write(line)) < len(line):  # the disk is full: the rest raises the error
+            # On a full disk a part is written, and the rest raises the error.
+            if (written := self._file.write(line)) < len(line):
                 self._file.write(line[written:])
         except OSError:
             self._file.truncate(end)
@@ -53,7 +57,8 @@ class EventWriter:
 
 def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
     """Events, last to first, without those that a resume voids."""
-    resume: Started | None = None  # of those read so far, the one that continues from the lowest step
+    # Of the starts read so far, the one that continues from the lowest step.
+    resume: Started | None = None
     for event in events:
         if resume is None or not resume.voids(event):
             if isinstance(event, Started) and event.resumed_from is not None:
@@ -67,7 +72,7 @@ def read(path: Path) -> list[Event]:
         return []
     check_regular(path)
     with open(path, "rb") as file:
-        lines = iter(partial(file.readline, _LONGEST), b"")
+        lines = iter(partial(file.readline, _LONGEST_LINE_BYTES), b"")
         events = [event for line in lines if line.endswith(b"\n") and (event := decode(line)) is not None]
     return [*current_from_end(reversed(events))][::-1]
 
@@ -88,27 +93,31 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
     for line in lines:
         if (event := decode(line)) is not None:
             yield event
-        elif (unknown := unknown + 1) > _UNKNOWN:
+        elif (unknown := unknown + 1) > _MOST_UNDECODABLE:
             return
 
 
 def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[bytes]:
     with open(path, "rb") as file:
         position = file.seek(0, os.SEEK_END)
-        head = b""  # the start of a line that ends in the following block
+        # The start of a line that ends in the following block.
+        head = b""
         while position and patterns():
-            size = min(BLOCK, position)
+            size = min(BLOCK_BYTES, position)
             position -= size
             file.seek(position)
-            data = file.read(size) + (head if len(head) < _LONGEST else b"\0\n")  # the end of a line that is no event
+            # Of a line that is too long, something that is no event stands for the end.
+            data = file.read(size) + (head if len(head) < _LONGEST_LINE_BYTES else b"\0\n")
             cut = data.find(b"\n") + 1 if position else 0
             head, body = (data[:cut], data[cut:]) if cut or not position else (data, b"")
             yield from _lines_with(patterns, body)
 
 
 def _lines_with(patterns: Callable[[], list[bytes]], data: bytes) -> Iterator[bytes]:
-    end = data.rfind(b"\n") + 1  # an incomplete last line is left out
-    last: dict[bytes, int] = {}  # the last position of each pattern before `end`, −1 if there is none
+    # An incomplete last line is left out.
+    end = data.rfind(b"\n") + 1
+    # The last position of each pattern before `end`, −1 if there is none.
+    last: dict[bytes, int] = {}
     while missing := patterns():
         for pattern in missing:
             if last.get(pattern, end) >= end:
@@ -128,7 +137,7 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
     """
     position = 0
     while True:
-        lines, position = read_lines(path, position, _LONGEST)
+        lines, position = read_lines(path, position, _LONGEST_LINE_BYTES)
         for line in lines:
             if (event := decode(line)) is not None:
                 yield event
@@ -147,7 +156,8 @@ def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], 
         with open(path, "rb") as file:
             file.seek(position)
             data = file.read(size)
-    except (OSError, DataError):  # it does not exist yet, or a shared disk fails for a moment
+    # It does not exist yet, or a shared disk fails for a moment.
+    except (OSError, DataError):
         return [], position
     whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == size else b"")
     return whole.splitlines(), position + len(whole)

@@ -28,7 +28,7 @@ HEARTBEAT = 1.0
 CONTRAST = (sys.executable, "-m", "contrastcli")
 """The command line, as a process is started with it."""
 
-_POLL, _QUEUE_POLL = 0.1, 0.5  # seconds
+_POLL_SECONDS, _QUEUE_POLL_SECONDS = 0.1, 0.5
 
 
 @contextlib.contextmanager
@@ -41,15 +41,17 @@ def hold(run: Run) -> Iterator[Writer]:
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT):
-            with contextlib.suppress(OSError):  # a shared disk that fails for a moment is no reason to stop
+            # A shared disk that fails for a moment is no reason to stop.
+            with contextlib.suppress(OSError):
                 os.utime(run.alive_path)
 
     with run.locked():
         writer = this_process()
         with writing_to(run.path):
             atomic_write(run.alive_path, msgspec.json.encode(writer))
-            with contextlib.suppress(FileNotFoundError):  # a request to an earlier process that was killed
-                if run.stop_path.stat().st_mtime < writer.process_start - 1.0:  # systems round the start of a process
+            # A request to an earlier process is not meant for this one, whose start the system has rounded.
+            with contextlib.suppress(FileNotFoundError):
+                if run.stop_path.stat().st_mtime < writer.process_start - 1.0:
                     run.stop_path.unlink()
         heartbeat = threading.Thread(target=beat, name="heartbeat", daemon=True)
         heartbeat.start()
@@ -59,7 +61,7 @@ def hold(run: Run) -> Iterator[Writer]:
             ended.set()
             heartbeat.join()
             for path in (run.alive_path, run.stop_path):
-                with contextlib.suppress(OSError):  # training has ended, even if the disk fails
+                with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
 
 
@@ -72,7 +74,8 @@ def handle_signals(handle: Callable[[int], None]) -> Iterator[None]:
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), lambda number, frame: handle(number))
-        if hasattr(signal, "SIGHUP"):  # unknown on Windows, and so is SIGUSR1
+        # Windows knows neither SIGHUP nor SIGUSR1.
+        if hasattr(signal, "SIGHUP"):
             handlers |= {signal.SIGHUP: signal.SIG_IGN, signal.SIGUSR1: handlers[signal.SIGTERM]}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
@@ -96,8 +99,9 @@ def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int
     """
     emit(Queued(step=step, behind=other.name))
     while other.exists():
-        with contextlib.suppress(OSError):  # it is being deleted
-            if wait_for_end(other, _QUEUE_POLL).ended:
+        # A run that is being deleted cannot be read.
+        with contextlib.suppress(OSError):
+            if wait_for_end(other, _QUEUE_POLL_SECONDS).ended:
                 last = next((event for event in reversed(other.events()) if isinstance(event, Queued | Started)), None)
                 if isinstance(last, Queued):
                     wait_behind(Run(other.path.parent / last.behind), run, emit, step)
@@ -113,10 +117,11 @@ def wait_for_end(run: Run, timeout: float) -> Status:
         status = run.status()
         if status.state == "killed" or time.monotonic() >= deadline:
             return status
-        if status.ended and not _beats(run):  # a process writes its last event a moment before its heartbeat ends
-            with contextlib.suppress(RunError), run.locked():  # and releases the lock a moment after that
+        # A process writes its last event, then ends its heartbeat, then releases the lock, a moment each.
+        if status.ended and not _beats(run):
+            with contextlib.suppress(RunError), run.locked():
                 return status
-        time.sleep(_POLL)
+        time.sleep(_POLL_SECONDS)
 
 
 def _beats(run: Run) -> bool:

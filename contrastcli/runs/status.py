@@ -51,7 +51,8 @@ _WORDS: dict[State, tuple[str, str, int]] = {
         0,
     ),
 }
-_SAME_START = 3.0  # seconds; systems round the start of a process, and shift it when they correct the clock
+_SAME_START_SECONDS = 3.0
+"""Systems round the start of a process, and shift it when they correct the clock."""
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ class Writer(msgspec.Struct, frozen=True):
         return (
             other is not None
             and (self.host, self.pid) == (other.host, other.pid)
-            and abs(self.process_start - other.process_start) < _SAME_START
+            and abs(self.process_start - other.process_start) < _SAME_START_SECONDS
         )
 
 
@@ -133,7 +134,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 def this_process() -> Writer:
     """The calling process."""
-    import psutil  # takes a tenth of a second to load, and few commands need it
+    # It takes a tenth of a second to load, and few commands need it.
+    import psutil
 
     return Writer(socket.gethostname(), os.getpid(), psutil.Process().create_time())
 
@@ -154,7 +156,7 @@ class Digest:
         """Add the event before those that were added."""
         kinds = ["last", event.kind(), *(["best"] if isinstance(event, Evaluated) and event.best else [])]
         for kind in kinds:
-            if getattr(self, kind, event) is None:  # not known of a later one
+            if getattr(self, kind, event) is None:
                 setattr(self, kind, event)
 
     def missing(self) -> list[bytes]:
@@ -183,21 +185,25 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
     """The state of the run with these events, this heartbeat file and this file of settings."""
     started = events.started
     writer = trained = Writer(started.host, started.pid, started.process_start) if started else None
-    with suppress(DataError):  # touched by hand or by another version: only its time counts
+    # Of a file that was touched by hand only the time counts.
+    with suppress(DataError):
         writer = read_json(alive, Writer) or writer
     has_begun = trained is not None and trained.same_as(writer)
     try:
         beat = alive.stat().st_mtime
     except OSError:
-        unwritten = STARTING_GRACE - SILENT_AFTER  # a process writes it as soon as it starts
+        # A process writes the file as soon as it starts.
+        unwritten = STARTING_GRACE - SILENT_AFTER
         beat = -math.inf if has_begun else config.stat().st_mtime - unwritten
     is_fresh = time.time() - beat <= (SILENT_AFTER if has_begun else STARTING_GRACE)
     is_gone = _has_ended(writer, is_fresh) if writer else not is_fresh
-    is_resuming = writer is not None and not has_begun and is_fresh and not is_gone  # has not yet written an event
+    # It has not yet written an event.
+    is_resuming = writer is not None and not has_begun and is_fresh and not is_gone
     if events.done and not is_resuming:
         return next((state for state in _ENDS if state == events.done.status), "failed")
     if is_gone:
-        return "failed" if started and not alive.exists() else "killed"  # one that is not killed removes it
+        # A process that is not killed removes the file.
+        return "failed" if started and not alive.exists() else "killed"
     if not is_fresh:
         return "silent"
     return "queued" if isinstance(events.last, Queued) else "running" if has_begun else "starting"
@@ -205,7 +211,7 @@ def state_of(events: Digest, alive: Path, config: Path) -> State:
 
 def _has_ended(writer: Writer, is_fresh: bool) -> bool:
     """Whether the process has certainly ended; for one on another host this is not known."""
-    import psutil  # as above
+    import psutil
 
     if writer.host != socket.gethostname():
         return False
@@ -214,7 +220,7 @@ def _has_ended(writer: Writer, is_fresh: bool) -> bool:
         if process.status() == psutil.STATUS_ZOMBIE:
             return True
         # A process with a fresh heartbeat is alive, even if a corrected clock has shifted its start.
-        return not is_fresh and abs(process.create_time() - writer.process_start) > _SAME_START
+        return not is_fresh and abs(process.create_time() - writer.process_start) > _SAME_START_SECONDS
     except psutil.NoSuchProcess:
         return True
     except psutil.AccessDenied:

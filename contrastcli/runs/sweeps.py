@@ -115,7 +115,8 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     base = configs.resolve([*below, replace(typed, values=rest)])
     points = {key: values for key, values in grid.items() if key not in typed.values} | fixed
     seed = base.train.seed
-    all_seeds = tuple(range(seed, seed + min(seeds, _MOST_CELLS + 1)))  # more are refused
+    # More seeds than cells are refused below.
+    all_seeds = tuple(range(seed, seed + min(seeds, _MOST_CELLS + 1)))
     objectives = points.get(sections.OBJECTIVE.key, (base.spec.name,))
     title = str(objectives[0]) if len(objectives) == 1 else "sweep"
     sweep = Sweep(runs.run_name(name, base, directory, title), all_seeds, points, base.flat())

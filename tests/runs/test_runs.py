@@ -20,7 +20,7 @@ from contrastcli import files
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs import event_file, process, status
-from contrastcli.runs.directory import Run, create, find, list_runs, prune, remove, runs_dir
+from contrastcli.runs.directory import Run, create, find_run, list_runs, prune, remove, runs_dir
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Step, decode
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
@@ -156,37 +156,37 @@ def test_a_resumed_run_keeps_its_place_in_the_list(tmp_path: Path) -> None:
 
 def test_a_run_is_found_by_path_name_part_and_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = three_runs(tmp_path)
-    assert find(str(first.path), tmp_path / "missing") == first
-    assert find("a-simace-second", tmp_path) == second
-    assert find("supcon", tmp_path) == third
-    assert find("last", tmp_path) == third
+    assert find_run(str(first.path), tmp_path / "missing") == first
+    assert find_run("a-simace-second", tmp_path) == second
+    assert find_run("supcon", tmp_path) == third
+    assert find_run("last", tmp_path) == third
     monkeypatch.chdir(first.path)
-    assert find(".", tmp_path).name == "b-simace-first"
+    assert find_run(".", tmp_path).name == "b-simace-first"
 
 
 def test_a_whole_name_is_not_ambiguous_where_others_contain_it(tmp_path: Path) -> None:
     short = create(config_of(), tmp_path, "seed1")
     create(config_of(), tmp_path, "seed10")
-    assert find("seed1", tmp_path) == short
+    assert find_run("seed1", tmp_path) == short
 
 
 def test_an_ambiguous_part_lists_what_it_may_mean(tmp_path: Path) -> None:
     three_runs(tmp_path)
     with pytest.raises(DataError, match="means 2 runs") as caught:
-        find("simace", tmp_path)
+        find_run("simace", tmp_path)
     assert "a-simace-second" in caught.value.hint and "b-simace-first" in caught.value.hint
 
 
 def test_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
     three_runs(tmp_path)
     with pytest.raises(DataError) as caught:
-        find("c-supcom-third", tmp_path)
+        find_run("c-supcom-third", tmp_path)
     assert caught.value.hint == "did you mean 'c-supcon-third'?"
 
 
 def test_without_any_run_the_hint_makes_one(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        find("last", tmp_path / "runs")
+        find_run("last", tmp_path / "runs")
     assert "contrast train" in caught.value.hint
 
 

@@ -107,7 +107,7 @@ def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast
     answer = contrast(*TRAIN, "--set", f"alerts.webhook={url}", "--max-steps", "2")
     assert answer.code == 0
     notes = [event.text for event in Run(Path("runs/one")).events() if isinstance(event, Note)]
-    assert any(note.startswith("the webhook did not take this: ") for note in notes)
+    assert any(note.startswith("webhook failed: ") for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast
 )
 def test_whatever_a_webhook_answers_is_noted(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it never ends: a byte now and then is an answer to a socket."""
-    monkeypatch.setattr(alerts, "_PATIENCE", 0.5)
+    monkeypatch.setattr(alerts, "_WEBHOOK_SECONDS", 0.5)
 
     def serve() -> None:
         with contextlib.suppress(OSError):
@@ -133,7 +133,7 @@ def test_whatever_a_webhook_answers_is_noted(answer: str, monkeypatch: pytest.Mo
         start = time.monotonic()
         notes = [note.text for note in alerts.post(url, "one", Done(step=3, status="finished", code=0))]
     assert time.monotonic() - start < 3
-    assert len(notes) == 1 and notes[0].startswith("the webhook did not take this: ") and "<" not in notes[0]
+    assert len(notes) == 1 and notes[0].startswith("webhook failed: ") and "<" not in notes[0]
 
 
 def test_the_machine_is_sampled_every_few_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
