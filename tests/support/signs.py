@@ -1,0 +1,47 @@
+"""Signs of life of a run in tests: what its process writes, and processes that have ended."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import msgspec
+
+from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Evaluated, Event, Step
+from contrastcli.runs.status import Writer
+
+ELSEWHERE = Writer("another-host.example", 1, 1.0)
+
+
+def step_at(step: int, loss: float = 1.0) -> Step:
+    return Step(step=step, loss=loss, lr=3e-5, epoch=0.1)
+
+
+def evaluated(step: int, spearman: float, best: bool) -> Evaluated:
+    return Evaluated(step=step, score=spearman, alignment=0.2, uniformity=-2.0, pairs=10, best=best)
+
+
+def say(run: Run, *events: Event) -> None:
+    writer = EventWriter(run.events_path)
+    for event in events:
+        writer(event)
+    writer.close()
+
+
+def beat(run: Run, writer: Writer, seconds_ago: float = 0.0) -> None:
+    run.alive_path.write_bytes(msgspec.json.encode(writer))
+    os.utime(run.alive_path, (time.time() - seconds_ago,) * 2)
+
+
+def a_process_that_ended() -> Writer:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        return Writer(socket.gethostname(), process.pid, time.time())
+
+
+def age(run: Run, seconds: float) -> None:
+    os.utime(run.config_path, (time.time() - seconds,) * 2)
