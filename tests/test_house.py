@@ -1,9 +1,10 @@
-"""The house: rooms whose imports point down a list, no circle of files, and a first word that loads nothing heavy."""
+"""The house: imports point down, files are small, no prose is read back, and the first word loads nothing heavy."""
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,30 @@ DEAF |= {"boundary", "files", "errors"}
 
 KNOWN_TO_THE_APP = {"tui", "show", "runs", "settings", "boundary", "files", "errors"}
 """Rooms that the app imports whatever it likes of; of others, only files that compute nothing."""
+
+
+LIMITS = {"file": 450, "function": 50, "class": 200, "folder": 18, "root": 8}
+"""Most lines of a file, a function and a class; most files of a folder and of the package's root."""
+
+LARGE = {"training.loop.Trainer", "training.process.train"}
+"""What is still beyond them."""
+
+PROSE = {"what", "fault", "hint", "remedies", "message", "stderr"}
+"""Names and attributes of texts for people: what an error says, what a process printed."""
+
+SEARCHES = {
+    *("split", "rsplit", "partition", "rpartition", "startswith", "endswith", "removeprefix", "removesuffix"),
+    *("find", "rfind", "index", "rindex", "count", "splitlines", "search", "match", "fullmatch", "findall", "finditer"),
+}
+"""Methods that look for something in a text."""
+
+SEARCHED = {
+    "evaluation.mteb._score": "MTEB hands an exception over as its text",
+    "files.system_error": "a library in Rust tells the system's number in its text alone",
+    "model.devices.is_out_of_memory": "torch has no class of its own for a full memory of a CPU or of Apple's GPU",
+    "tui.chart_view.on_click": "is to read the gutter that a drawing returns",
+}
+"""Functions that search a text for people, each with its reason."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +169,71 @@ def reach(graph: Mapping[str, set[str]], start: str) -> set[str]:
     return seen
 
 
+def too_large(package: Path) -> set[str]:
+    """Files, functions, classes and folders beyond the limits, by their dotted name."""
+    sizes = []
+    for name, path in files(package).items():
+        text = path.read_text(encoding="utf-8")
+        sizes.append(("file", name, len(text.splitlines())))
+        for node in ast.walk(parsed(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                kind = "class" if isinstance(node, ast.ClassDef) else "function"
+                sizes.append((kind, f"{name}.{node.name}", (node.end_lineno or 0) - node.lineno + 1))
+    for folder in {path.parent for path in files(package).values()}:
+        kind = "root" if folder == package else "folder"
+        sizes.append((kind, str(folder.relative_to(package)), len(list(folder.glob("*.py")))))
+    return {name for kind, name, size in sizes if size > LIMITS[kind]}
+
+
+def searches(package: Path) -> set[str]:
+    """The functions that search a text for people, or a row that is drawn."""
+    found = set()
+    for name, path in files(package).items():
+        for outer in ast.walk(parsed(path.read_text(encoding="utf-8"))):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+                caught = exceptions(outer)
+                if any(is_search(node, caught) for node in ast.walk(outer)):
+                    found.add(f"{name}.{outer.name}")
+    return found
+
+
+def exceptions(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names of exceptions in a function: those that it catches or is given."""
+    names = {node.name for node in ast.walk(function) if isinstance(node, ast.ExceptHandler) and node.name}
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    kinds = {arg.arg: ast.unparse(arg.annotation) for arg in given if arg.annotation}
+    return names | {name for name, kind in kinds.items() if kind.endswith(("Exception", "Error"))}
+
+
+def is_search(node: ast.AST, caught: set[str]) -> bool:
+    """Whether a node looks for something in prose, or for a character of a drawing."""
+    if isinstance(node, ast.Compare):
+        sought, place = node.left, node.comparators[0]
+        return isinstance(node.ops[0], ast.In | ast.NotIn) and (is_prose(place, caught) or is_drawn(sought))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
+        return is_prose(node.func.value, caught) or any(is_prose(arg, caught) or is_drawn(arg) for arg in node.args)
+    return False
+
+
+def is_prose(node: ast.AST, caught: set[str]) -> bool:
+    """Whether an expression is a text for people."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in PROSE
+    if isinstance(node, ast.Name):
+        return node.id in PROSE
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        texts = {arg.id for arg in node.args if isinstance(arg, ast.Name)}
+        return node.func.id == "error_text" or (node.func.id == "str" and bool(texts & caught))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return is_prose(node.func.value, caught)
+    return isinstance(node, ast.Subscript) and is_prose(node.value, caught)
+
+
+def is_drawn(node: ast.AST) -> bool:
+    """Whether an expression is a character of boxes, blocks or braille."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(re.search("[─-⣿]", node.value))
+
+
 def planted(folder: Path, file: str, line: str) -> Path:
     """A copy of the package with one more line at the end of a file."""
     package = folder / "contrastcli"
@@ -151,6 +241,14 @@ def planted(folder: Path, file: str, line: str) -> Path:
     path = package / file
     path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
     return package
+
+
+def alone(folder: Path, text: str) -> Path:
+    """A package of one file."""
+    path = folder / "contrastcli" / "runs" / "text.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    return path.parent.parent
 
 
 def test_imports_point_down_the_list_of_rooms_inside_functions_too() -> None:
@@ -184,10 +282,47 @@ def test_a_circle_of_files_is_found(tmp_path: Path) -> None:
     assert any({"runs.events", "runs.status"} <= circle for circle in circles(package))
 
 
-def test_rooms_are_small() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 8
-    for folder in {path.parent for path in PACKAGE.rglob("*.py")}:
-        assert len(list(folder.glob("*.py"))) <= 20, folder
+def test_nothing_is_too_large() -> None:
+    assert too_large(PACKAGE) - LARGE == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("runs.text", "# A line.\n" * 451),
+        ("runs.text.long", "\n\ndef long() -> None:\n" + "    print()\n" * 50),
+        ("runs.text.Long", "\n\nclass Long:\n" + "    a = 1\n" * 200),
+    ],
+)
+def test_what_is_too_long_is_found(tmp_path: Path, name: str, text: str) -> None:
+    assert too_large(alone(tmp_path, text)) == {name}
+
+
+def test_a_folder_with_too_many_files_is_found(tmp_path: Path) -> None:
+    package = alone(tmp_path, "")
+    for number in range(18):
+        (package / "runs" / f"more_{number}.py").touch()
+    assert too_large(package) == {"runs"}
+
+
+def test_no_text_for_people_and_no_drawing_is_searched() -> None:
+    assert searches(PACKAGE) <= SEARCHED.keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'return "full" in str(error)',
+        'return error.what.startswith("no ")',
+        'return re.findall("--[a-z]+", error.hint)',
+        "return done.stderr.splitlines()[-2:]",
+        'return error_text(error).partition(": ")',
+        'return row.index("│")',
+        'return "│" in row',
+    ],
+)
+def test_a_search_is_found(tmp_path: Path, line: str) -> None:
+    assert searches(alone(tmp_path, f"def guess(error: OSError, done, row):\n    {line}\n")) == {"runs.text.guess"}
 
 
 def loaded(code: str, *words: str) -> set[str]:
