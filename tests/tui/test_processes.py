@@ -34,7 +34,9 @@ def test_the_source_of_a_bad_value_is_its_field(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
-    done, told = contrast(tmp_path, "query", "a dog", "--corpus", __file__, "--model", "starter", "--json")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("a dog runs\na cat sleeps\n", encoding="utf-8")
+    done, told = contrast(tmp_path, "query", "a dog", "--corpus", str(corpus), "--model", "starter", "--json")
     assert (done.code, done.error) == (0, "") and "neighbours" in done.stdout
     assert {event.what for event in told} == {"encoding"}
 
