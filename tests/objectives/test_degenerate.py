@@ -1,60 +1,36 @@
 """What every objective must survive: degenerate batches, low precision, any order of rows, any size of batch."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from contrastcli.objectives import functional, pairsupcon, softmax, supcon
+from contrastcli.objectives import functional
 from contrastcli.objectives.rows import Rows
 from support.batches import Objective
 
 WIDTH = 6
-Loss = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], tuple[Tensor, dict[str, Tensor]]]
-
-
-def no_heads(width: int) -> nn.ModuleDict:
-    return nn.ModuleDict()
-
-
-def among_peers(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
-    """PCL with a further view and a peer whose embeddings are the net's with their features turned about."""
-    net = {**views, "shuffle_1": views["anchor"].roll(1, dims=1)}
-    peer = {f"peer_{name}": view.roll(2, dims=1) for name, view in net.items()}
-    return Objective("pcl", similarity="angle", margin=10.0)(net | peer, rows)
-
-
-def with_teacher(
-    views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, distillation: str
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """RankCSE with a teacher that sees other features of the same embeddings."""
-    teacher = {"teacher_anchor": views["anchor"].detach()[:, 1:], "teacher_positive": views["positive"].detach()[:, 1:]}
-    loss = Objective("rankcse", similarity="angle", margin=10.0, distillation=distillation)
-    return loss({**views, **teacher}, rows)
-
-
-OBJECTIVES: dict[str, tuple[Loss, Callable[[int], nn.ModuleDict]]] = {
-    "simcse": (Objective("simcse"), no_heads),
-    "simace": (Objective("simace"), no_heads),
-    "arccon": (Objective("arccon"), no_heads),
-    "rbf": (Objective("simcse", similarity="rbf"), no_heads),
-    "pairsupcon": (Objective("pairsupcon"), pairsupcon.heads),
-    "exponent": (Objective("pairsupcon", hard_negatives="exponent"), pairsupcon.heads),
-    "instancedisc": (Objective("pairsupcon", hard_negatives="uniform", classification=False), pairsupcon.heads),
-    "supcon": (Objective("supcon"), supcon.heads),
-    "supcon-angle": (Objective("supcon", normalize=True, similarity="angle", margin=10.0), supcon.heads),
-    "dcl": (Objective("dcl"), no_heads),
-    "dcl-angle": (Objective("dcl", similarity="angle", margin=10.0, tau=0.06), no_heads),
-    "mpt": (Objective("mpt"), no_heads),
-    "met": (Objective("met"), no_heads),
-    "mat": (Objective("mat"), no_heads),
-    "augment": (Objective("augment"), supcon.heads),
-    "softmax": (Objective("softmax"), softmax.heads),
-    "pcl": (among_peers, no_heads),
-    "rankcse-listnet": (partial(with_teacher, distillation="listnet"), no_heads),
-    "rankcse-listmle": (partial(with_teacher, distillation="listmle"), no_heads),
+OBJECTIVES = {
+    "simcse": Objective("simcse"),
+    "simace": Objective("simace"),
+    "arccon": Objective("arccon"),
+    "rbf": Objective("simcse", similarity="rbf"),
+    "pairsupcon": Objective("pairsupcon"),
+    "exponent": Objective("pairsupcon", hard_negatives="exponent"),
+    "instancedisc": Objective("pairsupcon", hard_negatives="uniform", classification=False),
+    "supcon": Objective("supcon"),
+    "supcon-angle": Objective("supcon", normalize=True, similarity="angle", margin=10.0),
+    "dcl": Objective("dcl"),
+    "dcl-angle": Objective("dcl", similarity="angle", margin=10.0, tau=0.06),
+    "mpt": Objective("mpt"),
+    "met": Objective("met"),
+    "mat": Objective("mat"),
+    "augment": Objective("augment"),
+    "softmax": Objective("softmax"),
+    "pcl": Objective("pcl", similarity="angle", margin=10.0),
+    "rankcse-listnet": Objective("rankcse", similarity="angle", margin=10.0, distillation="listnet"),
+    "rankcse-listmle": Objective("rankcse", similarity="angle", margin=10.0, distillation="listmle"),
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -70,6 +46,15 @@ def random_rows(size: int, seed: int = 0) -> tuple[dict[str, Tensor], Rows]:
     return views, Rows(ids, 2 * torch.randint(0, 2, (size,), generator=generator), mask_duplicates=True)
 
 
+def all_views(name: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The views and, of the same embeddings with other features, those of PCL's peer and of RankCSE's teacher."""
+    if name == "pcl":
+        net = {**views, "shuffle_1": views["anchor"].roll(1, dims=1)}
+        return net | {f"peer_{view}": x.roll(2, dims=1) for view, x in net.items()}
+    teacher = {f"teacher_{view}": x.detach()[:, 1:] for view, x in views.items() if name.startswith("rankcse")}
+    return {**views, **teacher}
+
+
 def measure(
     name: str,
     views: Mapping[str, Tensor],
@@ -78,12 +63,11 @@ def measure(
     autocast: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
     """The loss, and its gradients in the views and then in the heads, the heads always the same."""
-    loss_of, make_heads = OBJECTIVES[name]
     torch.manual_seed(0)
-    heads = make_heads(WIDTH).to(torch.float64 if dtype == torch.float64 else torch.float32)
+    heads = OBJECTIVES[name].heads(WIDTH).to(torch.float64 if dtype == torch.float64 else torch.float32)
     leaves = {view: x.detach().to(dtype).requires_grad_() for view, x in views.items()}
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        loss, _ = loss_of(leaves, rows, heads)
+        loss, _ = OBJECTIVES[name](all_views(name, leaves), rows, heads)
     torch.autograd.backward(loss)
     return loss.detach(), [x.grad for x in (*leaves.values(), *heads.parameters()) if x.grad is not None]
 

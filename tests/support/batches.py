@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -32,6 +32,10 @@ class Objective:
     def __init__(self, name: str, **settings: Any) -> None:
         self._spec, self._settings = catalogue.find_objective(name), settings
         self._loss: Callable[..., Result] = import_named(self._spec.loss)
+
+    def heads(self, width: int) -> nn.ModuleDict:
+        """Fresh heads, none for a loss without."""
+        return cast(nn.ModuleDict, import_named(self._spec.heads)(width)) if self._spec.heads else nn.ModuleDict()
 
     def __call__(
         self, views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict = NO_HEADS, **changes: Any
