@@ -153,7 +153,7 @@ def start(
         run = _write(config, run, runs_dir, name)
     run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
-        return _train(run, plan, json, after)
+        return _train_here(run, plan, json, after)
     behind = ("--after", str(after.path.resolve())) if after else ()
     launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui", *behind])
     if show is not None:
@@ -189,9 +189,9 @@ def _report(run: Run) -> int:
     return status.code
 
 
-def _train(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
+def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     from contrastcli.training.distributed import world
-    from contrastcli.training.process import train
+    from contrastcli.training.process import supervise
 
     path_printed = json
     with console.showing(console.console(json)) as shown:
@@ -205,7 +205,7 @@ def _train(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
                     print_path(run.path)
             shown(event, line)
 
-        done = train(run, plan, show, world(), after)
+        done = supervise(run, plan, show, world(), after)
     if world().is_main:
         _print_result(run)
     return done.code

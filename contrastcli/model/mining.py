@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.batching import Corpus, Indices
+from contrastcli.data.batching import Indices
 from contrastcli.data.examples import text_key
 from contrastcli.data.texts import Texts
 from contrastcli.errors import UsageError
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
-from contrastcli.settings.sections import Data
 
 ANCHORS = 512
 """Anchors that are searched for at once."""
@@ -165,33 +164,3 @@ def _judge(
     kept = verdicts == KEPT
     verdicts[kept & (kept.cumsum(axis=1) > rule.count)] = SPARE
     return JudgedBlock(rows, positive, texts, cosines, verdicts)
-
-
-@dataclass(frozen=True)
-class Miner:
-    """Mines the hard negatives of training rows again and again. `negatives` (N, n) are the corpus' own, in place."""
-
-    pool: Pool
-    rule: Rule
-    negatives: Indices
-    every: int
-    first: int
-    """The first step that needs new ones: 1 if the rows have none yet."""
-
-    @classmethod
-    def of(cls, corpus: Corpus, data: Data) -> Miner:
-        """Any text of the corpus may be a negative but those that are anchors only. Raises UsageError."""
-        names = [view for view in corpus.views if view.startswith("negative")] or ["negative"]
-        none = np.zeros(len(corpus), np.int64)
-        negatives = np.stack([corpus.views.get(name, none) for name in names], axis=1)
-        first = data.mine_every + 1 if "negative" in corpus.views else 1
-        corpus.views.update(zip(names, negatives.T, strict=True))
-        anchors, positives = corpus.views["anchor"], corpus.views["positive"]
-        others = np.setdiff1d(np.arange(len(corpus.texts)), np.setdiff1d(anchors, positives))
-        pool = Pool.of(corpus.texts, anchors, positives, others)
-        ranks = read_ranks(data.mine_ranks, "data.mine_ranks")
-        return cls(pool, Rule(*ranks, data.mine_below or None, count=len(names)), negatives, data.mine_every, first)
-
-    def is_due(self, step: int) -> bool:
-        """Whether the negatives are mined before a step, from 1."""
-        return step >= self.first and (step - 1) % self.every == 0

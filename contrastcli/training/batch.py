@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from contrastcli.data.batching import Indices
+from contrastcli.data.batching import Corpus, Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.workers import generator
@@ -28,6 +28,17 @@ class Batch:
     texts: Indices
     views: Sequence[str]
     rows: Rows
+
+    @classmethod
+    def of(cls, corpus: Corpus, table: TokenTable, step: int, rows: Indices, mask_duplicates: bool) -> Batch:
+        """The batch of (N,) rows of a corpus."""
+        texts = {view: column[rows] for view, column in corpus.views.items()}
+        columns = (corpus.labels, corpus.scores)
+        label, score = (None if column is None else torch.from_numpy(column[rows]) for column in columns)
+        ids = {view: torch.from_numpy(column) for view, column in texts.items()}
+        lengths = {view: torch.from_numpy(table.lengths[column]) for view, column in texts.items()}
+        known = Rows(ids, label, mask_duplicates, score, lengths)
+        return cls(step, table, np.concatenate(list(texts.values())), tuple(texts), known)
 
     @property
     def places(self) -> Indices:

@@ -17,9 +17,8 @@ import torch
 from contrastcli.boundary import __version__
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, json_bytes, read_json, writing_to
-from contrastcli.model.devices import device_name
+from contrastcli.model.devices import choose_precision, device_name
 from contrastcli.model.locate import resolve, revision
-from contrastcli.settings.sections import Precision
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
@@ -39,7 +38,7 @@ def check_rows(path: Path, plan: Plan) -> None:
         )
 
 
-def write_environment(path: Path, plan: Plan, device: torch.device, precision: Precision, processes: int) -> None:
+def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:
     """Write versions, device, revisions and fingerprints as JSON. Raises DataError as `check_rows`, and RunError."""
     check_rows(path, plan)
     record = {
@@ -54,7 +53,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, precision: P
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": processes,
-        "precision": precision,
+        "precision": choose_precision(plan.config.train.precision, device),
         "backbone": _model(plan.config.model.backbone),
         **{one.name: [_model(name) for name in one.models] for one in plan.auxiliaries if one.models},
         "data": {

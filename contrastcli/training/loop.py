@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil, nan
 
-import numpy as np
 import torch
 from msgspec.structs import replace
 from torch import Tensor
@@ -19,28 +19,25 @@ from contrastcli.errors import DivergedError, RunError, error_text
 from contrastcli.files import atomic_write, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.mining import mine
-from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Note, Progress, Saved, Step
+from contrastcli.runs.events import Note, Saved, Step
 from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
-from contrastcli.training.auxiliaries.auxiliary import Emit
 from contrastcli.training.batch import Batch
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import gradient_norm, set_rate
 from contrastcli.training.plan import Plan
+from contrastcli.training.session import Session, StopRequested
 from contrastcli.training.step import Outcome, Stepper
 
-SMALLEST_BUDGET = 64  # tokens; a step that needs more memory than these take fails
+SMALLEST_BUDGET = 64
+"""Tokens; a step that needs more memory than these take fails."""
 
-_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # of torch's binding of oneDNN, and oneDNN's
-_SHAPES = "512"  # of matrices, for which they keep up to half a megabyte each; by default they keep 1,024
-
-
-class _Stop(Exception):
-    """A stop was asked for; a step or an evaluation that is under way is dropped."""
+_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+"""The caches of torch's binding of oneDNN and of oneDNN itself."""
+_CACHED_SHAPES = "512"
+"""Shapes of matrices for which they keep up to half a megabyte each; by default 1,024."""
 
 
 @dataclass(kw_only=True)
@@ -54,8 +51,7 @@ class Trainer:
     position: Position
     table: TokenTable
     dev: DevSet | None
-    emit: Emit
-    should_stop: Callable[[], bool]
+    session: Session
     _bad_step: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.long))
 
     @property
@@ -66,97 +62,52 @@ class Trainer:
     def config(self) -> Config:
         return self.plan.config
 
-    def train(self) -> str:
+    def run_steps(self) -> str:
         """Train to the end, or until asked to stop; returns "finished" or "stopped". Raises DivergedError."""
-        os.environ.update({name: _SHAPES for name in _CACHES if name not in os.environ})  # read at the first product
+        # read at the first product
+        os.environ.update({name: _CACHED_SHAPES for name in _CACHES if name not in os.environ})
         try:
-            self._train()
+            if self.position.to_evaluate:  # new, or stopped in an evaluation
+                best = self._evaluate()
+                if self.position.step:
+                    self._save(best=best)
+            self.encoder.train()
+            clock = Clock()
+            for step, epoch, rows in self.plan.batches(self.position.step):
+                if self._is_out_of_patience():
+                    text = f"stopped early: {self.config.dev.patience} evaluations without a best"
+                    self.session.emit(Note(step=self.position.step, text=text))
+                    break
+                self._run_step(step, epoch, rows, clock)
             return "finished"
-        except _Stop:
+        except StopRequested:
             pass  # the traceback, which keeps the tensors of a dropped step alive, ends here
         self._save(best=False)
         return "stopped"
 
-    def _train(self) -> None:
-        if self.position.to_evaluate:  # by a new run, and by one that was stopped in an evaluation
-            best = self._evaluate()
-            if self.position.step:
-                self._save(best=best)
-        self.encoder.train()
-        clock = Clock()
-        for step, epoch, rows in self.plan.batches(self.position.step):
-            if self._out_of_patience():
-                self._note(f"stopped early: {self.config.dev.patience} evaluations without a best")
-                break
-            self._mine_if_due(step, clock)
-            lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
-            batch = self.make_batch(step, rows)
-            outcome, norm = self.update(batch)
-            last = step == self.plan.steps
-            self.position.step = step
-            self.position.to_evaluate = last or step % self.config.dev.every == 0
-            clock.tick(len(batch.places) * len(self.stepper.encoders))
-            if last or step == 1 or step % self.config.train.log_every == 0:
-                self._log(batch, outcome, norm, lr, epoch, clock)
-            if self.position.to_evaluate or self._save_is_due():
+    def _run_step(self, step: int, epoch: float, rows: Indices, clock: Clock) -> None:
+        """Take a step, then log, evaluate and save where it is time. Raises StopRequested."""
+        with clock.paused():
+            for auxiliary in self.stepper.auxiliaries:
+                auxiliary.before_step(step)
+        lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
+        batch = self.make_batch(step, rows)
+        outcome, norm = self.update(batch)
+        last = step == self.plan.steps
+        self.position.step = step
+        self.position.to_evaluate = last or step % self.config.dev.every == 0
+        clock.tick(len(batch.places) * len(self.stepper.encoders))
+        if last or step == 1 or step % self.config.train.log_every == 0:
+            self._log(batch, outcome, norm, lr, epoch, clock)
+        if self.position.to_evaluate or self._save_is_due():
+            with clock.paused():
                 self._evaluate_and_save(last)
-                clock.restart()
-            if not last and self.stepper.world.any(self.should_stop()):
-                raise _Stop
-
-    def _note(self, text: str) -> None:
-        self.emit(Note(step=self.position.step, text=text))
-
-    def _check_stop(self) -> None:
-        """Between chunks: raises _Stop where a stop was asked for. Several processes agree on it after a step."""
-        if self.stepper.world.size == 1 and self.should_stop():
-            raise _Stop
-
-    def _progress(self, what: str, total: int) -> Callable[[int], None]:
-        """A function to call with how many more texts are done; what takes seconds is told. It may raise _Stop."""
-        done, told, begin = 0, 0.0, time.monotonic()
-
-        def advance(more: int) -> None:
-            nonlocal done, told
-            self._check_stop()
-            done += more
-            passed = time.monotonic() - begin
-            if passed > told + 1 or (told and done == total):
-                told = passed
-                self.emit(Progress(step=self.position.step, what=what, done=done, total=total))
-
-        return advance
-
-    def _mine_if_due(self, step: int, clock: Clock) -> None:
-        """Replace the hard negatives by those that the encoder finds now; the main process finds them for all."""
-        miner = self.plan.miner
-        if miner is None or not miner.is_due(step):
-            return
-        mined, done = np.zeros_like(miner.negatives), 0
-        if self.stepper.world.is_main:
-            advance = self._progress("encoding", len(self.table))
-            vectors = self.encoder.encode_table(self.table, on_chunk=advance).numpy()
-            for judged in mine(vectors, miner.pool, miner.rule):
-                self._check_stop()
-                mined[judged.rows] = judged.negatives(miner.rule.count)
-                done += len(judged.rows)
-                self.emit(Progress(step=step - 1, what="mining", done=done, total=len(mined)))
-        self.stepper.world.sum(torch.from_numpy(mined))
-        new, none = np.mean(mined != miner.negatives), int((mined[:, 0] < 0).sum())
-        miner.negatives[:] = mined
-        self._note(f"hard negatives mined: {new:.0%} changed, {none:,} rows have none")
-        clock.restart()
+        if not last and self.session.world.any(self.session.should_stop()):
+            raise StopRequested
 
     def make_batch(self, step: int, rows: Indices) -> Batch:
-        """The batch of (N,) rows of the corpus, with the views that auxiliaries add."""
-        corpus = self.plan.corpus
-        texts = {view: column[rows] for view, column in corpus.views.items()}
-        columns = (corpus.labels, corpus.scores)
-        label, score = (None if column is None else torch.from_numpy(column[rows]) for column in columns)
-        ids = {view: torch.from_numpy(column) for view, column in texts.items()}
-        lengths = {view: torch.from_numpy(self.table.lengths[column]) for view, column in texts.items()}
-        known = Rows(ids, label, self.config.data.mask_duplicates, score, lengths)
-        batch = Batch(step, self.table, np.concatenate(list(texts.values())), tuple(texts), known)
+        """A batch of some rows, with the views that auxiliaries add."""
+        batch = Batch.of(self.plan.corpus, self.table, step, rows, self.config.data.mask_duplicates)
         for auxiliary in self.stepper.auxiliaries:
             batch = auxiliary.extend(batch)
         return batch
@@ -166,11 +117,11 @@ class Trainer:
         self.optimizer.zero_grad()
         buffers = [(buffer, buffer.clone()) for buffer in self.stepper.heads.buffers()]  # which a loss may update
         try:
-            outcome = self.stepper.backward(batch, before_chunk=self._check_stop)
-        except (_Stop, RuntimeError) as error:
+            outcome = self.stepper.backward(batch, before_chunk=self.session.check_stop)
+        except (StopRequested, RuntimeError) as error:
             for buffer, before in buffers:
                 buffer.copy_(before)
-            if isinstance(error, _Stop) or not is_out_of_memory(error):
+            if isinstance(error, StopRequested) or not is_out_of_memory(error):
                 raise
             outcome = None
         if outcome is None:  # outside the handler, whose traceback would keep the failed step's tensors alive
@@ -188,7 +139,7 @@ class Trainer:
         """Raises RunError at the smallest budget, and where other processes cannot follow."""
         budget = self.stepper.token_budget // 2
         what = f"memory ran out with {2 * budget} tokens at once"
-        if self.stepper.world.size > 1:
+        if self.session.world.size > 1:
             command = f"contrast train --resume {self.run.name} --token-budget {budget}"
             raise RunError(what, f"continue with fewer: {command}")
         if budget < SMALLEST_BUDGET:
@@ -196,9 +147,10 @@ class Trainer:
         self.stepper.token_budget = self.position.token_budget = budget
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        self.emit(Note(step=step, text=f"memory ran out: the step starts again with at most {budget} tokens at once"))
+        text = f"memory ran out: the step starts again with at most {budget} tokens at once"
+        self.session.emit(Note(step=step, text=text))
 
-    def _check(self) -> None:
+    def _raise_if_diverged(self) -> None:
         """Stop a run that diverged, and write down the batch that it diverged on. Waits for the device."""
         step = int(self._bad_step)
         if not step:
@@ -208,7 +160,7 @@ class Trainer:
         path = self.run.path / "diverged.json"
         batch = f"its batch is in {path}"
         try:
-            if self.stepper.world.is_main:
+            if self.session.world.is_main:
                 atomic_write(path, json_bytes(record))
         except OSError as error:
             batch = f"its batch could not be written: {error_text(error)}"
@@ -219,7 +171,7 @@ class Trainer:
         )
 
     def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: Clock) -> None:
-        self._check()
+        self._raise_if_diverged()
         event = Step(
             step=batch.step,
             loss=float(outcome.loss),
@@ -231,7 +183,7 @@ class Trainer:
             seconds_left=clock.seconds_left(self.plan.steps - batch.step),
             memory_mb=round(memory_mb(self.encoder.device), 1),
         )
-        self.emit(event)
+        self.session.emit(event)
         bounds = self.config.objective.bounds().get("margin")
         in_degrees = bounds is not None and bounds.unit == "degrees"
         margin = float(self.config.flat()["objective.margin"]) if in_degrees else 0.0
@@ -239,13 +191,13 @@ class Trainer:
         every = logged * ceil(self.plan.steps / (logged * angles.BATCHES))
         shows_texts = batch.step in (1, self.plan.steps) or batch.step % every == 0
         texts = self.plan.corpus.texts if shows_texts else ()
-        self.emit(angles.measure(batch.step, outcome.views, batch.rows, margin, texts))
+        self.session.emit(angles.measure(batch.step, outcome.views, batch.rows, margin, texts))
 
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""
-        self._check()
+        self._raise_if_diverged()
         best = self.position.to_evaluate and self._evaluate()
-        if best or last or self._save_is_due() or self._out_of_patience():
+        if best or last or self._save_is_due() or self._is_out_of_patience():
             self._save(best=best)
 
     def _evaluate(self) -> bool:
@@ -254,15 +206,15 @@ class Trainer:
         if self.dev is None:
             position.to_evaluate = False
             return False
-        advance = self._progress("encoding the dev set", len(self.dev.table))
+        advance = self.session.progress(position.step, "encoding the dev set", len(self.dev.table))
         event = self.dev.evaluate(self.encoder, position.step, advance)
         position.to_evaluate = False
         if position.step == 0:
-            self.emit(event)
+            self.session.emit(event)
             return False
         before, score = position.best, self._broadcast_score(event.score)
         best = score is not None and (before is None or score > before)
-        self.emit(replace(event, best=best))
+        self.session.emit(replace(event, best=best))
         if best:
             position.best, position.best_step = score, position.step
         position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1
@@ -270,37 +222,39 @@ class Trainer:
 
     def _broadcast_score(self, score: float | None) -> float | None:
         """The main process's score: others, which round in another way, must not stop or save when it does not."""
-        told = torch.tensor(nan if score is None else score, dtype=torch.float64)
-        self.stepper.world.broadcast_tensors([told])
-        return None if told.isnan() else float(told)
+        shared = torch.tensor(nan if score is None else score, dtype=torch.float64)
+        self.session.world.broadcast_tensors([shared])
+        return None if shared.isnan() else float(shared)
 
-    def _out_of_patience(self) -> bool:
+    def _is_out_of_patience(self) -> bool:
         return 0 < self.config.dev.patience <= self.position.evaluations_without_best
 
     def _save_is_due(self) -> bool:
         return self.position.step % (self.config.train.save_every or self.config.dev.every) == 0
 
     def _save(self, *, best: bool) -> None:
-        self._check()
-        if self.stepper.world.is_main:
+        self._raise_if_diverged()
+        if self.session.world.is_main:
             extras, keep = self.stepper.extras, self.config.train.keep
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)
-            self.emit(Saved(step=self.position.step, checkpoint=name, best=best))
-        self.stepper.world.wait()
+            self.session.emit(Saved(step=self.position.step, checkpoint=name, best=best))
+        self.session.world.wait()
 
 
 class Clock:
-    """Counts the seconds and sentences of steps; `restart` leaves out evaluation and saving."""
+    """Counts the seconds and sentences of steps; what is done while it is `paused` does not count."""
 
     def __init__(self) -> None:
         self._seconds, self._steps, self._sentences = 0.0, 0, 0
-        self._at_last_rate = (0.0, 0)  # seconds and sentences
-        self._begin = time.monotonic()
-        self.restart()
+        self._at_last_rate = (0.0, 0)
+        self._begin = self._mark = time.monotonic()
 
-    def restart(self) -> None:
-        """Forget the time since the last step."""
-        self._mark = time.monotonic()
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Mining, evaluation and saving."""
+        begin = time.monotonic()
+        yield
+        self._mark += time.monotonic() - begin
 
     def tick(self, sentences: int) -> None:
         """A step is done."""

@@ -13,11 +13,11 @@ from contrastcli.data.leaks import check_leaks
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import UsageError, Use
-from contrastcli.model.mining import Miner
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import Form
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
+from contrastcli.training.auxiliaries.mining import MinedNegatives
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Plan:
     order: BatchOrder
     steps: int
     auxiliaries: Sequence[Auxiliary]
-    miner: Miner | None
 
     @property
     def sentences_per_step(self) -> int:
@@ -77,7 +76,8 @@ def make_plan(config: Config) -> Plan:
     examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples)
-    miner = Miner.of(corpus, config.data) if config.data.mine_every else None
+    if config.data.mine_every:
+        auxiliaries.append(MinedNegatives(corpus, config.data))
     groups = corpus.views["anchor"] if config.spec.grouped else None
     mix = _mix(config, examples)
     if mix:
@@ -94,7 +94,7 @@ def make_plan(config: Config) -> Plan:
         what = f"train.max_steps is {most:,}, but train.epochs is {config.train.epochs:,}, which is {steps:,} steps"
         examples = replace(examples, notes=(*examples.notes, what))
     steps = steps if steps < most else config.train.max_steps
-    return Plan(config, examples, corpus, dev, order, steps, auxiliaries, miner)
+    return Plan(config, examples, corpus, dev, order, steps, auxiliaries)
 
 
 def _forms(config: Config) -> tuple[Form, ...]:

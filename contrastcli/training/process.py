@@ -18,69 +18,77 @@ from contrastcli.runs.events import Done, Event, Note, Started, Step
 from contrastcli.runs.process import handle_signals, hold, wait_behind
 from contrastcli.runs.status import Writer
 from contrastcli.settings.config import Config
-from contrastcli.training.auxiliaries.auxiliary import Emit
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment
 from contrastcli.training.plan import Plan
+from contrastcli.training.session import Emit, Session
 from contrastcli.training.setup import make_trainer
 from contrastcli.training.system import Sampler
 
 Watch = Callable[[Event, bytes], None]  # gets each event and its line as written
 
 
-def train(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
+class _Interrupts:
+    """Signals: the first one saves and stops; a second Ctrl-C, and any signal before the loop, interrupts.
+
+    Schedulers repeat the others while a checkpoint is being written.
+    """
+
+    in_loop = False
+    stop_requested = False
+
+    def __call__(self, number: int) -> None:
+        if not self.in_loop or (self.stop_requested and number == signal.SIGINT):
+            raise KeyboardInterrupt
+        self.stop_requested = True
+
+
+def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
     """Train a run to its end, from its last checkpoint where there is one, and return the last event.
 
     It begins when the run `after` has ended. Raises ContrastError, which the last event reports too.
     """
-    config, main = plan.config, world.is_main
-    in_loop = stop_asked = False
-
-    def interrupt(number: int) -> None:
-        """The first signal saves and stops; a second Ctrl-C, and any signal before the loop, interrupts.
-
-        Schedulers repeat the others while a checkpoint is being written.
-        """
-        nonlocal stop_asked
-        if not in_loop or (stop_asked and number == signal.SIGINT):
-            raise KeyboardInterrupt
-        stop_asked = True
-
+    config, main, interrupts = plan.config, world.is_main, _Interrupts()
     held: AbstractContextManager[Writer | None] = hold(run) if main else nullcontext()
     recorded: AbstractContextManager[Emit] = _recorded(run, config, watch) if main else nullcontext(lambda event: None)
-    with handle_signals(interrupt), held as writer, recorded as emit:
+    with handle_signals(interrupts), held as writer, recorded as emit:
         device = _choose_device(config, world)
         resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
         if after is not None:
             wait_behind(after, run, emit, resumed_from or 0)
         if writer is not None:
-            precision = choose_precision(config.train.precision, device)
-            emit(
-                started := Started(
-                    step=resumed_from or 0,
-                    host=writer.host,
-                    pid=writer.pid,
-                    process_start=writer.process_start,
-                    steps=plan.steps,
-                    steps_per_epoch=len(plan.order),
-                    batch_size=plan.order.batch_size,
-                    sentences_per_step=plan.sentences_per_step,
-                    negatives_per_anchor=plan.negatives_per_anchor,
-                    objective=config.spec.name,
-                    backbone=config.model.backbone,
-                    device=str(device),
-                    precision=precision,
-                    resumed_from=resumed_from,
-                )
-            )
-            write_environment(run.environment_path, plan, device, precision, world.size)
+            started = _started(plan, writer, device, resumed_from)
+            emit(started)
+            write_environment(run.environment_path, plan, device, world.size)
             for text in (*config.notes, *plan.examples.notes):
                 emit(Note(step=started.step, text=text))
-        attended = _attended(emit, run, config, device) if main else emit
-        trainer = make_trainer(run, plan, device, attended, lambda: stop_asked or run.stop_path.exists(), world)
-        in_loop = True
-        emit(done := Done(status=trainer.train(), step=trainer.position.step, code=0))
+            emit = _with_alerts(emit, run, config, device)
+        session = Session(emit, lambda: interrupts.stop_requested or run.stop_path.exists(), world)
+        trainer = make_trainer(run, plan, device, session)
+        interrupts.in_loop = True
+        done = Done(status=trainer.run_steps(), step=trainer.position.step, code=0)
+        emit(done)
         return done
+
+
+def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int | None) -> Started:
+    config = plan.config
+    return Started(
+        step=resumed_from or 0,
+        host=writer.host,
+        pid=writer.pid,
+        process_start=writer.process_start,
+        steps=plan.steps,
+        steps_per_epoch=len(plan.order),
+        batch_size=plan.order.batch_size,
+        sentences_per_step=plan.sentences_per_step,
+        negatives_per_anchor=plan.negatives_per_anchor,
+        objective=config.spec.name,
+        backbone=config.model.backbone,
+        device=str(device),
+        precision=choose_precision(config.train.precision, device),
+        resumed_from=resumed_from,
+    )
 
 
 def _choose_device(config: Config, world: World) -> torch.device:
@@ -91,7 +99,7 @@ def _choose_device(config: Config, world: World) -> torch.device:
     return device
 
 
-def _attended(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:
+def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:
     """Samples of the machine and alerts, among the events."""
     sample, rules = Sampler(device, run.path), Rules(config.alerts, run.events())
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.data.texts import Texts
-from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
+from contrastcli.data.tokens import tokenise
 from contrastcli.errors import ContrastError, UsageError, error_text
 from contrastcli.files import writing_to
 from contrastcli.model.backbone import BertBackbone
@@ -29,64 +30,71 @@ from contrastcli.settings.catalogue import BUILT_IN
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
-from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext, Emit, import_named
+from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext, import_named
 from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
-from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
+from contrastcli.training.session import Session
 from contrastcli.training.step import Loss, Stepper
 
-_CHECKED = 5_000  # texts that fill model.max_length, of which is counted how many are longer
-_UNLIMITED = 1 << 20  # tokens
+_MOST_RECOUNTED = 5_000
+"""Texts at the limit that are tokenised again, to count those that were cut."""
+_UNLIMITED_TOKENS = 1 << 20
 
 
-def make_trainer(
-    run: Run, plan: Plan, device: torch.device, emit: Emit, should_stop: Callable[[], bool], world: World
-) -> Trainer:
+def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -> Trainer:
     """Load or restore everything that the run needs. Raises DataError and UsageError."""
-    config = plan.config
+    config, texts = plan.config, plan.corpus.texts
     folder = run.checkpoint("last") if "last" in run.checkpoints() else None
-    if world.is_main:
+    if session.world.is_main:
         with writing_to(run.path):
             checkpoint.prune(run, config.train.keep)  # a killed process may have left an incomplete one
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
+    max_length = min(config.model.max_length, encoder.backbone.max_length)
     context = AuxiliaryContext(
-        config, encoder, choose_precision(config.train.precision, device), plan.corpus.texts, emit
+        config=config,
+        encoder=encoder,
+        precision=choose_precision(config.train.precision, device),
+        texts=texts,
+        table=tokenise(texts, encoder.tokenizer, max_length, session.loading("tokenising")),
+        max_length=max_length,
+        session=session,
     )
-    stepper = _make_stepper(plan, context, world)
+    stepper = _make_stepper(plan, context)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         parameter.data = parameter.data.clone()  # aligned, unlike a mapped file's: rounding errors depend on that
-    if plan.miner:  # its negatives are in the checkpoints, and a resume restores them in place
-        stepper.extras.register_buffer("mined", torch.from_numpy(plan.miner.negatives))
     for one in stepper.encoders.values() if config.train.compile else ():
         _compile(one)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
-    for text in [] if folder else [resolve(model).origin() for model in plan.models]:
-        if text:
-            emit(Note(step=0, text=text))
-    if context.max_length < config.model.max_length:
-        emit(Note(step=0, text=f"model.max_length is {context.max_length}, the most that this backbone reads"))
+    for text in _notes(plan, context, is_new=folder is None):
+        session.emit(Note(step=0, text=text))
     restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None
     position = restored or Position(to_evaluate=True)
-    stepper.token_budget = _continue_under(position, stepper.token_budget, world.size, device, emit)
-    table = tokenise(plan.corpus.texts, encoder.tokenizer, context.max_length, context.progress("tokenising"))
-    if folder is None and (text := _truncated(plan.corpus.texts, table, encoder.tokenizer, context.max_length)):
-        emit(Note(step=0, text=text))
+    stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
     return Trainer(
         run=run,
         plan=plan,
         stepper=stepper,
         optimizer=optimizer,
         position=position,
-        table=table,
+        table=context.table,
         dev=DevSet.of(plan.dev, encoder) if plan.dev else None,
-        emit=emit,
-        should_stop=should_stop,
+        session=session,
     )
+
+
+def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[str]:
+    """What a run says of its models and of texts that are cut."""
+    if is_new:
+        yield from filter(None, (resolve(model).origin() for model in plan.models))
+    if context.max_length < plan.config.model.max_length:
+        yield f"model.max_length is {context.max_length}, the most that this backbone reads"
+    if is_new and (text := _truncated(plan.corpus.texts, context)):
+        yield text
 
 
 def _compile(encoder: SentenceEncoder) -> None:
@@ -97,30 +105,33 @@ def _compile(encoder: SentenceEncoder) -> None:
     encoder.backbone.bert.compile_layers()
 
 
-def _truncated(texts: Texts, table: TokenTable, tokenizer: Tokenizer, limit: int) -> str:
-    """What to say of texts that have more tokens than the limit; empty where none has."""
-    full = np.flatnonzero(table.lengths >= limit)
+def _truncated(texts: Texts, context: AuxiliaryContext) -> str:
+    """A note that counts the texts with more tokens than training reads; empty where none has."""
+    tokenizer, limit = context.encoder.tokenizer, context.max_length
+    full = np.flatnonzero(context.table.lengths >= limit)
     full = full[np.argsort(-texts.sizes[full], kind="stable")]
-    checked, most = full[:_CHECKED], 8 * limit  # characters, in which a text longer than the limit exceeds it
+    # a text of more characters than these has more tokens than the limit
+    checked, most = full[:_MOST_RECOUNTED], 8 * limit
     ids = tokenizer.encode([texts[row][:most] for row in checked], limit + 1)
     longer = sum(len(texts[row]) > most or len(its) > limit for row, its in zip(checked, ids, strict=True))
     if not longer:
         return ""
     count = f"{longer:,}" if len(checked) == len(full) else f"up to {len(full):,}"
-    longest = len(tokenizer.encode([texts[full[0]]], _UNLIMITED)[0])
+    longest = len(tokenizer.encode([texts[full[0]]], _UNLIMITED_TOKENS)[0])
     words = f"of {len(texts):,} texts are longer than model.max_length, {limit:,} tokens, and are cut there"
     return f"{count} {words}; the longest has {longest:,}"
 
 
-def _continue_under(position: Position, budget: int, processes: int, device: torch.device, emit: Emit) -> int:
+def _continue_under(position: Position, budget: int, device: torch.device, session: Session) -> int:
     """The token budget to continue with, given that of the settings; notes say what is not as it was."""
+    processes = session.world.size
     was, was_processes = position.token_budget, position.processes
     memory_ran_out = 0 < was < position.first_budget == budget
     position.processes, position.first_budget = processes, budget
     position.token_budget = was if memory_ran_out else budget
 
     def note(text: str) -> None:
-        emit(Note(step=position.step, text=text))
+        session.emit(Note(step=position.step, text=text))
 
     other = "other chunks, which draw other dropout"
     if was_processes not in (0, processes):
@@ -144,7 +155,7 @@ def _untrained(model: Model) -> SentenceEncoder:
     return encoder
 
 
-def _make_stepper(plan: Plan, context: AuxiliaryContext, world: World) -> Stepper:
+def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
     width = encoder.backbone.width
@@ -156,9 +167,12 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext, world: World) -> Steppe
         auxiliary.load(context)
         if auxiliary.module is not None:
             extras[auxiliary.name] = auxiliary.module
+    extras.to(encoder.device)
+    for name, tensor in chain.from_iterable(auxiliary.state.items() for auxiliary in plan.auxiliaries):
+        extras.register_buffer(name, tensor)
     return Stepper(
         encoder=encoder,
-        extras=extras.to(encoder.device),
+        extras=extras,
         heads=heads,
         projection=encoder.dense or projection,
         auxiliaries=plan.auxiliaries,
@@ -166,7 +180,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext, world: World) -> Steppe
         precision=context.precision,
         run_seed=config.train.seed,
         token_budget=config.train.token_budget or default_budget(encoder.device, encoder.backbone.layers, width),
-        world=world,
+        world=context.session.world,
     )
 
 

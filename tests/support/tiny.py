@@ -187,7 +187,7 @@ def train(run: Run, watch: Callable[[Event], object] = lambda event: None) -> Do
     def deliver(event: Event, line: bytes) -> None:
         watch(event)
 
-    return process.train(run, make_plan(run.config()), deliver, world())
+    return process.supervise(run, make_plan(run.config()), deliver, world())
 
 
 def on_step(number: int, act: Callable[[], object]) -> Callable[[Event], object]:

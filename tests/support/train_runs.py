@@ -8,9 +8,9 @@ from pathlib import Path
 from contrastcli.runs.directory import Run
 from contrastcli.training.distributed import world
 from contrastcli.training.plan import make_plan
-from contrastcli.training.process import train
+from contrastcli.training.process import supervise
 
 if __name__ == "__main__":
     for folder in sys.argv[1:]:
         run = Run(Path(folder))
-        train(run, make_plan(run.config()), lambda event, line: None, world())
+        supervise(run, make_plan(run.config()), lambda event, line: None, world())

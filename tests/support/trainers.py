@@ -12,9 +12,9 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Spec
 from contrastcli.training.batch import Batch
-from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import make_plan
+from contrastcli.training.session import Session
 from contrastcli.training.setup import make_trainer
 from support.tiny import Tiny
 
@@ -31,7 +31,7 @@ Case = tuple[str, str, Changes]
 def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: object) -> Trainer:
     """A trainer before its first step, on batches of 16 rows."""
     plan = make_plan(tiny.config(objective, form, dev__data="none", **{"train__batch_size": 16} | changes))
-    trainer = make_trainer(Run(folder), plan, CPU, lambda event: None, lambda: False, World())
+    trainer = make_trainer(Run(folder), plan, CPU, Session(lambda event: None))
     trainer.encoder.train()
     trainer.stepper.token_budget = BUDGET
     return trainer

@@ -38,8 +38,8 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     from contrastcli.runs.directory import Run
     from contrastcli.runs.events import Event, Step
     from contrastcli.settings import config
-    from contrastcli.training.distributed import World
     from contrastcli.training.plan import make_plan
+    from contrastcli.training.session import Session
     from contrastcli.training.setup import make_trainer
 
     values = {
@@ -61,11 +61,11 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
             peaks.append(memory_kb("VmHWM"))
 
     plan = make_plan(config.resolve([config.Layer.of(values, "test")]))
-    trainer = make_trainer(Run(Path(folder)), plan, torch.device("cpu"), note_peak, lambda: False, World())
+    trainer = make_trainer(Run(Path(folder)), plan, torch.device("cpu"), Session(note_peak))
     assert trainer.table.lengths.min() == 32
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = memory_kb("VmRSS")
-    trainer.train()
+    trainer.run_steps()
     return peaks[STEPS - 1] - before  # without what saving takes
 
 

@@ -17,6 +17,7 @@ from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
+from contrastcli.training.session import Session
 from support.resuming import assert_same, story, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
@@ -68,7 +69,8 @@ def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> N
 def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews:
     config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
     views = PerturbedViews(KINDS)
-    views.load(AuxiliaryContext(config, load_encoder(tiny.backbone), "fp32", (), lambda event: None))
+    encoder, session = load_encoder(tiny.backbone), Session(lambda event: None)
+    views.load(AuxiliaryContext(config, encoder, "fp32", (), TokenTable.of([]), config.model.max_length, session))
     return views
 
 

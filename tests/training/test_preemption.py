@@ -18,7 +18,7 @@ from contrastcli.files import atomic_write
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Done, Evaluated, Note, Saved, Step
-from contrastcli.training import loop
+from contrastcli.training.session import StopRequested
 from contrastcli.training.step import Stepper
 from support.resuming import assert_same
 from support.tiny import Tiny, on_step, told, train, write_backbone
@@ -129,8 +129,8 @@ def test_a_dropped_step_leaves_no_trace_in_the_buffers_of_a_loss(tiny: Tiny, tmp
         trainer.stepper.heads.get_buffer("queue").add_(1)
         return loss(*inputs)
 
-    trainer.stepper.loss, trainer.should_stop = loss_with_a_queue, lambda: asked
-    with pytest.raises(loop._Stop):
+    trainer.stepper.loss, trainer.session.should_stop = loss_with_a_queue, lambda: asked
+    with pytest.raises(StopRequested):
         trainer.update(first_batch(trainer))
     assert trainer.stepper.heads.get_buffer("queue").tolist() == [0, 0, 0]
 

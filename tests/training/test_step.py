@@ -218,7 +218,7 @@ def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(
 ) -> None:
     events: list[Event] = []
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
-    trainer.emit, trainer.stepper.token_budget = events.append, 800
+    trainer.session.emit, trainer.stepper.token_budget = events.append, 800
     limit_memory(trainer, 50)
     outcome, weights = update(trainer)
     smaller = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
@@ -247,7 +247,7 @@ def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(
 ) -> None:
     trainer = trainer_of(tiny, tmp_path / "one", "simcse", "pairs")
     # the other process cannot follow in mid-step
-    trainer.stepper.world, trainer.stepper.token_budget = World(rank=0, size=2), 400
+    trainer.session.world, trainer.stepper.token_budget = World(rank=0, size=2), 400
     limit_memory(trainer, 0)
     with pytest.raises(RunError, match="memory ran out with 400 tokens at once") as raised:
         update(trainer)

@@ -24,9 +24,9 @@ from contrastcli.settings.losses.infonce import SimCSE
 from contrastcli.settings.losses.lists import RankCSE
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.teachers import Teacher, Teachers
-from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import make_plan
+from contrastcli.training.session import Session
 from contrastcli.training.setup import make_trainer
 from support import tiny as tiny_module
 from support.rounding import assert_near
@@ -169,7 +169,7 @@ def test_each_distinct_sentence_is_encoded_once_for_all_runs(
     for epochs in (1, 3):
         config = tiny.config("rankcse", "pairs", objective__teachers=str(stranger), train__epochs=epochs)
         plan = make_plan(config)
-        make_trainer(Run(tmp_path), plan, CPU, events.append, lambda: False, World())
+        make_trainer(Run(tmp_path), plan, CPU, Session(events.append))
     assert sorted(encoded) == sorted(set(plan.corpus.texts))
     progress = [(e.done, e.total) for e in events if isinstance(e, Progress) and e.what == "encoding by a teacher"]
     assert progress[-1] == (len(encoded), len(encoded))

@@ -14,16 +14,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import UsageError, error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
-from contrastcli.runs.events import Event, Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import ObjectiveSettings
 from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import Batch, Chunk
-
-Emit = Callable[[Event], None]
+from contrastcli.training.session import Session
 
 Term = Callable[[Chunk], Tensor]
 """A term of a batch's loss, chunk by chunk: adds a chunk's weighted gradient and returns its unweighted value."""
@@ -31,22 +30,17 @@ Term = Callable[[Chunk], Tensor]
 
 @dataclass(frozen=True)
 class AuxiliaryContext:
-    """What an auxiliary is loaded with. `texts` are those of the corpus."""
+    """What an auxiliary is loaded with."""
 
     config: Config
     encoder: SentenceEncoder
     precision: Precision
     texts: Sequence[str]
-    emit: Emit
-
-    @property
-    def max_length(self) -> int:
-        """Tokens that training reads of a text."""
-        return min(self.config.model.max_length, self.encoder.backbone.max_length)
-
-    def progress(self, what: str) -> Callable[[int, int], None]:
-        """A function that reports how many texts are done, and of how many."""
-        return lambda done, total: self.emit(Progress(step=0, what=what, done=done, total=total))
+    """The distinct texts of the corpus."""
+    table: TokenTable
+    """Their tokens, at most `max_length` of a text."""
+    max_length: int
+    session: Session
 
 
 class Auxiliary:
@@ -58,11 +52,16 @@ class Auxiliary:
     """Models that it reads, by name."""
     module: nn.Module | None = None
     """What it trains, chunk by chunk: its encoders, or what its term needs. None before it is loaded, or at all."""
+    state: Mapping[str, Tensor] = {}
+    """Further tensors of the checkpoints, on the CPU, which a resume restores in place."""
     weight: float = 0.0
     """The weight of its term in the loss."""
 
     def load(self, context: AuxiliaryContext) -> None:
         """Get weights and vectors; the heads of the loss are made before. Raises DataError."""
+
+    def before_step(self, step: int) -> None:
+        """Called before the batch of each step, from 1, is made. Its time is not counted as the step's."""
 
     def extend(self, batch: Batch) -> Batch:
         """The batch with further views."""

@@ -87,7 +87,8 @@ class Teachers(Auxiliary):
         self.vectors = []
         for teacher in self.teachers:
             encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
-            self.vectors.append(cached_vectors(encoder, context.texts, context.progress("encoding by a teacher")))
+            vectors = cached_vectors(encoder, context.texts, context.session.loading("encoding by a teacher"))
+            self.vectors.append(vectors)
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
         """A view `teacher_anchor`, `teacher_positive` … for each, (N, Σ d_k), with the teachers' weighted mean cosines.

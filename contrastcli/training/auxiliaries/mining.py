@@ -1,0 +1,63 @@
+"""Hard negatives that training mines again and again, with the encoder as it is then."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from contrastcli.data.batching import Corpus
+from contrastcli.model.mining import Pool, Rule, mine, read_ranks
+from contrastcli.runs.events import Note, Progress
+from contrastcli.settings.sections import Data
+from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext
+
+
+class MinedNegatives(Auxiliary):
+    """The hard negatives of a corpus, (N, n) texts that are replaced in place every few steps."""
+
+    name = "mined"
+
+    def __init__(self, corpus: Corpus, data: Data) -> None:
+        """Make room for a negative in rows that have none. Raises UsageError."""
+        self.corpus = corpus
+        self.every = data.mine_every
+        self.first_step = data.mine_every + 1 if "negative" in corpus.views else 1
+        names = [view for view in corpus.views if view.startswith("negative")] or ["negative"]
+        none = np.zeros(len(corpus), np.int64)
+        self.negatives = np.stack([corpus.views.get(name, none) for name in names], axis=1)
+        corpus.views.update(zip(names, self.negatives.T, strict=True))
+        ranks = read_ranks(data.mine_ranks, "data.mine_ranks")
+        self.rule = Rule(*ranks, data.mine_below or None, count=len(names))
+        self.state = {self.name: torch.from_numpy(self.negatives)}
+
+    def load(self, context: AuxiliaryContext) -> None:
+        """Any text of the corpus may be a negative but those that are anchors only."""
+        self.context = context
+        texts, anchors, positives = self.corpus.texts, self.corpus.views["anchor"], self.corpus.views["positive"]
+        candidates = np.setdiff1d(np.arange(len(texts)), np.setdiff1d(anchors, positives))
+        self.pool = Pool.of(texts, anchors, positives, candidates)
+
+    def before_step(self, step: int) -> None:
+        """Replace the negatives by those that the encoder finds now; the main process finds them for all."""
+        if step < self.first_step or (step - 1) % self.every:
+            return
+        session = self.context.session
+        mined = np.zeros_like(self.negatives)
+        if session.world.is_main:
+            self._mine_into(mined, step - 1)
+        session.world.sum(torch.from_numpy(mined))
+        changed, missing = np.mean(mined != self.negatives), int((mined[:, 0] < 0).sum())
+        self.negatives[:] = mined
+        text = f"hard negatives mined: {changed:.0%} changed, {missing:,} rows have none"
+        session.emit(Note(step=step - 1, text=text))
+
+    def _mine_into(self, mined: np.ndarray, step: int) -> None:
+        session, table = self.context.session, self.context.table
+        advance = session.progress(step, "encoding", len(table))
+        vectors = self.context.encoder.encode_table(table, on_chunk=advance).numpy()
+        done = 0
+        for judged in mine(vectors, self.pool, self.rule):
+            session.check_stop()
+            mined[judged.rows] = judged.negatives(self.rule.count)
+            done += len(judged.rows)
+            session.emit(Progress(step=step, what="mining", done=done, total=len(mined)))

@@ -1,0 +1,49 @@
+"""What ties a training to its surroundings: where its events go, who may stop it, and the other processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from contrastcli.runs.events import Event, Progress
+from contrastcli.training.distributed import World
+
+Emit = Callable[[Event], None]
+
+
+class StopRequested(Exception):
+    """A stop was asked for. A step or an evaluation that is under way is dropped."""
+
+
+@dataclass
+class Session:
+    """The surroundings of one training."""
+
+    emit: Emit
+    should_stop: Callable[[], bool] = lambda: False
+    world: World = field(default_factory=World)
+
+    def check_stop(self) -> None:
+        """Raise StopRequested where a stop was asked for. Several processes agree on it after a step instead."""
+        if self.world.size == 1 and self.should_stop():
+            raise StopRequested
+
+    def loading(self, what: str) -> Callable[[int, int], None]:
+        """A callback that reports how many texts are done before the first step, and of how many."""
+        return lambda done, total: self.emit(Progress(step=0, what=what, done=done, total=total))
+
+    def progress(self, step: int, what: str, total: int) -> Callable[[int], None]:
+        """A callback that counts texts, reports once a second and may raise StopRequested."""
+        done, reported, begin = 0, 0.0, time.monotonic()
+
+        def advance(more: int) -> None:
+            nonlocal done, reported
+            self.check_stop()
+            done += more
+            passed = time.monotonic() - begin
+            if passed > reported + 1 or (reported and done == total):
+                reported = passed
+                self.emit(Progress(step=step, what=what, done=done, total=total))
+
+        return advance
