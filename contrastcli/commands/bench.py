@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from contrastcli.commands.bench_peer import Peers
+from contrastcli.commands.bench_peer import DEFAULT_BATCH, Peer
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import error_text
 from contrastcli.model.backbone import BertBackbone
@@ -43,36 +43,92 @@ from contrastcli.training.plan import make_plan
 BATCH = 64
 STEPS = 48
 """Optimiser steps of one measurement; the first third warms up and does not count."""
-MOST = 3_000
+MOST_TEXTS = 3_000
 """Texts of one measurement of encoding, except of the long one."""
-LONG = 20_000
+LONG_TEXTS = 20_000
 _REPEATS = 12
-
-Job = Callable[[], float]
-"""Does some work and returns how many times a second it did it: sentences encoded, texts answered, matrices' FLOPs."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """One of those that are compared. `precision` is that of its matrix products, None where no limit is known."""
+    """One of those that are compared.
+
+    `measure` does some work once and returns its rate a second: of sentences, of queries. `precision` is that of its
+    matrix products, None where no limit is known.
+    """
 
     name: str
-    job: Job
+    measure: Callable[[], float]
     precision: Precision | None = None
 
 
-@dataclass
-class Work:
-    """One thing that is measured.
+class Comparison:
+    """Programs that do the same work, and their rates and shares of the machine's limit in the rounds so far.
 
-    `flops` are those of the matrix products of one sentence, and `seconds` what a round is expected to take.
+    `flops` are those of the matrix products of one sentence, `limits` measure how many a second the machine can do in
+    each precision, and `seconds` is what a round is expected to take.
     """
 
-    what: str
-    programs: Sequence[Program]
-    flops: float = 0.0
-    limits: Mapping[Precision, Job] = field(default_factory=dict)
-    seconds: float = 0.0
+    def __init__(
+        self,
+        what: str,
+        programs: Sequence[Program],
+        flops: float = 0.0,
+        limits: Mapping[Precision, Callable[[], float]] | None = None,
+        seconds: float = 0.0,
+    ) -> None:
+        self.what = what
+        self._programs = programs
+        self._flops, self._limits = flops, limits or {}
+        self._seconds = seconds
+        self._rates: dict[str, list[float]] = {program.name: [] for program in programs}
+        self._shares: dict[str, list[float]] = {program.name: [] for program in programs}
+        self._errors: dict[str, str] = {}
+
+    def add_round(self, deadline: float) -> bool:
+        """Run every program once, unless the last round took longer than the time that is left."""
+        start = time.monotonic()
+        if start + self._seconds > deadline:
+            return False
+        limits = {precision: measure() for precision, measure in self._limits.items()}
+        rates = {name: rate for name, rate in map(self._run, self._programs) if rate is not None}
+        for program in self._programs:  # after all of them: Ctrl-C leaves complete rounds
+            if program.name in rates:
+                self._rates[program.name].append(rates[program.name])
+                if program.precision in limits and self._flops:
+                    share = rates[program.name] * self._flops / limits[program.precision]
+                    self._shares[program.name].append(share)
+        self._seconds = time.monotonic() - start
+        return True
+
+    def _run(self, program: Program) -> tuple[str, float | None]:
+        """The rate of a program; None after an error of a peer, which has to be none of ours."""
+        if program.name in self._errors:
+            return program.name, None
+        try:
+            return program.name, program.measure()
+        except ModuleNotFoundError as error:
+            self._errors[program.name] = f"{error.name} is not installed"
+        except Exception as error:
+            if program is self._programs[0]:
+                raise
+            self._errors[program.name] = f"{type(error).__name__}: {error_text(error)}"
+        return program.name, None
+
+    def results(self) -> list[Benchmark]:
+        """One for each program; the ratio is to the first peer."""
+        peer = next((rates for name, rates in self._rates.items() if not name.startswith("contrast") and rates), [])
+        return [
+            Benchmark(
+                what=self.what,
+                program=name,
+                rates=tuple(rates),
+                ratio=median(rates) / median(peer) if peer and rates else None,
+                limit_share=median(self._shares[name]) if self._shares[name] else None,
+                error=self._errors.get(name, "" if rates else "no time left"),
+            )
+            for name, rates in self._rates.items()
+        ]
 
 
 def measure_speed(
@@ -85,134 +141,91 @@ def measure_speed(
     """
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder:
-        for work in Works(model, Path(folder)):
-            measurement = Measurement(work)
+        for comparison in Bench(model, Path(folder)).comparisons():
             try:
                 for number in range(rounds):
-                    if not measurement.add_round(deadline):
+                    if not comparison.add_round(deadline):
                         break
-                    on_progress(work.what, number + 1, rounds)
+                    on_progress(comparison.what, number + 1, rounds)
             except KeyboardInterrupt:
-                yield from measurement.results()
+                yield from comparison.results()
                 raise
-            yield from measurement.results()
+            yield from comparison.results()
 
 
-class Measurement:
-    """The rounds of one work so far."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._rates: dict[str, list[float]] = {program.name: [] for program in work.programs}
-        self._shares: dict[str, list[float]] = {program.name: [] for program in work.programs}
-        self._errors: dict[str, str] = {}
-        self._seconds = work.seconds
-
-    def add_round(self, deadline: float) -> bool:
-        """Run every program once, unless the last round took longer than the time that is left."""
-        start = time.monotonic()
-        if start + self._seconds > deadline:
-            return False
-        limits = {precision: job() for precision, job in self._work.limits.items()}
-        rates: dict[str, float] = {}
-        for number, program in enumerate(self._work.programs):
-            if program.name not in self._errors:
-                try:
-                    rates[program.name] = program.job()
-                except ModuleNotFoundError as error:
-                    self._errors[program.name] = f"{error.name} is not installed"
-                except Exception as error:  # a peer's, of any kind: a package of its own that is missing, for instance
-                    if number == 0:
-                        raise
-                    self._errors[program.name] = f"{type(error).__name__}: {error_text(error)}"
-        for program in self._work.programs:
-            if program.name in rates:
-                self._rates[program.name].append(rates[program.name])
-                if program.precision in limits and self._work.flops:
-                    share = rates[program.name] * self._work.flops / limits[program.precision]
-                    self._shares[program.name].append(share)
-        self._seconds = time.monotonic() - start
-        return True
-
-    def results(self) -> list[Benchmark]:
-        """One for each program; the ratio is to the first peer."""
-        names = [program.name for program in self._work.programs]
-        peer = next((self._rates[name] for name in names if not name.startswith("contrast") and self._rates[name]), [])
-        return [
-            Benchmark(
-                what=self._work.what,
-                program=name,
-                rates=tuple(self._rates[name]),
-                ratio=median(self._rates[name]) / median(peer) if peer and self._rates[name] else None,
-                limit_share=median(self._shares[name]) if self._shares[name] else None,
-                error=self._errors.get(name, "" if self._rates[name] else "no time left"),
-            )
-            for name in names
-        ]
-
-
-class Works:
-    """What is measured, by contrast and by sentence-transformers: the same weights, texts, batch size and device."""
+class Bench:
+    """What contrast and sentence-transformers are compared in, with the same weights, texts, batch size and device."""
 
     def __init__(self, model: ModelRef, folder: Path) -> None:
         self._encoder = load_model(model)
-        save_encoder(self._encoder, folder / "model")
         self._folder = folder
+        save_encoder(self._encoder, folder / "model")
         self._rows = load_examples(Data(train="starter"), ("triplets",), ()).views
-        self._peers = Peers(folder, self._rows)
+        self.texts = list(dict.fromkeys(text for view in self._rows.values() for text in view))
+        self._peer = Peer(folder / "model", self._rows)
         fast = choose_precision("auto", choose_device("auto")) == "bf16"
         self._precisions: list[Precision] = ["fp32", "bf16"] if fast else ["fp32"]
         backbone = self._encoder.backbone
         self._int8 = isinstance(backbone, BertBackbone) and self._encoder.device.type == "cpu" and has_products("int8")
         self._shape = backbone.bert.shape if isinstance(backbone, BertBackbone) else None
 
-    def __iter__(self) -> Iterator[Work]:
-        short = list(dict.fromkeys(text for view in self._rows.values() for text in view))
+    def comparisons(self) -> Iterator[Comparison]:
+        """What users do most, first."""
         draw = random.Random(0)
-        mixed = [" ".join(draw.choices(short, k=draw.choice((1, 1, 2, 3, 5, 8)))) for _ in short]
-        rate = _encode(self._encoder, short[:BATCH], "fp32")  # warms up; a slow machine gets fewer texts
-        count = min(MOST, max(BATCH, round(3 * rate)))
-        yield self._encoding("encode short texts", short[:count])
+        mixed = [" ".join(draw.choices(self.texts, k=draw.choice((1, 1, 2, 3, 5, 8)))) for _ in self.texts]
+        rate = _encode(self._encoder, self.texts[:BATCH], "fp32")  # warms up; a slow machine gets fewer texts
+        count = min(MOST_TEXTS, max(BATCH, round(3 * rate)))
+        yield self.encoding("encode short texts", self.texts[:count])
         yield self._training()
-        yield self._encoding("encode mixed lengths", mixed[: max(BATCH, count // 4)])
-        yield self._one_text_at_a_time(short[:BATCH])
+        yield self.encoding("encode mixed lengths", mixed[: max(BATCH, count // 4)])
+        yield self._one_text_at_a_time(self.texts[:BATCH])
         yield self._cold_query()
-        yield self._encoding(f"encode {LONG:,} texts", (short * (LONG // len(short) + 1))[:LONG], LONG / rate)
+        many = (self.texts * (LONG_TEXTS // len(self.texts) + 1))[:LONG_TEXTS]
+        yield self.encoding(f"encode {LONG_TEXTS:,} texts", many, LONG_TEXTS / rate)
 
-    def _encoding(self, what: str, texts: Sequence[str], seconds: float = 0.0) -> Work:
+    def encoding(
+        self, what: str, texts: Sequence[str], seconds: float = 0.0, peers: Sequence[Program] | None = None
+    ) -> Comparison:
+        """Encoding by contrast and by peers, which are sentence-transformers unless others are named."""
         precisions = [*self._precisions, "int8"] if self._int8 else self._precisions
         programs = [Program(f"contrast {p}", partial(_encode, self._encoder, texts, p), p) for p in precisions]
-        for peer in self._peers.encoders:
-            programs.append(Program(peer.name, partial(self._peers.encode, peer, texts), peer.precision))
-        return Work(what, programs, self._flops(texts), self._limits(precisions), len(programs) * seconds)
+        programs += self._peers(texts) if peers is None else peers
+        return Comparison(what, programs, self._flops(texts), self._limits(precisions), len(programs) * seconds)
 
-    def _training(self) -> Work:
+    def _peers(self, texts: Sequence[str]) -> Iterator[Program]:
+        encode = partial(self._peer.encode, texts)
+        yield Program("sentence-transformers", encode, "fp32")
+        for batch in (DEFAULT_BATCH, 128) if "bf16" in self._precisions else ():
+            yield Program(f"sentence-transformers bf16, batch {batch}", partial(encode, "bf16", batch), "bf16")
+
+    def _training(self) -> Comparison:
         fastest = self._precisions[-1]
         train = partial(_train, self._folder, self._encoder.pooling)
         programs = [Program(f"contrast {fastest}", train, fastest)]
         if self._encoder.device.type == "cuda" and self._shape:
             programs.append(Program(f"contrast {fastest}, compiled", partial(train, compile=True), fastest))
-        peer = partial(self._peers.train, BATCH, STEPS)
+        peer = partial(self._peer.train, BATCH, STEPS)
         programs.append(Program("sentence-transformers, defaults", peer, "fp32"))
         if fastest == "bf16":
             best = partial(peer, bf16=True, train_sampling_strategy="group_by_length")
             programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
         texts = [text for view in self._rows.values() for text in view]
-        return Work("train SimCSE on triplets", programs, 3 * self._flops(texts, 32), self._limits(self._precisions))
+        limits = self._limits(self._precisions)
+        return Comparison("train SimCSE on triplets", programs, 3 * self._flops(texts, 32), limits)
 
-    def _one_text_at_a_time(self, texts: Sequence[str]) -> Work:
+    def _one_text_at_a_time(self, texts: Sequence[str]) -> Comparison:
         self._encoder.precision = "fp32"
         ours = partial(_one_by_one, lambda text: self._encoder.encode([text]), texts)
-        theirs = partial(_one_by_one, self._peers.encode_one, texts)
-        return Work("one text at a time", [Program("contrast", ours), Program("sentence-transformers", theirs)])
+        theirs = partial(_one_by_one, lambda text: self._peer.encode([text]), texts)
+        return Comparison("one text at a time", [Program("contrast", ours), Program("sentence-transformers", theirs)])
 
-    def _cold_query(self) -> Work:
+    def _cold_query(self) -> Comparison:
         ours: list[str | Path] = ["-m", "contrastcli", "query", "a", "b", "--model", self._folder / "model"]
         programs = [Program("contrast", lambda: _cold(ours))]
-        programs.append(Program("sentence-transformers", lambda: _cold(self._peers.query())))
-        return Work("query in a new process", programs)
+        programs.append(Program("sentence-transformers", lambda: _cold(self._peer.query())))
+        return Comparison("query in a new process", programs)
 
-    def _limits(self, precisions: Sequence[Precision]) -> dict[Precision, Job]:
+    def _limits(self, precisions: Sequence[Precision]) -> dict[Precision, Callable[[], float]]:
         shape, device = self._shape, self._encoder.device
         return {p: partial(matrix_rate, shape, p, device) for p in precisions} if shape else {}
 
@@ -292,7 +305,7 @@ def _train(folder: Path, pooling: Pooling, compile: bool = False) -> float:
             rates.append(event.sentences_per_s)
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        done = process.train(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
+        done = process.supervise(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
     if done.status == "stopped":  # by Ctrl-C, which training takes for a request to save and stop
         raise KeyboardInterrupt
     counted = rates[2:]  # not those of the first step, and up to a third

@@ -9,7 +9,6 @@ import signal
 import sys
 import warnings
 from collections import deque
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +16,6 @@ import pytest
 import torch
 
 from contrastcli.commands import bench
-from contrastcli.commands.bench_peer import Encoder, Peers
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Step
@@ -36,41 +34,32 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps and texts, no new process, and a peer that is not installed."""
     monkeypatch.setattr(bench, "STEPS", 3)
     monkeypatch.setattr(bench, "BATCH", 4)
-    monkeypatch.setattr(bench, "MOST", 16)
-    monkeypatch.setattr(bench, "LONG", 32)
-    monkeypatch.setattr(bench, "_cold", lambda arguments: 1.0)
-    monkeypatch.setattr(bench, "Peers", MissingPeers)
+    monkeypatch.setattr(bench, "MOST_TEXTS", 16)
+    monkeypatch.setattr(bench, "LONG_TEXTS", 32)
+    monkeypatch.setattr(bench, "subprocess", SimpleNamespace(run=lambda *arguments, **options: None))
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+
+
+class Talkative:
+    """A peer that encodes, and prints while it does; it cannot train."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.encode([])
+
+    def encode(self, texts: list[str], **_: object) -> np.ndarray:
+        print("loading")
+        print("50 %", file=sys.stderr)
+        logging.getLogger("transformers").warning("report")
+        warnings.warn("be careful", stacklevel=1)
+        return np.zeros((len(texts), 2))
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
 
 
 def measure(tiny: Tiny, minutes: float = 5.0) -> list[Benchmark]:
     return list(bench.measure_speed(ModelRef(str(tiny.backbone)), 2, minutes, lambda *words: None))
-
-
-class MissingPeers:
-    encoders = (Encoder("sentence-transformers", "fp32", lambda folder: len),)
-
-    def __init__(self, *_: object) -> None:
-        pass
-
-    def encode(self, *_: object, **__: object) -> float:
-        raise ModuleNotFoundError(name="sentence_transformers")
-
-    encode_one = query = encode
-
-    def train(self, batch_size: int, steps: int, **settings: object) -> float:
-        return self.encode()
-
-
-class FailingPeers(MissingPeers):
-    """Peers that lack a package of their own for training."""
-
-    def encode(self, *_: object, **__: object) -> float:
-        return 1.0
-
-    encode_one = query = encode
-
-    def train(self, batch_size: int, steps: int, **settings: object) -> float:
-        raise ImportError("the trainer needs accelerate\nmore")
 
 
 def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
@@ -93,14 +82,18 @@ def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
     assert all(one.ratio is None for one in measured)
 
 
-def test_a_peer_that_fails_does_not_end_the_measurement(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "Peers", FailingPeers)
+def test_a_peer_that_fails_does_not_end_the_measurement(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(monkeypatch)
     measured = {(one.what, one.program): one for one in measure(tiny)}
+    assert tuple(capsys.readouterr()) == ("", "")
     failed = measured["train SimCSE on triplets", "sentence-transformers, defaults"]
-    assert failed.error == "ImportError: the trainer needs accelerate" and failed.rates == ()
-    ours = measured["encode short texts", "contrast fp32"]
-    assert ours.ratio is not None and ours.ratio == pytest.approx(sum(ours.rates) / 2)  # their rate is 1
-    assert len(measured["encode mixed lengths", "contrast fp32"].rates) == 2
+    assert failed.error.startswith("ImportError: cannot import name") and failed.rates == ()
+    for what in ("encode short texts", "encode mixed lengths"):
+        ours, theirs = measured[what, "contrast fp32"], measured[what, "sentence-transformers"]
+        assert len(ours.rates) == len(theirs.rates) == 2
+        assert ours.ratio == pytest.approx(sum(ours.rates) / sum(theirs.rates))
 
 
 def test_without_time_nothing_is_measured_and_it_says_so(tiny: Tiny) -> None:
@@ -109,7 +102,7 @@ def test_without_time_nothing_is_measured_and_it_says_so(tiny: Tiny) -> None:
 
 
 def test_an_interrupt_leaves_what_was_measured(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = process.train
+    train = process.supervise
 
     def interrupted(run: Run, plan: Plan, deliver: Watch, world: World) -> Done:
         def interrupt(event: Event, line: bytes) -> None:
@@ -118,7 +111,7 @@ def test_an_interrupt_leaves_what_was_measured(tiny: Tiny, monkeypatch: pytest.M
 
         return train(run, plan, interrupt, world)
 
-    monkeypatch.setattr(process, "train", interrupted)
+    monkeypatch.setattr(process, "supervise", interrupted)
     measured = bench.measure_speed(ModelRef(str(tiny.backbone)), 1, 5.0, lambda *words: None)
     first = next(measured)
     assert first.what == "encode short texts" and len(first.rates) == 1
@@ -130,7 +123,7 @@ def test_a_ratio_is_that_of_the_medians() -> None:
     rates = iter([10.0, 30.0, 1000.0])
     peers = iter([5.0, 20.0, 15.0])
     programs = [bench.Program("contrast", lambda: next(rates)), bench.Program("peer", lambda: next(peers))]
-    measurement = bench.Measurement(bench.Work("encode", programs))
+    measurement = bench.Comparison("encode", programs)
     for _ in range(3):
         assert measurement.add_round(math.inf)
     assert [one.ratio for one in measurement.results()] == [2.0, 1.0]
@@ -165,23 +158,3 @@ def test_the_command_prints_each_result_as_a_line_of_json(contrast: Contrast) ->
 def test_a_model_that_is_not_there_is_named(contrast: Contrast) -> None:
     answer = contrast("bench", "--model", "no/such-model")
     assert answer.code == 3 and "no/such-model" in answer.err and answer.out == ""
-
-
-def test_the_peer_of_a_benchmark_prints_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    class Talkative:
-        def __init__(self, *_: object, **__: object) -> None:
-            self.encode([])
-
-        def encode(self, texts: list[str], **_: object) -> np.ndarray:
-            print("loading")
-            print("50 %", file=sys.stderr)
-            logging.getLogger("transformers").warning("report")
-            warnings.warn("be careful", stacklevel=1)
-            return np.zeros((len(texts), 2))
-
-    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
-    peers = Peers(tmp_path, {})
-    peers.encode(peers.encoders[0], ["a"])
-    assert tuple(capsys.readouterr()) == ("", "")
