@@ -28,7 +28,7 @@ from contrastcli.model.bert.families import Shape
 from contrastcli.model.bert.packed import ROWS, product
 from contrastcli.model.devices import choose_device, choose_precision, has_products
 from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
-from contrastcli.model.folder import load_model, save_encoder
+from contrastcli.model.folder import load_model, save_encoder, usual_texts
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Event, Step
@@ -158,6 +158,7 @@ class Bench:
 
     def __init__(self, model: ModelRef, folder: Path) -> None:
         self._encoder = load_model(model)
+        self._encoder.usual_texts = usual_texts()
         self._folder = folder
         save_encoder(self._encoder, folder / "model")
         self._rows = load_examples(Data(train="starter"), ("triplets",), ()).views

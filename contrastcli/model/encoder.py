@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastcli.data.batching import Indices, chunks, even_chunks
-from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
@@ -21,14 +20,20 @@ from contrastcli.model.devices import has_products
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import fresh_linear, to_device
-from contrastcli.settings.sections import Data, Pooling, Precision
+from contrastcli.settings.sections import Pooling, Precision
 
-ENCODE_BUDGET = 16_384  # tokens at once without a graph: they fill a GPU, and need little memory next to the weights
-CPU_CHUNK = 1_536  # tokens at once for each thread of a CPU: more are not faster
-LEAST_CHUNK = 128  # tokens for which a thread of their own is worth it
-MOST_WORKERS = 16  # a guess at where the interpreter's lock is in their way, made on two cores
-_TEXTS, _TOKENS = 8, 4  # of which the sizes of padded texts are multiples in training
-TEXTS_AT_ONCE = 20_000  # texts tokenised and sorted together; bounds memory on corpora of any size
+ENCODE_BUDGET = 16_384
+"""Tokens at once without a graph: they fill a GPU, and need little memory next to the weights."""
+CPU_CHUNK = 1_536
+"""Tokens at once for each thread of a CPU: more are not faster."""
+LEAST_CHUNK = 128
+"""Tokens for which a thread of their own is worth it."""
+MOST_WORKERS = 16
+"""A guess at where the GIL limits, made on two cores."""
+TEXTS_AT_ONCE = 20_000
+"""Texts tokenised and sorted together, which bounds memory on corpora of any size."""
+_PAD_TEXTS, _PAD_TOKENS = 8, 4
+"""In training sizes are padded to multiples of these."""
 
 
 class Dense(nn.Module):
@@ -67,9 +72,14 @@ class SentenceEncoder(nn.Module):
         self.normalize = normalize
         self.prompt = prompt
         self.max_length = min(max_length or backbone.max_length, backbone.max_length)
-        self.precision: Precision = "fp32"  # of `encode`; training sets its own
-        self.full = 0  # texts so far that fill max_length, or are cut there
-        self._copy: tuple[object, PackedBert | Backbone] | None = None  # for encoding, with what it was made from
+        self.precision: Precision = "fp32"
+        """Of `encode`; training sets its own."""
+        self.usual_texts: Sequence[str] = ()
+        """Texts from which int8 takes the ranges of activations, so that no embedding depends on the others."""
+        self.full = 0
+        """Texts so far that fill max_length, or are cut there."""
+        self._copy: tuple[object, PackedBert | Backbone] | None = None
+        """The weights that were copied for encoding, and their copy."""
 
     @property
     def device(self) -> torch.device:
@@ -89,7 +99,8 @@ class SentenceEncoder(nn.Module):
         By its backbone under autocast, or by a copy of it in bfloat16.
         """
         ids, mask = (to_device(of, self.device) for of in self.pad(table, texts))
-        first_token = self.pooling == "cls" and bool(table.lengths[texts].all())  # a text of no tokens has none
+        # A text of no tokens has no first one.
+        first_token = self.pooling == "cls" and bool(table.lengths[texts].all())
         with autocast(self.device, precision if copy is None else "fp32"):
             hidden = (copy or self.backbone)(ids, mask, first_token)
         with autocast(self.device, "fp32"):
@@ -104,8 +115,8 @@ class SentenceEncoder(nn.Module):
         lengths = table.lengths[texts]
         longest = int(lengths.max(initial=1))
         if self.training:
-            lengths = np.pad(lengths, (0, -len(texts) % _TEXTS), constant_values=1)
-            longest = max(longest, min(-(-longest // _TOKENS) * _TOKENS, self.backbone.max_length))
+            lengths = np.pad(lengths, (0, -len(texts) % _PAD_TEXTS), constant_values=1)
+            longest = max(longest, min(-(-longest // _PAD_TOKENS) * _PAD_TOKENS, self.backbone.max_length))
         real = np.arange(longest)[None, :] < lengths[:, None]
         ids = np.full(real.shape, self.tokenizer.pad_id, dtype=np.int64)
         ids[: len(texts)][real[: len(texts)]] = np.concatenate([table[int(i)] for i in texts])
@@ -131,11 +142,11 @@ class SentenceEncoder(nn.Module):
         was_training = self.training
         self.eval()
         copy = self._prepare() if table.lengths.all() else None
-        # where they have room the vectors stay on the device, which then need not be waited for after each chunk
+        # Where there is room the vectors stay on the device, which need not be waited for after each chunk then.
         place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
         vectors = torch.empty(len(table), self.width, device=place)
 
-        @torch.inference_mode()  # which each thread has for itself
+        @torch.inference_mode()  # each thread has its own
         def embed(chunk: Indices) -> int:
             if isinstance(copy, PackedBert):
                 pooled = self._pooled_packed(copy, table, chunk)
@@ -149,7 +160,8 @@ class SentenceEncoder(nn.Module):
             done = side_by_side(embed, even_chunks(table.lengths, CPU_CHUNK, workers, LEAST_CHUNK), workers)
         else:
             done = map(embed, chunks(table.lengths, ENCODE_BUDGET))
-        compiled = self.backbone.is_compiled  # for training: here it would be another program
+        # Layers are compiled for training: here they would be another program.
+        compiled = self.backbone.is_compiled
         with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
             for count in done:
                 if on_chunk:
@@ -170,20 +182,22 @@ class SentenceEncoder(nn.Module):
         bert = backbone.bert if packs and isinstance(backbone, BertBackbone) else None
         if bert is None and precision != "bf16":
             if precision == "int8":
-                what = "int8 needs a CPU with VNNI or AMX and a BERT, RoBERTa or DistilBERT model"
+                what = "int8 is for BERT, RoBERTa and DistilBERT models"
+                if not packs:
+                    what = "int8 needs a CPU with VNNI or AMX: without them its products saturate"
                 raise UsageError(what, Use("--precision", "bf16 or fp32", "use"))
             return None
         source = (precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
         if self._copy is None or self._copy[0] != source:
             self._copy = None  # frees its memory first
-            sample = self.tokenizer.encode(_usual_texts(), self.max_length) if precision == "int8" else []
-            samples = [torch.tensor(ids) for ids in sample]
-            self._copy = source, PackedBert(bert, precision, samples) if bert else deepcopy(backbone).bfloat16()
+            usual = self.usual_texts if precision == "int8" else ()
+            sample = [torch.tensor(ids) for ids in self.tokenizer.encode(usual, self.max_length)]
+            self._copy = source, PackedBert(bert, precision, sample) if bert else deepcopy(backbone).bfloat16()
         return self._copy[1]
 
     def _pooled_packed(self, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
         lengths = table.lengths[chunk]
-        alike = np.split(chunk, np.flatnonzero(np.diff(lengths)) + 1)  # each of one length
+        alike = np.split(chunk, np.flatnonzero(np.diff(lengths)) + 1)
         ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
         hidden = packed(ids, self.pooling == "cls")
         return torch.cat(
@@ -215,12 +229,6 @@ class SentenceEncoder(nn.Module):
             table = self.tokenise(texts[start : start + TEXTS_AT_ONCE])
             self.full += int((table.lengths >= self.max_length).sum())
             yield self.encode_table(table, on_chunk=advance).numpy()
-
-
-def _usual_texts() -> list[str]:
-    """Texts of the starter, short ones and one that is long."""
-    texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
-    return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:

@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import json_bytes, read_json
@@ -30,7 +31,7 @@ from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.weights import DOWNLOAD, read_weights
 from contrastcli.runs import checksums
-from contrastcli.settings.sections import Pooling, Precision
+from contrastcli.settings.sections import Data, Pooling, Precision
 
 _PACKAGE = "sentence_transformers."
 # The names of modules in sentence-transformers 2 to 6.
@@ -72,7 +73,15 @@ def load_model(model: ModelRef, *, pooling: Pooling | None = None, precision: Pr
     """
     encoder = load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
     encoder.precision = precision
+    if precision == "int8":
+        encoder.usual_texts = usual_texts()
     return encoder
+
+
+def usual_texts() -> list[str]:
+    """Texts of the starter, short ones and one that is long."""
+    texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
+    return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
 
 
 _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
