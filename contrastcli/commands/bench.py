@@ -92,7 +92,8 @@ class Comparison:
             return False
         limits = {precision: measure() for precision, measure in self._limits.items()}
         rates = {name: rate for name, rate in map(self._run, self._programs) if rate is not None}
-        for program in self._programs:  # after all of them: Ctrl-C leaves complete rounds
+        # Only complete rounds count, whenever Ctrl-C comes.
+        for program in self._programs:
             if program.name in rates:
                 self._rates[program.name].append(rates[program.name])
                 if program.precision in limits and self._flops:
@@ -174,7 +175,8 @@ class Bench:
         """What users do most, first."""
         draw = random.Random(0)
         mixed = [" ".join(draw.choices(self.texts, k=draw.choice((1, 1, 2, 3, 5, 8)))) for _ in self.texts]
-        rate = _encode(self._encoder, self.texts[:BATCH], "fp32")  # warms up; a slow machine gets fewer texts
+        # This warms up, and a slow machine gets fewer texts.
+        rate = _encode(self._encoder, self.texts[:BATCH], "fp32")
         count = min(MOST_TEXTS, max(BATCH, round(3 * rate)))
         yield self.encoding("encode short texts", self.texts[:count])
         yield self._training()
@@ -238,7 +240,7 @@ class Bench:
         encoded = self._encoder.tokenizer.encode(texts, min(max_length or longest, longest))
         n = np.array([len(ids) for ids in encoded], dtype=np.float64)
         d, layers = shape.width, shape.layers
-        tokens = layers * n  # that a layer has to compute
+        tokens = layers * n
         if self._encoder.pooling == "cls":
             tokens -= n - 1
         return float((6 * d**2 * layers * n + (2 * d**2 + 4 * d * shape.inner + 4 * d * n) * tokens).mean())
@@ -248,7 +250,7 @@ class Bench:
 def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> float:
     """FLOPs a second of the products of a layer's matrices alone, which no encoder of this shape can exceed."""
     d, inner = shape.width, shape.inner
-    rows = ROWS if device.type == "cpu" else ENCODE_BUDGET  # tokens of a usual chunk
+    rows = ROWS if device.type == "cpu" else ENCODE_BUDGET
     products = [
         product(torch.nn.Linear(m, n, device=device), precision, rows)
         for m, n in ((d, 3 * d), (d, d), (d, inner), (inner, d))
@@ -258,14 +260,16 @@ def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> flo
         for _ in range(2 if warm else _REPEATS):
             for multiply, x in products:
                 result = multiply(x)
-        float(result[0, 0])  # waits for the device
+        # This waits for the device.
+        float(result[0, 0])
     flops = _REPEATS * 2 * rows * (4 * d * d + 2 * d * inner)
     return flops / (time.perf_counter() - start)
 
 
 def _encode(encoder: SentenceEncoder, texts: Sequence[str], precision: Precision) -> float:
     encoder.precision = precision
-    encoder.encode(texts[:1])  # prepares the weights, as a peer's are when it is loaded
+    # This prepares the weights, as those of a peer are when it is loaded.
+    encoder.encode(texts[:1])
     start = time.perf_counter()
     encoder.encode(texts)
     return len(texts) / (time.perf_counter() - start)
@@ -307,7 +311,9 @@ def _train(folder: Path, pooling: Pooling, compile: bool = False) -> float:
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
         done = process.supervise(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
-    if done.status == "stopped":  # by Ctrl-C, which training takes for a request to save and stop
+    # Training takes Ctrl-C for a request to save and stop.
+    if done.status == "stopped":
         raise KeyboardInterrupt
-    counted = rates[2:]  # not those of the first step, and up to a third
+    # The first step and the first third warm up.
+    counted = rates[2:]
     return len(counted) / sum(1 / rate for rate in counted)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from contrastcli.training.plan import Plan
 
 
-_LOOKED_AT = 100  # newest runs, for one that is like another
+_MOST_RUNS_COMPARED = 100
 
 
 def preview(config: Config, runs_dir: Path) -> Preview:
@@ -76,7 +76,7 @@ def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
         model, train = one.model, one.train
         return one.spec.name, model.backbone, model.max_length, train.batch_size, train.device, train.precision
 
-    for run in list_runs(runs_dir)[:_LOOKED_AT]:
+    for run in list_runs(runs_dir)[:_MOST_RUNS_COMPARED]:
         with contextlib.suppress(ContrastError, OSError):
             if alike(run.config()) == alike(config):
                 last = digest(run.events_path)
@@ -149,7 +149,7 @@ def start(
     choose_device(config.train.device)
     if processes.is_main:
         for model in plan.models:
-            resolve(model).folder()  # raises an error before a run is created
+            resolve(model).folder()  # raises before a run is created
         run = _write(config, run, runs_dir, name)
     run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
@@ -171,7 +171,8 @@ def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) ->
     if run is None or not run.exists():
         return create(config, runs_dir, name, shared=run is not None)
     check_resumable(run)
-    with run.locked(), writing_to(run.path):  # locked first: a run in progress must not be changed
+    # A run in progress must not be changed.
+    with run.locked(), writing_to(run.path):
         atomic_write(run.config_path, config.to_toml().encode())
     return run
 
@@ -198,10 +199,13 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 
         def show(event: Event, line: bytes) -> None:
             nonlocal path_printed
-            if not path_printed and isinstance(event, Step | Evaluated | Saved):  # not before: loading may fail
+            # The path is not printed before these events, since loading may fail.
+            if not path_printed and isinstance(event, Step | Evaluated | Saved):
                 path_printed = True
-                shown.close()  # a progress bar would share its line
-                with contextlib.suppress(OSError):  # training continues without a reader
+                # A progress bar would share its line.
+                shown.close()
+                # Training continues without a reader.
+                with contextlib.suppress(OSError):
                     print_path(run.path)
             shown(event, line)
 

@@ -19,18 +19,22 @@ from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
 
 _MOST_LAYERS = 1_000
-_UNLIMITED = 512  # the limit of published sentence encoders, for a model of relative positions, which has none
+_USUAL_MAX_LENGTH = 512
+"""The limit of published sentence encoders, for a model of relative positions, which has none."""
 
 
 class Backbone(nn.Module):
-    """An encoder from token ids to hidden states; `config` is its published config.json."""
+    """An encoder from token ids to hidden states; `config` is its published config.json.
+
+    `width` is the d of the hidden states, and `max_length` counts a text's tokens with the special ones.
+    """
 
     def __init__(self, config: dict[str, Any], *, width: int, layers: int, max_length: int, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        self.width = width  # d of the hidden states
+        self.width = width
         self.layers = layers
-        self.max_length = max_length  # tokens of a text, special tokens included
+        self.max_length = max_length
         self.vocab_size = vocab_size
 
     @property
@@ -94,13 +98,14 @@ class AutoBackbone(Backbone):
 
     def __init__(self, config: dict[str, Any], model: Any) -> None:
         positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-        unused = getattr(positions, "padding_idx", None)  # RoBERTa and MPNet count positions from padding_idx + 1
+        # RoBERTa and MPNet count positions from padding_idx + 1.
+        unused = getattr(positions, "padding_idx", None)
         limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
         super().__init__(
             config,
             width=model.config.hidden_size,
             layers=model.config.num_hidden_layers,
-            max_length=limit - (0 if unused is None else unused + 1) if limit > 0 else _UNLIMITED,
+            max_length=limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH,
             vocab_size=model.config.vocab_size,
         )
         self.model = model
@@ -183,17 +188,19 @@ def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are in the report
+                # The report has them.
+                ignore_mismatched_sizes=True,
             )
         backbone = AutoBackbone(config, model.float())
     except DataError:
         raise
-    except Exception as error:  # transformers and those that it loads raise many kinds
+    except Exception as error:  # of any kind
         what = f"transformers cannot load {folder} as a text encoder: {error_text(error)}"
         raise DataError(what, "use another model") from None
     names = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
     wrong = sorted(name for name in names if not name.startswith("pooler."))
-    if wrong:  # transformers initialises them at random
+    # Transformers would initialise them at random.
+    if wrong:
         what = f"the weights in {folder} lack '{wrong[0]}', or have another shape of it"
         raise DataError(what, DOWNLOAD)
     return backbone
@@ -207,5 +214,6 @@ def _check_size(folder: Path, config: Mapping[str, Any]) -> None:
     with torch.device("meta"):  # takes no memory
         empty = library.AutoModel.from_config(library.AutoConfig.from_pretrained(folder, local_files_only=True))
     count = sum(parameter.numel() for parameter in empty.parameters())
-    if count > 8 * size:  # a parameter may be packed into less than a byte
+    # A parameter may be packed into less than a byte.
+    if count > 8 * size:
         raise ValueError(f"its weights are far fewer than the {count:,} of its {CONFIG}")

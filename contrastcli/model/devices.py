@@ -26,10 +26,12 @@ def choose_device(wanted: str) -> torch.device:
         raise UsageError(f"train.device is '{wanted}', which is no device", hint)
     try:
         device = torch.device(wanted)
-        torch.empty(1, device=device).cpu()  # fails on a device that does not work
+        # This fails on a device that does not work.
+        torch.empty(1, device=device).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(f"train.device is '{wanted}': {error_text(error)}", hint) from None
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans for each shape that it meets, which takes long
+    # It plans for each shape that it meets, which takes long.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 

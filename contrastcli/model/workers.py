@@ -59,12 +59,14 @@ def _pool(workers: int, threads: int) -> ThreadPoolExecutor:
     """Threads that are kept, as are the products that torch's library has prepared for each."""
 
     def begin() -> None:
-        torch.get_num_threads()  # a thread's first question sets its number to that of all
+        # A thread's first question sets its number to that of all.
+        torch.get_num_threads()
         torch.set_num_threads(threads // workers)
         _THREAD.generator = torch.Generator()
 
     pool = ThreadPoolExecutor(workers, initializer=begin)
     started = Barrier(workers)
     list(pool.map(lambda _: started.wait(), range(workers)))
-    torch.set_num_threads(threads)  # of threads that start later; each of those above has its own number
+    # For threads that start later; each of those above has its own number.
+    torch.set_num_threads(threads)
     return pool

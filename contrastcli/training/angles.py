@@ -38,10 +38,12 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)
     total, counts = 0.0, torch.zeros(HISTOGRAM_BINS, dtype=torch.float64)
     hardest, closest = torch.full_like(positive, torch.inf), torch.zeros(len(anchors), dtype=torch.long)
-    for start in range(0, len(anchors), BLOCK):  # a batch of any size fits
-        block = anchors[start : start + BLOCK]  # (n,)
+    # In blocks, a batch of any size fits.
+    for start in range(0, len(anchors), BLOCK):
+        block = anchors[start : start + BLOCK]
         is_negative = rows.negatives(block, columns)  # (n, M)
-        if not (rows.label is None and rows.score is None):  # then there is one column
+        # Labelled and scored rows have one column of others.
+        if not (rows.label is None and rows.score is None):
             is_negative &= ~((ids[block, None] == ids) & is_positive)
         cosine = cosines(views["anchor"][block], others)
         angle = torch.rad2deg(torch.arccos(cosine.clamp(-1, 1))).cpu()
@@ -50,7 +52,7 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, margin_deg: floa
         total += float(angle[is_negative].double().sum())
         counts += histogram(angle[is_negative])
     count = float(counts.sum())
-    negatives = torch.cat([rows.ids[name] for name in columns])[closest]  # (P,) texts
+    negatives = torch.cat([rows.ids[name] for name in columns])[closest]
     ids_of = torch.stack([ids[anchors], negatives, rows.ids["positive"][anchors]], dim=1)  # (P, 3)
     return Angles(
         step=step,

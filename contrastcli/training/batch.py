@@ -77,7 +77,8 @@ def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:
 def set_seed(run_seed: int, step: int, stream: int, chunk: int = 0) -> None:
     """Seed the generators of this thread and of the accelerator in use for one stream of one step."""
     seed = seed_of(run_seed, step, stream, chunk)
-    generator().manual_seed(seed)  # torch.manual_seed formats a stack trace per idle backend
+    # torch.manual_seed formats a stack trace per idle backend.
+    generator().manual_seed(seed)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)
     if torch.backends.mps.is_available():

@@ -66,7 +66,8 @@ def save(
     target, draft = run.checkpoints_dir / name, run.checkpoints_dir / f".{name}.tmp"
     with writing_to(target):
         try:
-            if target.exists():  # saved by a stop in an evaluation, which is now done
+            # A stop in an evaluation, which is done now, saved it.
+            if target.exists():
                 checksums.replace(target / TRAINING, "position.json", json_bytes(asdict(position)))
             else:
                 save_encoder(encoder, draft)
@@ -123,7 +124,7 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
             number, _, key = name.partition(".")
             state.setdefault(int(number), {})[key] = tensor
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    except Exception as error:  # safetensors, JSON and torch each have their own
+    except Exception as error:  # of any kind
         what = f"{training} cannot be read: {error_text(error)}"
         raise DataError(what, "start a new run from this model folder") from None
     return position

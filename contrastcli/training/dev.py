@@ -101,7 +101,7 @@ class _Judged:
 
 def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
     """All scored pairs, ranked from the most similar; equal values share their mean rank."""
-    from scipy.stats import rankdata  # as for Spearman
+    from scipy.stats import rankdata  # heavy
 
     rows, scores = np.arange(len(data)), np.asarray(data.scores, dtype=np.float64)
     cosines = cosine(first.numpy(), second.numpy())

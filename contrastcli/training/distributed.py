@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from contrastcli.errors import RunError, UsageError, error_text
 
 _BUCKET = 2**20  # numbers that travel at once, 4 MB
-_LONGEST = timedelta(hours=3)  # that the others wait for the main process, which mines; one that is lost is noticed
+_LONGEST_WAIT = timedelta(hours=3)
+"""The main process may mine for so long. One that is lost is noticed earlier."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def _join() -> World:
     if not dist.is_initialized():
         # gloo carries what stays on the CPU, nccl what lives on a GPU
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, timeout=_LONGEST)
-        atexit.register(dist.destroy_process_group)  # threads that it leaves running may abort the process at its end
+        dist.init_process_group(backend, timeout=_LONGEST_WAIT)
+        # Threads that it leaves running may abort the process at its end.
+        atexit.register(dist.destroy_process_group)
     return World(dist.get_rank(), dist.get_world_size())

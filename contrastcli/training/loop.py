@@ -81,7 +81,8 @@ class Trainer:
                 self._run_step(step, epoch, rows, clock)
             return "finished"
         except StopRequested:
-            pass  # the traceback, which keeps the tensors of a dropped step alive, ends here
+            # Saving waits for the end of the handler: the traceback keeps the tensors of a dropped step alive.
+            pass
         self._save(best=False)
         return "stopped"
 
@@ -115,7 +116,8 @@ class Trainer:
     def update(self, batch: Batch) -> tuple[Outcome, Tensor]:
         """One optimiser update, with a smaller token budget where memory runs out."""
         self.optimizer.zero_grad()
-        buffers = [(buffer, buffer.clone()) for buffer in self.stepper.heads.buffers()]  # which a loss may update
+        # A loss may update them.
+        buffers = [(buffer, buffer.clone()) for buffer in self.stepper.heads.buffers()]
         try:
             outcome = self.stepper.backward(batch, before_chunk=self.session.check_stop)
         except (StopRequested, RuntimeError) as error:
@@ -124,12 +126,14 @@ class Trainer:
             if isinstance(error, StopRequested) or not is_out_of_memory(error):
                 raise
             outcome = None
-        if outcome is None:  # outside the handler, whose traceback would keep the failed step's tensors alive
+        # Outside the handler, since its traceback keeps the failed step's tensors alive.
+        if outcome is None:
             self._halve_budget(batch.step)
             return self.update(batch)
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         norm = gradient_norm(parameters, self.config.train.clip)
-        bad = ~(outcome.loss.isfinite() & norm.isfinite())  # remembered here without waiting for the device
+        # Remembered here without waiting for the device.
+        bad = ~(outcome.loss.isfinite() & norm.isfinite())
         seen = self._bad_step.to(bad.device)
         self._bad_step = torch.where((seen == 0) & bad, batch.step, seen)
         self.optimizer.step()

@@ -17,7 +17,8 @@ from contrastcli.objectives.functional import to_device
 from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import CHUNK, Batch, Chunk, set_seed
 
-PARTS = 4  # threads or processes that share the chunks; a constant, since the chunks decide the dropout
+PARTS = 4
+"""Threads or processes that share the chunks. A constant, since the chunks decide the dropout."""
 
 _Sums = dict[nn.Parameter, Tensor]
 
@@ -88,7 +89,8 @@ class Passes:
             return pooled
 
     def _embed(self, chunk: Chunk) -> Tensor:
-        set_seed(self.run_seed, self.batch.step, CHUNK, chunk.number)  # the same dropout in both passes over a chunk
+        # The same dropout in both passes over a chunk.
+        set_seed(self.run_seed, self.batch.step, CHUNK, chunk.number)
         return chunk.encoder.pooled(self.batch.table, chunk.texts, self.precision)  # (B, d)
 
 

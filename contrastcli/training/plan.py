@@ -86,7 +86,8 @@ def make_plan(config: Config) -> Plan:
         examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
     steps, most = config.train.epochs * len(order), config.train.max_steps or math.inf
-    if groups is not None:  # whose epochs differ in length
+    # Epochs of groups differ in length.
+    if groups is not None:
         steps = 0
         for number in range(config.train.epochs):
             steps += len(order.epoch(number)) if steps < most else 0

@@ -25,7 +25,8 @@ from contrastcli.training.session import Emit, Session
 from contrastcli.training.setup import make_trainer
 from contrastcli.training.system import Sampler
 
-Watch = Callable[[Event, bytes], None]  # gets each event and its line as written
+Watch = Callable[[Event, bytes], None]
+"""Gets each event and its line as written."""
 
 
 class _Interrupts:
@@ -134,7 +135,7 @@ def _recorded(run: Run, config: Config, watch: Watch) -> Iterator[Emit]:
     except (Exception, KeyboardInterrupt) as error:
         end = _explain(run, error)
         status = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}.get(type(error), "failed")
-        with suppress(RunError):  # a full disk, as `end` says
+        with suppress(RunError):  # a full disk
             emit(Done(step=step, status=status, code=end.code, message=end.what, hint=end.hint))
         if isinstance(error, KeyboardInterrupt):
             raise end from None

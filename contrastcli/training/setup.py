@@ -51,7 +51,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     folder = run.checkpoint("last") if "last" in run.checkpoints() else None
     if session.world.is_main:
         with writing_to(run.path):
-            checkpoint.prune(run, config.train.keep)  # a killed process may have left an incomplete one
+            # A killed process may have left an incomplete one.
+            checkpoint.prune(run, config.train.keep)
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
     max_length = min(config.model.max_length, encoder.backbone.max_length)
@@ -66,7 +67,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     )
     stepper = _make_stepper(plan, context)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
-        parameter.data = parameter.data.clone()  # aligned, unlike a mapped file's: rounding errors depend on that
+        # Aligned, unlike a mapped file's: rounding errors depend on that.
+        parameter.data = parameter.data.clone()
     for one in stepper.encoders.values() if config.train.compile else ():
         _compile(one)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)

@@ -25,7 +25,8 @@ from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
 from contrastcli.training.distributed import World
 from contrastcli.training.passes import PARTS, Passes
 
-LEAST_CHUNK = 512  # tokens on a CPU that are worth adding up the gradients of all weights once more
+LEAST_CHUNK = 512
+"""Tokens on a CPU that are worth adding up the gradients of all weights once more."""
 
 Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 

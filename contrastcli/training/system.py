@@ -11,7 +11,7 @@ import torch
 
 from contrastcli.runs.events import System
 
-EVERY = 5.0  # seconds from one sample to the next
+SAMPLE_SECONDS = 5.0
 
 
 class Sampler:
@@ -20,12 +20,13 @@ class Sampler:
     def __init__(self, device: torch.device, folder: Path) -> None:
         self._device, self._folder = device, folder
         self._process = psutil.Process()
-        self._process.cpu_percent()  # the next call measures from here
+        # The next call measures from here.
+        self._process.cpu_percent()
         self._last = time.monotonic()
 
     def __call__(self, step: int) -> System | None:
         """A sample, unless the last one is too recent."""
-        if time.monotonic() - self._last < EVERY:
+        if time.monotonic() - self._last < SAMPLE_SECONDS:
             return None
         self._last = time.monotonic()
         gpu = self._device.type == "cuda"
@@ -45,5 +46,5 @@ class Sampler:
         """What the driver says; None where it does not say, as some virtual GPUs and containers do not."""
         try:
             return what(self._device) / unit
-        except Exception:  # of pynvml, whose classes depend on the driver
+        except Exception:  # pynvml's depend on the driver
             return None

@@ -139,7 +139,7 @@ def test_whatever_a_webhook_answers_is_noted(answer: str, monkeypatch: pytest.Mo
 def test_the_machine_is_sampled_every_few_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sample = system.Sampler(torch.device("cpu"), tmp_path)
     assert sample(1) is None
-    monkeypatch.setattr(system, "EVERY", 0)
+    monkeypatch.setattr(system, "SAMPLE_SECONDS", 0)
     seen = sample(2)
     assert seen and seen.numbers().keys() == {"cpu", "memory", "disk_free"}
     assert seen.memory and 0.05 < seen.memory < 64 and "disk free" in seen.details(9)
@@ -149,7 +149,7 @@ def test_a_gpu_is_sampled_as_far_as_its_driver_answers(monkeypatch: pytest.Monke
     def silent(device: torch.device) -> int:
         raise RuntimeError("not supported")
 
-    monkeypatch.setattr(system, "EVERY", 0)
+    monkeypatch.setattr(system, "SAMPLE_SECONDS", 0)
     monkeypatch.setattr(torch.cuda, "utilization", lambda device: 87)
     monkeypatch.setattr(torch.cuda, "device_memory_used", lambda device: 12_300_000_000)
     monkeypatch.setattr(torch.cuda, "temperature", silent)

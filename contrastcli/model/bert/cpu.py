@@ -29,7 +29,7 @@ def is_half(x: Tensor) -> bool:
 class Linear(nn.Linear):
     """A linear layer that keeps a copy of its weights in bfloat16, made again after each change of them."""
 
-    _half: tuple[object, Tensor, Tensor] | None = None  # the weights as they were and in bfloat16
+    _half: tuple[object, Tensor, Tensor] | None = None
 
     def reset_parameters(self) -> None:
         """Skip the random weights, which take longer than reading a file."""
@@ -64,8 +64,9 @@ class _Product(Function):
 class Packing(NamedTuple):
     """The places of a padded batch (B, T). On a CPU padding is computed in attention only."""
 
-    size: tuple[int, int]  # B, T
-    mask: Tensor | None  # (B, 1, 1, T) false on padding; None if there is none
+    size: tuple[int, int]
+    mask: Tensor | None
+    """(B, 1, 1, T) false on padding; None if there is none."""
     places: tuple[Tensor, Tensor, Tensor] | None = None
     """(M,) the computed places among the B·T, real tokens and a few of padding, (B·T,) the number of the token at a
     place, and the places of padding; None if all places are computed."""
@@ -79,7 +80,7 @@ class Packing(NamedTuple):
         if len(padding) == 0:
             return cls(size, None)
         computed = mask.flatten().clone()
-        computed[padding[: -int(computed.sum()) % _ROWS]] = True  # the library prepares each size that it meets
+        computed[padding[: -int(computed.sum()) % _ROWS]] = True
         places = (computed.nonzero().squeeze(1), (computed.cumsum(0) - 1).clamp_(min=0), padding)
         return cls(size, mask[:, None, None, :], places)
 
@@ -103,7 +104,8 @@ class Packing(NamedTuple):
 
 
 def _unpack(rows: Tensor, number: Tensor, padding: Tensor) -> Tensor:
-    return rows.index_select(0, number).index_fill_(0, padding, 0)  # much faster than index_copy
+    # Much faster than index_copy.
+    return rows.index_select(0, number).index_fill_(0, padding, 0)
 
 
 class _Pack(Function):
@@ -143,8 +145,9 @@ class _AddDropped(Function):
         seed = torch.empty((), dtype=torch.int64).random_(generator=generator())
         draws = np.random.SFC64(int(seed)).random_raw(-(-count // 4)).view(np.int16)
         bits = torch.from_numpy(draws)[:count].view(y.shape)
-        torch.ge(bits, round(p * 2**16) - 2**15, out=bits)  # 1 where an element is kept
-        if y.element_size() == 2:  # to compare into bools, and to convert, is much slower
+        torch.ge(bits, round(p * 2**16) - 2**15, out=bits)  # 1: kept
+        # Comparing into bools and converting them is much slower.
+        if y.element_size() == 2:
             ctx.kept = bits.mul_(torch.ones((), dtype=y.dtype).view(torch.int16)).view(y.dtype)
         else:
             ctx.kept = bits.to(y.dtype)

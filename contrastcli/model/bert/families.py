@@ -112,7 +112,7 @@ FAMILIES: dict[str, Family] = {
 
 _Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
 _Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
-_MOST = 10**10  # parameters
+_MOST_PARAMETERS = 10**10
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Shape:
             raise ValueError(f"padding is token {self.padding} of {self.vocab_size}")
         rows = self.vocab_size + self.positions + self.types
         count = self.width * (rows + self.layers * (4 * self.width + 2 * self.inner))
-        if count > _MOST:
+        if count > _MOST_PARAMETERS:
             raise ValueError(f"it would have {count:,} parameters")
 
     @classmethod
@@ -169,7 +169,7 @@ class Shape:
 
 def fits(config: Mapping[str, Any]) -> bool:
     """Whether `bert` implements the encoder of a config."""
-    family = FAMILIES.get(str(config.get("model_type")))  # which may be anything
+    family = FAMILIES.get(str(config.get("model_type")))
     return (
         family is not None
         and not config.get("is_decoder", False)

@@ -57,7 +57,7 @@ class EncoderLayer(nn.Module):
         q = q[:, :, :1] if first else q
         mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
         x, mixed = (packing.first(x), mixed[:, 0]) if first else (x, packing.pack(mixed))
-        mixed = self.mix(mixed)  # (M, d)
+        mixed = self.mix(mixed)
         x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
         inner = self.activation(self.expand(x))  # (M, inner)
         normed: Tensor = self.norm(add_dropped(x, self.contract(inner), self._rate(self.shape.dropout)))
@@ -147,8 +147,8 @@ class Bert(PublishedModule):
     def embed(self, input_ids: Tensor, packing: Packing | None = None) -> Tensor:
         """The embedding layer's output (B, T, d) of token ids (B, T), or (M, d) where they are packed."""
         if self.family.count_from_padding:
-            real = input_ids.ne(self.shape.first_position - 1).long()  # (B, T) 0 on padding
-            positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)  # (B, T, d)
+            real = input_ids.ne(self.shape.first_position - 1).long()
+            positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)
         else:
             positions = self.positions.weight[: input_ids.shape[1]]  # (T, d)
         # on a CPU to fill a dense gradient for each chunk takes a tenth of a step; most of its rows are zero
@@ -158,7 +158,7 @@ class Bert(PublishedModule):
             x = x + self.types.weight[0]
         x = self.norm(packing.pack(x) if packing else x)
         x = dropout(x, self.shape.dropout) if self.training else x
-        return x.bfloat16() if is_half(x) else x  # and with it all that follows
+        return x.bfloat16() if is_half(x) else x
 
     def published_names(self, name: str) -> list[str]:
         module, _, kind = name.rpartition(".")
@@ -182,8 +182,8 @@ class MaskedLMHead(PublishedModule):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(M, d) last hidden states at masked tokens → (M, V) logits."""
-        x = self.norm(self.activation(self.dense(hidden)))  # (M, d)
-        return F.linear(x, self._words[0].weight, self.bias)  # (M, V)
+        x = self.norm(self.activation(self.dense(hidden)))
+        return F.linear(x, self._words[0].weight, self.bias)
 
     def published_names(self, name: str) -> list[str]:
         module, dot, kind = name.partition(".")

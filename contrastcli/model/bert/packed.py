@@ -21,9 +21,12 @@ from contrastcli.settings.sections import Precision
 
 _Range = tuple[float, float]
 
-ROWS = 1024  # tokens of a usual chunk, for which the weights are laid out
-_BLOCK = 16  # torch's attention is fast on texts of a multiple of so many tokens, and a few more
-_LEAST = {torch.float32: 16, torch.bfloat16: 32}  # tokens for which it can be faster than attention in parts
+ROWS = 1024
+"""Tokens of a usual chunk, for which the weights are laid out."""
+_BLOCK = 16
+"""Torch's attention is fast on texts of a multiple of so many tokens, and a few more."""
+_LEAST_TOKENS = {torch.float32: 16, torch.bfloat16: 32}
+"""From here on it can be faster than attention in parts."""
 _POST_OPS = {"": ("none", ""), "gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
 _POST_OPS["gelu_pytorch_tanh"] = _POST_OPS["gelu_new"]
 
@@ -86,7 +89,7 @@ class _Layer:
         """The next hidden states (tokens, d), or (texts, d) of first tokens."""
         product = self._products
         sizes = [shape.numel() for shape in shapes]
-        qkv = product.qkv(x)  # (tokens, 3 d)
+        qkv = product.qkv(x)
         if first_token:
             x = torch.cat([of.view(*shape, -1)[:, 0] for shape, of in zip(shapes, torch.split(x, sizes), strict=True)])
         mixed = qkv.new_empty(x.shape)
@@ -103,7 +106,7 @@ class _Layer:
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of (n, H, T, d/H) heads, q scaled. Torch's is slow on some lengths, its softmax on under 16 numbers."""
     length = k.shape[2]
-    if length >= 4 * _BLOCK or (length >= _LEAST[q.dtype] and length % _BLOCK <= 4):
+    if length >= 4 * _BLOCK or (length >= _LEAST_TOKENS[q.dtype] and length % _BLOCK <= 4):
         return F.scaled_dot_product_attention(q, k, v, scale=1.0)
     scores = (q @ k.transpose(2, 3)).float()  # (n, H, T, T)
     padded = F.pad(scores, (0, max(0, 16 - length)), value=-torch.inf)
@@ -182,7 +185,7 @@ class _Int8Linear:
         into: _Int8Linear | None = None,
     ) -> None:
         weight = linear.weight.detach()
-        self._scales = weight.abs().amax(1).clamp(min=1e-30) / 127  # (out,)
+        self._scales = weight.abs().amax(1).clamp(min=1e-30) / 127
         quantised = (weight / self._scales[:, None]).round().to(torch.int8)
         self._weight = torch.ops.onednn.qlinear_prepack(quantised, [ROWS, weight.shape[1]])
         self._zeros = torch.zeros(len(weight), dtype=torch.int64)
@@ -205,7 +208,8 @@ class _Int8Linear:
 
     def _quantise(self, x: Tensor) -> Tensor:
         signed = (x.float() * (1 / self._scale)).round_().add_(self._zero - 128).clamp_(-128, 127)
-        return signed.to(torch.int8).view(torch.uint8).bitwise_xor_(128)  # torch converts to uint8 itself slowly
+        # Torch itself converts to uint8 slowly.
+        return signed.to(torch.int8).view(torch.uint8).bitwise_xor_(128)
 
 
 def _ranges(bert: Bert, sample: Sequence[Tensor]) -> dict[nn.Module, _Range]:

@@ -70,9 +70,11 @@ class MaskedTokens(Auxiliary):
         def backward(chunk: Chunk) -> Tensor:
             if chunk.number not in masked:
                 return torch.zeros((), device=device)
-            set_seed(context.config.train.seed, batch.step, MLM, chunk.number)  # whatever was drawn before this chunk
+            # The masks do not depend on what was drawn before this chunk.
+            set_seed(context.config.train.seed, batch.step, MLM, chunk.number)
             ids, real, labels = masked[chunk.number]
-            chosen = (labels.flatten() >= 0).nonzero().squeeze(1)  # (M,) counted on the CPU, without waiting
+            # Counted on the CPU, which waits for nothing.
+            chosen = (labels.flatten() >= 0).nonzero().squeeze(1)
             with autocast(device, context.precision):
                 hidden = context.encoder.backbone(to_device(ids, device), to_device(real, device)).last  # (B, T, d)
                 logits = self.head(hidden.flatten(0, 1)[to_device(chosen, device)])  # (M, V)

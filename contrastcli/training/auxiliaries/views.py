@@ -48,7 +48,7 @@ class PerturbedViews(Auxiliary):
     def load(self, context: AuxiliaryContext) -> None:
         self.max_length = context.max_length
         self.run_seed = context.config.train.seed
-        self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])  # of an empty text
+        self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])
 
     def extend(self, batch: Batch) -> Batch:
         """The batch with the perturbed anchors, all its texts in a new table."""
@@ -59,7 +59,8 @@ class PerturbedViews(Auxiliary):
     def perturb_texts(self, table: TokenTable, texts: Indices, step: int) -> list[Ids]:
         """Token ids of K views of N texts of a table, view after view: (N,) → K·N arrays."""
         random = np.random.default_rng(seed_of(self.run_seed, step, PERTURB))
-        split: list[Sequence[Ids]] = []  # each text as its special tokens before, its other tokens, and those after
+        # Each text as its special tokens before, its other tokens, and those after.
+        split: list[Sequence[Ids]] = []
         for ids in (table[int(text)] for text in texts):
             inside = [place for place, token in enumerate(ids.tolist()) if token not in self.special]
             split.append(np.split(ids, [inside[0], inside[-1] + 1] if inside else [len(ids), len(ids)]))
