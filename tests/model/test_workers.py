@@ -19,10 +19,13 @@ pytestmark = pytest.mark.usefixtures("four_threads")
 
 def test_results_come_in_the_order_of_the_items_though_all_are_at_work_at_once() -> None:
     meeting = threading.Barrier(4, timeout=60)
+    ended = [threading.Event() for _ in range(5)]
+    ended[4].set()
 
     def work(number: int) -> tuple[int, int]:
         meeting.wait()  # passes only with four of them
-        time.sleep(0.01 * (4 - number))
+        assert ended[number + 1].wait(60)  # the last item is done first
+        ended[number].set()
         return number, torch.get_num_threads()
 
     assert list(side_by_side(work, range(4), 4)) == [(number, 1) for number in range(4)]

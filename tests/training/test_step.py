@@ -34,18 +34,14 @@ from support.trainers import CPU, Case, case_id, cases, first_batch, gradients, 
 def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
     """The textbook way: one graph from the texts to the loss, one backward pass. Returns the loss."""
     stepper = trainer.stepper
-    pooled = [torch.empty(0)] * (len(stepper.encoders) * len(batch.texts))
-    for number, chunk in enumerate(chunks):
-        set_seed(stepper.run_seed, batch.step, CHUNK, number)
-        encoder = stepper.encoder if chunk.places[0] < len(batch.texts) else stepper.encoders["peer_"]
-        texts = batch.texts[chunk.places % len(batch.texts)]
-        for place, vector in zip(chunk.places, encoder.pooled(batch.table, texts), strict=True):
-            pooled[place] = vector
+    pooled = torch.zeros(len(stepper.encoders) * len(batch.texts), trainer.encoder.backbone.width)
+    for chunk in chunks:
+        set_seed(stepper.run_seed, batch.step, CHUNK, chunk.number)
+        vectors = chunk.encoder.pooled(batch.table, chunk.texts)
+        pooled = pooled.index_copy(0, torch.from_numpy(chunk.places), vectors)
     set_seed(stepper.run_seed, batch.step, LOSS)
-    vectors = stepper.projection(torch.stack(pooled))
-    count = len(batch.rows.ids["anchor"])
     names = [prefix + view for prefix in stepper.encoders for view in batch.views]
-    views = {name: vectors[i * count : (i + 1) * count] for i, name in enumerate(names)}
+    views = dict(zip(names, stepper.projection(pooled).chunk(len(names)), strict=True))
     for auxiliary in stepper.auxiliaries:
         views |= auxiliary.views(batch.rows, CPU)
     loss, _ = stepper.loss(views, batch.rows, stepper.heads)
