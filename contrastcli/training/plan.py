@@ -16,6 +16,7 @@ from contrastcli.errors import UsageError, Use
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import Train
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
 from contrastcli.training.auxiliaries.mining import MinedNegatives
 
@@ -85,17 +86,23 @@ def make_plan(config: Config) -> Plan:
         drawn = ", ".join(f"{name} {count:,} of {size:,}" for (name, _), count, size in sets)
         examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
-    steps, most = config.train.epochs * len(order), config.train.max_steps or math.inf
-    # Epochs of groups differ in length.
-    if groups is not None:
-        steps = 0
-        for number in range(config.train.epochs):
-            steps += len(order.epoch(number)) if steps < most else 0
-    if most > steps and config.train.max_steps:
-        what = f"train.max_steps is {most:,}, but train.epochs is {config.train.epochs:,}, which is {steps:,} steps"
-        examples = replace(examples, notes=(*examples.notes, what))
-    steps = steps if steps < most else config.train.max_steps
+    steps = _count_steps(config.train, order)
+    if config.train.max_steps > steps:
+        epochs = f"train.epochs is {config.train.epochs:,}, which is {steps:,} steps"
+        text = f"train.max_steps is {config.train.max_steps:,}, but {epochs}"
+        examples = replace(examples, notes=(*examples.notes, text))
     return Plan(config, examples, corpus, dev, order, steps, auxiliaries)
+
+
+def _count_steps(settings: Train, order: BatchOrder) -> int:
+    """The steps of all epochs, or train.max_steps where those are fewer."""
+    most = settings.max_steps or math.inf
+    if order.groups is None:
+        return int(min(settings.epochs * len(order), most))
+    steps = 0
+    for number in range(settings.epochs):  # epochs of groups differ in length
+        steps += len(order.epoch(number)) if steps < most else 0
+    return int(min(steps, most))
 
 
 def _forms(config: Config) -> tuple[Form, ...]:
