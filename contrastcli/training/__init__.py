@@ -1,1 +1,19 @@
-"""The training loop: plan → steps → events and checkpoints."""
+"""Training: a plan becomes steps, and these become events and checkpoints.
+
+plan.py         what a run will do, from its settings and data, before weights are loaded
+setup.py        from a plan to a trainer: weights, tokens, heads, optimiser, fresh or restored
+process.py      the process that trains a run: lock, heartbeat, signals, first and last event
+session.py      what ties a training to that process: events, stop requests, other processes
+loop.py         the trainer: steps, logging, evaluation, saving, early stopping
+batch.py        the texts of a step, its chunks, and the seeds of their dropout
+step.py         one step's gradient, by kept graphs or the gradient cache
+passes.py       the two passes of chunks through their encoders
+auxiliaries/    what is trained or computed next to the encoder: teachers, views, MLM, mining
+optim.py        optimiser, learning rate, clipping
+distributed.py  several processes as one
+checkpoint.py   checkpoints: written, pruned, restored
+dev.py          the dev set's score while training
+angles.py       a batch in degrees
+system.py       samples of the GPU, memory and disk
+environment.py  the record of versions, devices and data
+"""
