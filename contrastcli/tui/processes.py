@@ -70,7 +70,7 @@ def silent(code: int) -> str:
 def _with_fields(error: ErrorRecord) -> str:
     """What is wrong and what helps, with the labels of fields, which are made from options, in place of these."""
     where = f" ({_label(error.source)})" if error.source else ""
-    return f"{error.what}{where}\n{in_words(error.remedies, _label)}"
+    return f"{error.what}{where}\nhint: {in_words(error.remedies, _label)}"
 
 
 def _label(option: str) -> str:

@@ -265,7 +265,7 @@ def texts_of_titles(pilot: Pilot[None]) -> str:
 
 
 def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = "not measured: STS13\nunpack the archive"
+    error = "not measured: STS13\nhint: unpack the archive"
     answer_commands(monkeypatch, measuring(3, error, sts=STS))
 
     async def body(pilot: Pilot[None]) -> None:

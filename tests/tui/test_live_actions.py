@@ -156,7 +156,7 @@ def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pyte
         await until(page, lambda: says(page, "could not be", "data set is gone", "bring it back"))
         assert says(page, "■ stopped")
 
-    answer_commands(monkeypatch, Finished(3, "", "the data set is gone\nbring it back"))
+    answer_commands(monkeypatch, Finished(3, "", "the data set is gone\nhint: bring it back"))
     show(opened(recorded(tmp_path, "stopped")), body, NARROW)
 
 

@@ -25,7 +25,7 @@ def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[Progress]]:
 def test_an_error_of_a_command_names_fields_and_not_options(tmp_path: Path) -> None:
     done, _ = contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "9999", "--dry-run")
     what = "train.batch_size is 9999, but the data has 1440 rows"
-    assert (done.code, done.stdout, done.error) == (2, "", f"{what}\nuse batch size 1440 or less, or more data")
+    assert (done.code, done.stdout, done.error) == (2, "", f"{what}\nhint: use batch size 1440 or less, or more data")
 
 
 def test_the_source_of_a_bad_value_is_its_field(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
     ("printed", "error"),
     [
         (b"Segmentation fault\n", "Segmentation fault"),
-        (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nget some, or dev none"),
+        (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nhint: get some, or dev none"),
         (b"", ""),
     ],
 )

@@ -55,7 +55,7 @@ def answer(directory: Path, words: tuple[str, ...]) -> Finished:
 
 def fail(commands: Commands, error: str) -> None:
     """Let the commands fail from now on."""
-    commands.answer = lambda directory, words: Finished(3, "", f"{error}\nfix it")
+    commands.answer = lambda directory, words: Finished(3, "", f"{error}\nhint: fix it")
 
 
 def started(commands: Commands) -> list[tuple[str, ...]]:
