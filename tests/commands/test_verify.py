@@ -95,22 +95,10 @@ def test_names_that_point_nowhere(contrast: Contrast, run: Run, text: str | None
     named(contrast(*VERIFY), 3, words)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda lines: [lines[0], lines[1][:-3], *lines[2:]], "line 2: this is no event"),
-        (
-            lambda lines: [lines[0], '{"event": "step", "step": "x"}', *lines[1:]],
-            "line 2: this is no event",
-        ),
-        (lambda lines: [lines[0], "\0" * 9, *lines[1:]], "line 2: this is no event"),
-    ],
-)
-def test_a_line_of_the_events_that_is_damaged(
-    contrast: Contrast, run: Run, change: Callable[[list[str]], list[str]], words: str
-) -> None:
-    edit(run.events_path, lambda text: "\n".join(change(text.splitlines())) + "\n")
-    named(contrast(*VERIFY), 3, words)
+@pytest.mark.parametrize("line", ['{"event": "step", "step"', '{"event": "step", "step": "x"}', "\0" * 9])
+def test_a_line_of_the_events_that_is_damaged(contrast: Contrast, run: Run, line: str) -> None:
+    edit(run.events_path, lambda text: text.replace("\n", f"\n{line}\n", 1))
+    named(contrast(*VERIFY), 3, "line 2: this is no event")
 
 
 def test_an_incomplete_last_line_is_no_fault(contrast: Contrast, run: Run) -> None:
@@ -123,17 +111,12 @@ def test_an_incomplete_last_line_is_no_fault(contrast: Contrast, run: Run) -> No
     ("file", "text", "words"),
     [
         ("config.toml", "[train]\nlr = -1\n", "train.lr"),
-        ("config.toml", None, "cannot be read"),
         ("scores.json", '{"model": "x", "suites": 3}', "malformed"),
         ("scores.json", '{"model": 3, "suites": {}}', "malformed"),
     ],
 )
-def test_other_files_that_are_damaged(contrast: Contrast, run: Run, file: str, text: str | None, words: str) -> None:
-    path = run.path / file
-    path.unlink() if text is None else path.write_text(text)
-    if file == "config.toml" and text is None:
-        assert contrast("runs", "verify", "runs/simple").code == 3  # it is no run any more
-        return
+def test_other_files_that_are_damaged(contrast: Contrast, run: Run, file: str, text: str, words: str) -> None:
+    (run.path / file).write_text(text)
     named(contrast(*VERIFY), 3, words)
 
 
