@@ -1,4 +1,4 @@
-"""Charts as rows of text: lines and points in braille, with ticks and a legend.
+"""A picture as a chart: rows of text with its lines and points in braille and glyphs, ticks and a legend.
 
 A screen colours the rows, a terminal prints them; lines differ in their dashes too, so that they are distinct
 without colour.
@@ -8,18 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
-from contrastcli.show.pictures import Range, Series
+from contrastcli.show.canvas import Canvas, Glyphs
+from contrastcli.show.pictures import HARDEST, POSITIVE, Picture, Range, Series
 
-Glyphs = list[tuple[str, int]]
-"""One row: pieces of text, each with its ink. Ink 0 is for ticks and labels, 1 and up for lines."""
+SHAPES = "●■▲◆○□△◇ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""What stands for the points of each series."""
 
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a braille cell, by row and column
-_DASHES = ("1", "111100", "100", "1111001100", "11110000", "100000")  # which dots of a line are drawn, by its number
-_SAMPLES = ("━━", "╍╍", "┄┄", "━·", "━ ", "· ")  # the same, as a legend shows it
-_TICK_ROWS, _TICK_COLUMNS = 3, 10  # cells from one tick to the next, at least
-_MARGIN = 0.04  # of a range that is taken from the data, free at either end
+_DASHES = ("1", "111100", "100", "1111001100", "11110000", "100000")
+"""Which dots of a line are drawn, by its number."""
+
+_DASH_SAMPLES = ("━━", "╍╍", "┄┄", "━·", "━ ", "· ")
+"""The same, as a legend shows it."""
+
+_ROWS_PER_TICK, _COLUMNS_PER_TICK = 3, 10
+_MARGIN = 0.04
+"""Free at either end of a range that is taken from the data, as a part of it."""
+
+_CROWD = 100
+"""Points of one series beyond which dots show more than glyphs."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Rows of text; in all but those of the legend, the plot begins after `gutter` characters, at the start of `x`."""
+
+    rows: list[Glyphs]
+    gutter: int
+    x: Range
 
 
 @dataclass(frozen=True)
@@ -32,123 +50,79 @@ class Mark:
     ink: int = 0
 
 
-@dataclass(frozen=True)
-class Chart:
-    """Series and marks to draw. A range that is None is taken from the series, or without any from the marks.
+def draw(picture: Picture, width: int, height: int) -> Drawing:
+    """A picture of any kind but bars in `height` rows of `width` characters.
 
-    Values that are not finite leave a gap in a line. `joined`: whether lines connect the points of a series.
-    `x_margin` is the free part of the x range at either end; `log` is for the y axis; `cursor` is an x to mark.
+    These are a legend, the plot with its y ticks, and the x ticks. Values that are not finite leave a gap in a line.
     """
-
-    lines: tuple[Series, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    x_label: str = ""
-    x_range: Range | None = None
-    y_range: Range | None = None
-    x_margin: float = 0.0
-    joined: bool = True
-    log: bool = False
-    cursor: float | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is no point to show."""
-        return not self.marks and not any(math.isfinite(y) for line in self.lines for y in line.y)
-
-
-def draw(chart: Chart, width: int, height: int) -> list[Glyphs]:
-    """The chart in `height` rows of `width` characters: a legend, the picture with its y ticks, and the x ticks."""
-    lines = [(line.x, list(map(_log10, line.y)) if chart.log else line.y) for line in chart.lines]
-    marks = [(mark, _log10(mark.y) if chart.log else mark.y) for mark in chart.marks]
-    y_range = (_log10(chart.y_range[0]), _log10(chart.y_range[1])) if chart.y_range and chart.log else chart.y_range
-    x_low, x_high = _range(
-        [v for x, _ in lines for v in x] or [mark.x for mark, _ in marks], chart.x_range, chart.x_margin
-    )
-    y_low, y_high = _range([v for _, y in lines for v in y] or [y for _, y in marks], y_range, _MARGIN)
-    legend = _legend(chart, width, height)
+    scale = _log10 if picture.log else float
+    shown = _lines(picture)
+    lines = [(line.x, list(map(scale, line.y))) for line in shown]
+    marks = [replace(mark, y=scale(mark.y)) for mark in _marks(picture)]
+    xs = [x for line, _ in lines for x in line] or [mark.x for mark in marks]
+    ys = [y for _, line in lines for y in line] or [mark.y for mark in marks]
+    x_limits, y_limits = _limits(picture)
+    x_low, x_high = _range(xs, x_limits, _MARGIN if picture.kind in ("points", "path") else 0.0)
+    y_low, y_high = _range(ys, y_limits and (scale(y_limits[0]), scale(y_limits[1])), _MARGIN)
+    legend = _legend(shown, picture.kind != "points", width, height)
     rows = max(1, height - 1 - len(legend))
     labels = {
-        round((rows * 4 - 1) * (y_high - tick) / (y_high - y_low)) // 4: number(10**tick if chart.log else tick)
-        for tick in (_log_ticks if chart.log else ticks)(y_low, y_high, max(2, rows // _TICK_ROWS))
+        round((rows * 4 - 1) * (y_high - tick) / (y_high - y_low)) // 4: number(10**tick if picture.log else tick)
+        for tick in (_log_ticks if picture.log else ticks)(y_low, y_high, max(2, rows // _ROWS_PER_TICK))
     }
-    gutter = max(map(len, labels.values()), default=0)
-    canvas = Canvas(max(1, width - gutter - 1), rows, (x_low, x_high), (y_low, y_high))
-    for n in sorted(range(len(lines)), key=lambda n: chart.lines[n].ink >= 0):  # grey ones below the others
-        canvas.line(*lines[n], chart.lines[n].ink or n + 1, _DASHES[n % len(_DASHES)], chart.joined)
-    if chart.cursor is not None:
-        canvas.rule(chart.cursor)
-    for mark, height_of_mark in marks:
-        canvas.mark(mark.x, height_of_mark, mark.glyph, mark.ink)
-    picture = [[(labels.get(n, "").rjust(gutter) + "│", 0), *cells] for n, cells in enumerate(canvas.rows())]
-    return [*legend, *picture, _x_ticks(x_low, x_high, gutter, width, chart.x_label)]
+    gutter = max(map(len, labels.values()), default=0) + 1
+    canvas = Canvas(max(1, width - gutter), rows, (x_low, x_high), (y_low, y_high))
+    for n in sorted(range(len(lines)), key=lambda n: shown[n].ink >= 0):  # grey ones below the others
+        canvas.line(*lines[n], shown[n].ink or n + 1, _DASHES[n % len(_DASHES)], picture.kind != "points")
+    if picture.cursor is not None:
+        canvas.rule(picture.cursor)
+    for mark in marks:
+        canvas.mark(mark.x, mark.y, mark.glyph, mark.ink)
+    plot = [[(labels.get(n, "").rjust(gutter - 1) + "│", 0), *cells] for n, cells in enumerate(canvas.rows())]
+    x_ticks = _x_ticks(x_low, x_high, gutter, width, picture.x_label)
+    return Drawing([*legend, *plot, x_ticks], gutter, (x_low, x_high))
 
 
-class Canvas:
-    """A grid of braille dots, two by four a character, over ranges of x and y."""
+def has_shapes(picture: Picture) -> bool:
+    """Whether each point is drawn as the shape of its series; a crowd of one series is drawn as dots."""
+    series = picture.series
+    return picture.kind == "points" and (len(series) > 1 or any(len(one.x) <= _CROWD for one in series))
 
-    def __init__(self, width: int, height: int, x: tuple[float, float], y: tuple[float, float]) -> None:
-        self._width, self._height = width, height
-        self._x, self._y = x, y
-        self._dots = [0] * (width * height)
-        self._inks = [0] * (width * height)
-        self._glyphs: dict[int, str] = {}
 
-    def line(self, xs: Sequence[float], ys: Sequence[float], ink: int, dash: str = "1", joined: bool = True) -> None:
-        """Draw points, connected by straight lines if `joined`; `dash` tells which dots of these are drawn."""
-        before: tuple[int, int] | None = None
-        drawn = 0  # dots of the line so far, drawn or not, so that its dashes continue
-        for x, y in zip(xs, ys, strict=True):
-            here = self._dot_at(x, y) if math.isfinite(x) and math.isfinite(y) else None
-            if here and before and joined:
-                steps = max(abs(here[0] - before[0]), abs(here[1] - before[1]), 1)
-                across, down = here[0] - before[0], here[1] - before[1]
-                for n in range(1, steps + 1):
-                    if dash[(drawn + n) % len(dash)] == "1":
-                        self._set(before[0] + round(across * n / steps), before[1] + round(down * n / steps), ink)
-                drawn += steps
-            elif here:
-                self._set(*here, ink)
-            before = here
+def _lines(picture: Picture) -> Sequence[Series]:
+    """What is drawn as dots: of a histogram the outline of its bars."""
+    if picture.kind == "histogram":
+        return [
+            replace(s, x=[edge for edge in s.x for _ in range(2)], y=[0.0, *(y for y in s.y for _ in range(2)), 0.0])
+            for s in picture.series
+        ]
+    return () if has_shapes(picture) else picture.series
 
-    def mark(self, x: float, y: float, glyph: str, ink: int) -> None:
-        """Put a character at a point."""
-        self._set(*self._dot_at(x, y), ink, glyph)
 
-    def rule(self, x: float) -> None:
-        """Draw a line from top to bottom where nothing else is."""
-        column, _ = self._dot_at(x, self._y[0])
-        for cell in range(column // 2, len(self._dots), self._width) if 0 <= column < 2 * self._width else ():
-            if not self._dots[cell]:
-                self._glyphs[cell] = "┊"
+def _marks(picture: Picture) -> Iterator[Mark]:
+    """The best point, the ends of paths, and the shapes of points.
 
-    def rows(self) -> Iterator[Glyphs]:
-        """The characters, neighbours of one ink together."""
-        for start in range(0, len(self._dots), self._width):
-            cells: Glyphs = []
-            for cell in range(start, start + self._width):
-                text = self._glyphs.get(cell) or (chr(0x2800 + self._dots[cell]) if self._dots[cell] else " ")
-                ink = self._inks[cell]
-                if cells and (cells[-1][1] == ink or text == " "):
-                    cells[-1] = (cells[-1][0] + text, cells[-1][1])
-                else:
-                    cells.append((text, ink))
-            yield cells
+    A point of each series in turn, so that no series hides the others where they mix.
+    """
+    if picture.best:
+        yield Mark(*picture.best, "◆", POSITIVE)
+    for series in picture.series if picture.kind == "path" else ():
+        if finite := [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x + y)]:
+            yield Mark(*finite[0], "○", HARDEST)
+            yield Mark(*finite[-1], "●", POSITIVE)
+    every = picture.series if has_shapes(picture) else ()
+    for points in zip_longest(*(zip(s.x, s.y, strict=True) for s in every)):
+        for n, point in enumerate(points):
+            if point is not None:
+                yield Mark(point[0], point[1], SHAPES[n % len(SHAPES)], every[n].ink or n + 1)
 
-    def _dot_at(self, x: float, y: float) -> tuple[int, int]:
-        """Column and row of the dot at a point, counted from the top left; outside the grid where the point is."""
-        across = (x - self._x[0]) / (self._x[1] - self._x[0])
-        up = (y - self._y[0]) / (self._y[1] - self._y[0])
-        columns, rows = 2 * self._width - 1, 4 * self._height - 1
-        return round(columns * min(max(across, -1.0), 2.0)), round(rows * (1 - min(max(up, -1.0), 2.0)))
 
-    def _set(self, column: int, row: int, ink: int, glyph: str = "") -> None:
-        if 0 <= column < 2 * self._width and 0 <= row < 4 * self._height:
-            cell = row // 4 * self._width + column // 2
-            self._inks[cell] = ink
-            if glyph:
-                self._glyphs[cell] = glyph
-            else:
-                self._dots[cell] |= _DOTS[row % 4][column % 2]
+def _limits(picture: Picture) -> tuple[Range | None, Range | None]:
+    """The ranges of x and y that do not follow from the points."""
+    if picture.kind != "histogram":
+        return picture.x_range, picture.y_range
+    top = max((y for s in picture.series for y in s.y), default=1.0)
+    return picture.x_range or picture.occupied(), (0.0, (1 + _MARGIN) * top)
 
 
 def number(value: float) -> str:
@@ -196,12 +170,12 @@ def _range(values: Sequence[float], limits: Range | None, margin: float) -> Rang
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _legend(chart: Chart, width: int, height: int) -> list[Glyphs]:
+def _legend(series: Sequence[Series], joined: bool, width: int, height: int) -> list[Glyphs]:
     """The names of the lines, what one wants to know of each where there is room, in at most a quarter of the rows.
 
     They may have two rows where that leaves the names whole.
     """
-    lines = [(line, n) for n, line in enumerate(chart.lines) if line.name]
+    lines = [(line, n) for n, line in enumerate(series) if line.name]
     longest = max((len(line.name) for line, _ in lines), default=0)
     least = max((len(line.readings) for line, _ in lines), default=0)
     shapes = [*((longest, n) for n in range(least)), *((n, least - 1) for n in range(longest, 2, -1) if least)]
@@ -210,7 +184,7 @@ def _legend(chart: Chart, width: int, height: int) -> list[Glyphs]:
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
         for line, n in lines:
-            sample = _SAMPLES[n % len(_SAMPLES)] if chart.joined else "∙"
+            sample = _DASH_SAMPLES[n % len(_DASH_SAMPLES)] if joined else "∙"
             entry = " ".join([sample, line.name[:letters], *line.readings[which : which + 1]])
             if not rows or sum(len(text) for text, _ in rows[-1]) + len(entry) > width:
                 rows.append([])
@@ -221,12 +195,12 @@ def _legend(chart: Chart, width: int, height: int) -> list[Glyphs]:
 
 
 def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Glyphs:
-    room = width - gutter - 1
+    room = width - gutter
     row = [" "] * width
-    for tick in ticks(low, high, max(1, room // _TICK_COLUMNS)):
+    for tick in ticks(low, high, max(1, room // _COLUMNS_PER_TICK)):
         text = number(tick)
-        start = gutter + 1 + round((room - 1) * (tick - low) / (high - low)) - len(text) // 2
-        start = min(max(start, gutter + 1), width - len(text))
+        start = gutter + round((room - 1) * (tick - low) / (high - low)) - len(text) // 2
+        start = min(max(start, gutter), width - len(text))
         if all(cell == " " for cell in row[max(0, start - 1) : start + len(text) + 1]):
             row[start : start + len(text)] = text
     text = "".join(row)

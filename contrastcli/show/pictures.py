@@ -5,6 +5,7 @@ Each but t-SNE's overlays several runs or models. `sketch` draws them as text, `
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +72,11 @@ class Picture:
     log: bool = False
     best: tuple[float, float] | None = None
     cursor: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no point to show."""
+        return not any(math.isfinite(y) for series in self.series for y in series.y)
 
     def occupied(self) -> Range:
         """From the first to the last edge of a histogram's bins that are not empty; 0 to 1 if all are."""

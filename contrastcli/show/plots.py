@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,21 +19,24 @@ if TYPE_CHECKING:
 WIDTH = 3.3
 """Inches: a column of a two-column paper."""
 
-_HEIGHT = 2.3  # inches, without the legend
-_LINE = 0.14  # inches, of a row of the legend
-_BAR = 0.28  # inches, of a bar and the space next to it
-_NAMES = 60  # letters of 7 points that fit into the width
-_MARKED = 8  # markers along a curve
+_HEIGHT_INCHES = 2.3
+"""Without the legend."""
+
+_LEGEND_ROW_INCHES = 0.14
+_BAR_INCHES = 0.28
+"""Of a bar and the space next to it."""
+
+_LETTERS_PER_LINE = 60
+_MARKERS_PER_CURVE = 8
 # Okabe and Ito's colours: they differ for every eye, and also in grey, by the dashes and markers
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_CYCLE = "cycler(color={})"
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = "os^Dv*PX"
 _STYLE: Any = {
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.linewidth": 0.6,
-    "axes.prop_cycle": _CYCLE.format(_COLOURS),
+    "axes.prop_cycle": f"cycler(color={_COLOURS})",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.fontsize": 7,
@@ -46,9 +48,6 @@ _STYLE: Any = {
     "svg.fonttype": "path",  # the same letters on every machine, and sharp at any size
     "svg.hashsalt": "contrast",  # so that equal pictures are equal files
 }
-_FACES = ("axes.facecolor", "figure.facecolor")
-_LETTERS = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
-_ONE_AT_A_TIME = threading.Lock()  # matplotlib's settings are those of the process
 
 
 def check(folder: Path) -> None:
@@ -58,25 +57,6 @@ def check(folder: Path) -> None:
     except ImportError:
         raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"') from None
     make_folder(folder)
-
-
-def png(picture: Picture, size: tuple[int, int], cell: tuple[int, int], colours: tuple[str, str, str]) -> bytes:
-    """A picture for the screen, its letters as large as those around; any thread may call this.
-
-    `size` is in characters, `cell` one's width and height in pixels; `colours` are `#rrggbb` of the background, the
-    text and, with spaces between them, the inks.
-    """
-    import matplotlib
-
-    background, text, inks = colours
-    style = dict.fromkeys(_FACES, background) | dict.fromkeys(_LETTERS, text)
-    dots = 6.5 * cell[1]  # an inch
-    stream = io.BytesIO()
-    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE | style | {"axes.prop_cycle": _CYCLE.format(inks.split())}):
-        figure = _figure(picture)
-        figure.set_size_inches(size[0] * cell[0] / dots, size[1] * cell[1] / dots)
-        figure.savefig(stream, format="png", dpi=dots)
-    return stream.getvalue()
 
 
 def save(picture: Picture, folder: Path) -> list[Path]:
@@ -107,10 +87,12 @@ def save(picture: Picture, folder: Path) -> list[Path]:
 def _figure(picture: Picture) -> Figure:
     from matplotlib.figure import Figure
 
-    columns = max(1, _NAMES // (max(len(series.name) for series in picture.series) + 8))
+    columns = max(1, _LETTERS_PER_LINE // (max(len(series.name) for series in picture.series) + 8))
     named = any(series.name for series in picture.series) and picture.kind != "bars"
     rows = math.ceil(len(picture.series) / columns) if named else 0
-    height = 0.5 + _BAR * len(picture.series) if picture.kind == "bars" else _HEIGHT + _LINE * rows
+    height = _HEIGHT_INCHES + _LEGEND_ROW_INCHES * rows
+    if picture.kind == "bars":
+        height = 0.5 + _BAR_INCHES * len(picture.series)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot(xlabel=picture.x_label, ylabel=picture.y_label)
     if picture.kind == "bars":
@@ -158,7 +140,7 @@ def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> N
         axes.plot(series.x[:1], series.y[:1], color=colour, marker=marker, markersize=5, markerfacecolor="white")
         axes.plot(series.x[-1:], series.y[-1:], color=colour, marker=marker, markersize=5)
     else:
-        every = max(1, len(series.x) // _MARKED)
+        every = max(1, len(series.x) // _MARKERS_PER_CURVE)
         marked = (number * every // len(picture.series), every)  # so that curves that coincide show all their markers
         axes.plot(series.x, series.y, color=colour, linestyle=dashes, marker=marker, markersize=3, markevery=marked)
         axes.lines[-1].set_label(name)

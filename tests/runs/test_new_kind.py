@@ -78,8 +78,8 @@ def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: pytest.
     app = ContrastApp(tmp_path, list_runs(tmp_path)[0])
 
     async def body(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: not panel.chart.empty and "recall    step 600" in screen_text(app))
+        await until(pilot, lambda: not panel.picture.empty and "recall    step 600" in screen_text(app))
         assert "─ recall at 1, %  60 (+40.00) ─" in screen_text(app)
-        assert [round(y) for y in panel.chart.lines[0].y] == [20, 40, 60]
+        assert [round(y) for y in panel.picture.series[0].y] == [20, 40, 60]
 
     show(app, body)

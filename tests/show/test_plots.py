@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import csv
+import math
 import random
 import re
 from dataclasses import replace
@@ -13,9 +14,10 @@ from typing import Any
 import pytest
 
 from contrastcli.errors import RunError, UsageError
+from contrastcli.show.chart import draw
 from contrastcli.show.pictures import EDGES, Picture, PlotKind, Series
 from contrastcli.show.plots import WIDTH, save
-from contrastcli.show.sketch import chart, text
+from contrastcli.show.sketch import text
 
 
 def picture(kind: PlotKind, *series: Series, colours: str = "") -> Picture:
@@ -80,34 +82,48 @@ def test_a_path_begins_with_an_open_mark_and_ends_with_a_full_one() -> None:
     assert start < end and top < row
 
 
+def plot(one: Picture, width: int = 44, height: int = 12) -> list[str]:
+    """The rows of the plot itself: without legend, y ticks and x ticks."""
+    drawn = draw(one, width, height)
+    rows = ["".join(piece for piece, _ in row) for row in drawn.rows[:-1]]
+    return [row[drawn.gutter :].ljust(width - drawn.gutter) for row in rows if row[drawn.gutter - 1] == "│"]
+
+
 def test_a_histogram_is_a_staircase_from_zero_and_in_the_ink_that_it_asks_for() -> None:
-    drawn = chart(picture("histogram", Series("one", (0, 5, 10), (60, 40), ink=3)))
-    [line] = drawn.lines
-    assert (list(line.x), list(line.y)) == ([0, 0, 5, 5, 10, 10], [0, 60, 60, 40, 40, 0])
-    assert (line.ink, drawn.x_range) == (3, (0, 10)) and drawn.y_range == pytest.approx((0, 62.4))
+    stairs = picture("histogram", Series("", (0, 5, 10), (60, 40), ink=3))
+    rows = plot(stairs)
+    tops = [next(n for n, row in enumerate(rows) if row[column] != " ") for column in range(1, len(rows[0]) - 1)]
+    middle, fallen = len(tops) // 2, int(len(rows) * (1 - 40 / 62.4))
+    assert {*tops[: middle - 2]} == {0} and {*tops[middle + 2 :]} == {fallen}
+    drawn = draw(stairs, 44, 12)
+    assert drawn.x == (0, 10) and {ink for row in drawn.rows for text, ink in row if text.strip(" │0246")} == {0, 3}
 
 
 def test_a_crowd_of_points_is_drawn_as_dots() -> None:
     generator = random.Random(0)
     x, y = (tuple(generator.random() for _ in range(200)) for _ in "xy")
     crowd = picture("points", Series("all", x, y))
-    drawn = chart(crowd)
-    assert len(drawn.lines) == 1 and not drawn.joined and not drawn.marks
+    dots = sum(bin(ord(letter) - 0x2800).count("1") for row in plot(crowd) for letter in row if letter > "⠀")
+    assert 150 < dots <= 200, "the points alone, which no line joins"
     assert "●" not in text(crowd, 60, 20) and "all" in text(crowd, 60, 20)
 
 
 def test_a_path_with_gaps_begins_and_ends_at_its_first_and_last_point() -> None:
     nan = float("nan")
-    path = picture("path", Series("one", (nan, 1.0, 2.0, nan), (0.0, 3.0, 4.0, 5.0)))
-    assert [(mark.x, mark.y, mark.glyph) for mark in chart(path).marks] == [(1.0, 3.0, "○"), (2.0, 4.0, "●")]
-    nothing = picture("path", Series("one", (nan,), (nan,)))
-    assert chart(nothing).empty and chart(picture("lines")).empty
+    rows = plot(picture("path", Series("one", (nan, 1.0, 2.0, nan), (0.0, 3.0, 4.0, 5.0))))
+    [(top, end)] = [(n, row.index("●")) for n, row in enumerate(rows) if "●" in row]
+    [(bottom, start)] = [(n, row.index("○")) for n, row in enumerate(rows) if "○" in row]
+    assert start < 3 and end > len(rows[0]) - 4 and top < bottom
+    assert picture("path", Series("one", (nan,), (nan,))).empty and picture("lines").empty
 
 
-def test_the_best_point_is_marked_and_given_ranges_are_kept() -> None:
-    drawn = chart(replace(LINES, best=(50, 20), x_range=(0, 200), y_range=(1, 100), log=True))
-    assert [(mark.x, mark.y, mark.glyph) for mark in drawn.marks] == [(50, 20, "◆")]
-    assert (drawn.x_range, drawn.y_range, drawn.log, drawn.x_label) == ((0, 200), (1, 100), True, "across")
+def test_the_best_point_is_marked_in_the_ranges_that_are_given() -> None:
+    one = replace(LINES, best=(50, 20), x_range=(0, 200), y_range=(1, 100), log=True)
+    rows = plot(one, 60, 20)
+    [(row, column)] = [(n, row.index("◆")) for n, row in enumerate(rows) if "◆" in row]
+    assert column / len(rows[0]) == pytest.approx(0.25, abs=0.02)
+    assert row / len(rows) == pytest.approx(1 - math.log10(20) / 2, abs=0.05)
+    assert draw(one, 60, 20).x == (0, 200)
 
 
 def test_bars_without_a_unit_have_their_names_in_print(tmp_path: Path) -> None:

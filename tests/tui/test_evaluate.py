@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +312,37 @@ def test_what_was_measured_before_shows_at_once_with_its_pictures(
 
     show(ContrastApp(place), body, size)
     assert not commands.calls
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a stand-in for xdg-open")
+@pytest.mark.parametrize("ssh", [False, True])
+def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_said(
+    place: Path, ssh: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    write(place / "one-run", geometry=GEOMETRY)
+    tools = place / "tools"
+    tools.mkdir()
+    opened = tools / "opened"
+    (tools / "xdg-open").write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    (tools / "xdg-open").chmod(0o755)
+    for name, value in {"PATH": f"{tools}:{os.environ['PATH']}", "DISPLAY": ":0", "CONTRAST_CACHE": str(tools)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SSH_CONNECTION", "there") if ssh else monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    folder = tools / "pictures" / "one-run"
+
+    async def body(pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
+        await pilot.press("o")
+        await until(pilot, lambda: str(folder) in texts(pilot))
+        assert ("Opened" in texts(pilot)) != ssh
+        if not ssh:
+            await until(pilot, lambda: opened.exists() and len(opened.read_text().splitlines()) == 2)
+
+    show(ContrastApp(place), body, WIDE)
+    assert {path.name for path in folder.iterdir()} >= {"angles.png", "angles.svg", "pca.png", "pca.svg"}
+    assert opened.exists() != ssh and all(map(os.path.exists, opened.read_text().splitlines() if not ssh else ()))
 
 
 def test_another_screen_can_choose_the_model(place: Path, commands: Commands) -> None:

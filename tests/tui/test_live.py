@@ -64,7 +64,7 @@ def is_drawn(page: Page) -> bool:
 
 def charts(page: Page) -> set[str]:
     """The panels that have something to show."""
-    return {panel.id or "" for panel in page.app.screen.query(Panel) if not panel.chart.empty}
+    return {panel.id or "" for panel in page.app.screen.query(Panel) if not panel.picture.empty}
 
 
 def test_a_run_is_not_said_to_start_while_its_events_are_being_read(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> 
         await until(page, lambda: "loss" in charts(page))
         await page.press("l")
         await until(
-            page, lambda: says(page, "Loss, logarithmic") and page.app.screen.query_one("#loss", Panel).chart.log
+            page, lambda: says(page, "Loss, logarithmic") and page.app.screen.query_one("#loss", Panel).picture.log
         )
 
     async def find_it_again(page: Page) -> None:
@@ -218,7 +218,7 @@ def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> 
 def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         def shown() -> tuple[float, float] | None:
-            return page.app.screen.query_one("#angles", Panel).chart.x_range
+            return page.app.screen.query_one("#angles", Panel).picture.x_range
 
         await until(page, lambda: shown() == (0, 600))
         for key, steps, words in (
@@ -253,15 +253,15 @@ def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) ->
 def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_path: Path) -> None:
     async def body(page: Page) -> None:
         chart = page.app.screen.query_one("#loss", Panel)
-        await until(page, lambda: chart.chart.x_range == (0, 600))
-        raw = chart.chart.lines[0].y
+        await until(page, lambda: chart.picture.x_range == (0, 600))
+        raw = chart.picture.series[0].y
         for label, last in (("minutes", 150 / 60), ("sentences", 600 * 128), ("epoch", 6), ("step", 600)):
             await page.press("h")
-            await until(page, lambda: chart.chart.x_label == label)  # noqa: B023
-            assert chart.chart.x_range and chart.chart.x_range[1] == pytest.approx(last)
+            await until(page, lambda: chart.picture.x_label == label)  # noqa: B023
+            assert chart.picture.x_range and chart.picture.x_range[1] == pytest.approx(last)
         await page.press("a")
         await until(page, lambda: says(page, "smoothed over 5 %"))
-        smooth = chart.chart.lines[0].y
+        smooth = chart.picture.series[0].y
         assert sum(abs(b - a) for a, b in pairwise(smooth)) < sum(abs(b - a) for a, b in pairwise(raw))
 
     show(opened(recorded(tmp_path, "finished")), body)
@@ -273,11 +273,11 @@ def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
 
     async def body(page: Page) -> None:
         chart = page.app.screen.query_one("#angles", Panel)
-        await until(page, lambda: len(chart.chart.lines) == 3)
+        await until(page, lambda: len(chart.picture.series) == 3)
         await page.press("b")
         await until(page, lambda: says(page, "Compare every chart with", "none", "starter-resumed"))
         await page.press(*"resumed", "enter")
-        await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.chart.lines) == 6)
+        await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
 
     show(opened(run), body)
     show(opened(run), lambda page: until(page, lambda: says(page, f"Δ to {other.name}")))
@@ -353,13 +353,13 @@ def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -
 
     async def body(page: Page) -> None:
         chart = page.app.screen.query_one("#loss", Panel)
-        await until(page, lambda: chart.chart.x_range == (0, 350))
+        await until(page, lambda: chart.picture.x_range == (0, 350))
         await page.press("p")
         append(run, *training(351, 400))
         await until(page, lambda: says(page, "view paused, p continues", "step 400 of 600"))
-        assert chart.chart.x_range == (0, 350)
+        assert chart.picture.x_range == (0, 350)
         await page.press("p")
-        await until(page, lambda: chart.chart.x_range == (0, 400))
+        await until(page, lambda: chart.picture.x_range == (0, 400))
 
     show(opened(run), body)
 

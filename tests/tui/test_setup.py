@@ -189,17 +189,17 @@ def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(com
         heights = []
         for margin in ("0", "30", "-30"):
             await write(pilot, screen, "objective.margin", margin)
-            own, plain = value.chart.lines
+            own, plain = value.picture.series
             heights.append(own.y[90])
             assert plain.y[60] == pytest.approx(0.5 / 0.06)
         shift = math.radians(30) / 0.06  # of the logit, by a margin of 30° at τ = 0.06
         assert heights == pytest.approx([0, -shift, shift], abs=1e-9)
         await write(pilot, screen, "objective.tau", "0.5")
-        assert gradient.chart.lines[0].y[30] == pytest.approx(1 / 0.5)
+        assert gradient.picture.series[0].y[30] == pytest.approx(1 / 0.5)
         await pilot.press("escape", "g")
-        assert gradient.chart.lines[0].y[30] == pytest.approx(2 / 0.5)  # 1 / sin 30°
+        assert gradient.picture.series[0].y[30] == pytest.approx(2 / 0.5)  # 1 / sin 30°
         await pick(pilot, "o", "softmax")
-        assert "no curve: softmax has no similarity" in screen_text(pilot.app) and value.chart.empty
+        assert "no curve: softmax has no similarity" in screen_text(pilot.app) and value.picture.empty
 
     shown(body)
 

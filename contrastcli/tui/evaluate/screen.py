@@ -21,15 +21,17 @@ from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES
+from contrastcli.files import cache_dir
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
-from contrastcli.show import pictures
+from contrastcli.show import pictures, plots
 from contrastcli.show.scores import suite_tables
 from contrastcli.tui import processes
-from contrastcli.tui.evaluate.picture_view import PictureView
+from contrastcli.tui.chart_view import ChartView
+from contrastcli.tui.evaluate import viewer
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.completion import complete_path
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
@@ -93,6 +95,7 @@ class EvaluateScreen(ModeScreen):
         Binding("t", "edit('sts')", "suites", tooltip="go to the suites; Space ticks"),
         Binding("d", "open_list('data')", "data", tooltip="choose the folder of the data"),
         Binding("p", "open_list('pooling')", "pooling", tooltip="choose another pooling than the model's own"),
+        hidden_key("o", "open", "open pictures", "open the pictures in print quality with the system's viewer"),
         hidden_key("pagedown", "scroll(1)", "results down", "down in the results"),
         hidden_key("pageup", "scroll(-1)", "results up", "up in the results"),
         hidden_key("down", "scroll(0.1)", "results down"),
@@ -143,8 +146,8 @@ class EvaluateScreen(ModeScreen):
                 yield self._nothing
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
-                    yield PictureView("measured by the suite geometry", "Angles, % of pairs", id="angles")
-                    yield PictureView("measured by the suite geometry", "Sentences in a plane", id="plane")
+                    yield ChartView("measured by the suite geometry", "Angles, % of pairs", id="angles")
+                    yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
 
     def on_mount(self) -> None:
         self._follow_scores()
@@ -193,7 +196,7 @@ class EvaluateScreen(ModeScreen):
         )
         drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
         self.query_one("#pictures").display = bool(drawn) or "geometry" in self.contrast.remembered.suites
-        for view, picture in zip_longest(self.query(PictureView), drawn):
+        for view, picture in zip_longest(self.query(ChartView), drawn):
             view.show(picture or _NO_PICTURE)
 
     @on(Checkbox.Changed)
@@ -207,6 +210,8 @@ class EvaluateScreen(ModeScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("start", "stop"):
             return (self.measuring is None) == (action == "start")
+        if action == "open":
+            return any(not view.picture.empty for view in self.query(ChartView))
         return super().check_action(action, parameters)
 
     def action_start(self) -> None:
@@ -241,6 +246,20 @@ class EvaluateScreen(ModeScreen):
 
     def _show_progress(self, event: Progress) -> None:
         self._status.update(self._bars.update(event))
+
+    @work(group="open", exclusive=True)
+    async def action_open(self) -> None:
+        """Write the pictures as files and open those, or say where they are."""
+        shown = [view.picture for view in self.query(ChartView) if not view.picture.empty]
+        (label,) = pictures.labels([self._measured.model], None).values()
+        folder = cache_dir() / "pictures" / label
+        try:
+            saved = [await asyncio.to_thread(plots.save, picture, folder) for picture in shown]
+        except ContrastError as error:
+            self._status.update(f"{error.what} · {error.hint}")
+            return
+        opened = [viewer.open_file(png) for png, *_ in saved]
+        self._status.update(f"Opened the pictures in {folder}." if all(opened) else f"The pictures are in {folder}.")
 
     def action_scroll(self, pages: float) -> None:
         """Scroll the results: in their own panel, and where it is narrow the whole screen."""

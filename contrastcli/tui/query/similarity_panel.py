@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import Horizontal
 
 from contrastcli.runs.results import Similarity
-from contrastcli.show.chart import Canvas
+from contrastcli.show.canvas import Canvas
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.query.query_panel import QueryPanel
