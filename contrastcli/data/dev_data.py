@@ -18,17 +18,18 @@ from contrastcli.data.roles import shape
 from contrastcli.data.sources import SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.settings.metrics import RANKINGS
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import METRICS, Data, Dev
+from contrastcli.settings.sections import Data, Dev
 
 DevData = ScoredPairs | Retrieval
 
-_RANKING = tuple(metric for metric in METRICS if metric not in ("spearman", "accuracy"))
+_RANKINGS = tuple(name for name, metric in RANKINGS.items() if metric.for_dev)
 _FITTING: Mapping[Form, tuple[str, ...]] = {
     "scored": ("spearman",),
-    "labelled": tuple(METRICS),
-    "triplets": (*_RANKING, "accuracy", "spearman"),
-    "pairs": _RANKING,
+    "labelled": ("spearman", *_RANKINGS, "accuracy"),
+    "triplets": (*_RANKINGS, "accuracy", "spearman"),
+    "pairs": _RANKINGS,
     "sentences": (),
 }
 """The metrics of each kind of rows, the usual one first."""

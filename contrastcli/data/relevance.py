@@ -14,7 +14,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, digest
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
-from contrastcli.settings.sections import METRICS
+from contrastcli.settings.metrics import METRICS
 
 QUERIES = 2_000
 """Anchors that a dev set measures at most."""
@@ -61,7 +61,7 @@ class Retrieval:
         return chain(self.queries, (self.documents[row] for row in dict.fromkeys(relevant.tolist())))
 
     def __str__(self) -> str:
-        return f"{METRICS[self.metric]} of {len(self.queries):,} anchors among {len(self.documents):,} texts"
+        return f"{METRICS[self.metric].title} of {len(self.queries):,} anchors among {len(self.documents):,} texts"
 
 
 def documents_of(examples: Examples) -> Texts:

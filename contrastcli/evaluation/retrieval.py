@@ -22,7 +22,7 @@ from contrastcli.data.sources import open_frame
 from contrastcli.errors import DataError, nearest
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores
-from contrastcli.evaluation.suites import RETRIEVAL
+from contrastcli.settings.metrics import RANKINGS
 
 _NAMES = (
     "ClimateFEVER DBPedia FEVER FiQA2018 HotpotQA MSMARCO NFCorpus NQ QuoraRetrieval SCIDOCS ArguAna SciFact Touche2020"
@@ -34,7 +34,6 @@ _LARGEST = 1 << 31  # of a score
 _PARTS = ("corpus", "queries", "qrels")
 _SPLITS = ("test", "dev", "train")  # of qrels; the first that there is
 _OWNER = f"{PREFIX}zeta-alpha-ai/"
-_METRICS = tuple(path for path in RETRIEVAL.columns.values() if path not in ("queries", "documents"))
 _HINT = "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv, or leave out --data-dir for NanoBEIR"
 _PROTOCOL = (
     "all documents by the cosine, pooling: {pooling}, titles before texts; nDCG with the grades as gains and MAP over "
@@ -143,7 +142,7 @@ def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:
     queries, documents = (torch.from_numpy(context.vectors(texts)) for texts in data.columns)
     places = ranking.ranks(data.judged, queries, documents)
     context.options.on_progress(f"retrieval {task}", 1, 1)
-    means = {name: float(ranking.score(name, data.judged, places, len(data)).mean()) for name in _METRICS}
+    means = {name: float(ranking.score(name, data.judged, places, len(data)).mean()) for name in RANKINGS}
     sizes = {"queries": len(data.queries), "documents": len(data.documents)}
     return {
         **{name: 100 * mean for name, mean in means.items()},

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from contrastcli.evaluation.suites import headlines
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import training_seconds
-from contrastcli.runs.methods import Member, group
+from contrastcli.runs.methods import Member, dev_score, group
 from contrastcli.runs.results import Comparison, Result
 from contrastcli.runs.status import digest
 from contrastcli.settings import published
@@ -42,6 +42,4 @@ def compare(runs: Sequence[Run]) -> Comparison:
 def member(run: Run) -> Member:
     """A run of a method: its best dev score × 100 and its headline scores. Raises DataError or UsageError."""
     status = run.status()
-    name = "dev" if status.metric == "spearman" else f"dev {status.title}"  # so that metrics are not averaged
-    dev = {} if status.best is None else {name: 100 * status.best}
-    return Member(run.name, run.config().flat(), status.state, dev | headlines(run.scores()))
+    return Member(run.name, run.config().flat(), status.state, dev_score(status) | headlines(run.scores()))

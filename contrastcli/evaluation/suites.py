@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from contrastcli.errors import UsageError, nearest
+from contrastcli.runs.results import ScoreName
+from contrastcli.settings.metrics import RANKINGS
 
 
 @dataclass(frozen=True)
@@ -176,16 +178,8 @@ RETRIEVAL = Suite(
     name="retrieval",
     about="NanoBEIR, or your own",
     description="Search: how near to the front a query's relevant documents are (Thakur et al. 2021, BEIR).",
-    columns={
-        "nDCG@10": "ndcg@10",
-        "MRR@10": "mrr@10",
-        "R@1": "recall@1",
-        "R@10": "recall@10",
-        "R@100": "recall@100",
-        "MAP": "map",
-        "Queries": "queries",
-        "Documents": "documents",
-    },
+    columns={metric.column: name for name, metric in RANKINGS.items()}
+    | {"Queries": "queries", "Documents": "documents"},
     tasks={},
     headline="ndcg@10",
 )
@@ -219,8 +213,8 @@ def _names(words: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in re.split(r",(?![^()]*\))", words)))
 
 
-def headlines(scores: Mapping[str, Any]) -> dict[str, float]:
-    """The headline of each task and each average of a scores.json, × 100, by names such as `sts STS12`."""
+def headlines(scores: Mapping[str, Any]) -> dict[ScoreName, float]:
+    """The headline of each task and each average of a scores.json, × 100."""
     numbers = {}
     for suite in SUITES.values():
         entries = scores.get("suites", {}).get(suite.name, {})
@@ -228,13 +222,17 @@ def headlines(scores: Mapping[str, Any]) -> dict[str, float]:
         for key, entry in entries.items():
             value = entry if key in averages else value_at(entry, suite.headline)
             if isinstance(value, int | float):
-                numbers[f"{suite.name} {key}"] = float(value)
+                numbers[ScoreName(suite.name, key)] = float(value)
     return numbers
 
 
-def summary(names: Iterable[str]) -> list[str]:
-    """Of the names of `headlines`, for each suite its averages, else its tasks; other names are kept."""
-    averages = {f"{suite.name} {average.key}" for suite in SUITES.values() for average in suite.averages}
+def summary(names: Iterable[ScoreName]) -> list[ScoreName]:
+    """Of each suite the averages, else its tasks; the names of other scores are kept."""
     names = list(names)
-    averaged = {name.partition(" ")[0] for name in names if name in averages}
-    return [name for name in names if name in averages or name.partition(" ")[0] not in averaged]
+    averages = {name for name in names for average in _averages(name.suite) if average.key == name.task}
+    averaged = {name.suite for name in averages}
+    return [name for name in names if name in averages or name.suite not in averaged]
+
+
+def _averages(suite: str) -> tuple[Average, ...]:
+    return SUITES[suite].averages if suite in SUITES else ()

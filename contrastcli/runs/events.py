@@ -17,7 +17,7 @@ import msgspec
 
 from contrastcli.boundary import escaped, printable
 from contrastcli.runs.text import duration, excerpt, fixed, score
-from contrastcli.settings.sections import METRICS
+from contrastcli.settings.metrics import metric_title
 
 HISTOGRAM_BINS = 36
 """Bins of an angle histogram: 5° each over 0-180°."""
@@ -181,7 +181,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """Its metric, as people write it."""
-        return METRICS.get(self.metric, self.metric)
+        return metric_title(self.metric)
 
     @property
     def label(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from contrastcli.runs.results import Method, SeedRun, Spread
+from contrastcli.runs.results import Method, ScoreName, SeedRun, Spread
+from contrastcli.runs.status import Status
 from contrastcli.settings.sections import SEED, all_settings
 from contrastcli.settings.setting import Value
 
@@ -19,7 +20,7 @@ class Member:
     name: str
     settings: Mapping[str, Value]
     state: str
-    numbers: Mapping[str, float]
+    numbers: Mapping[ScoreName, float]
 
     @property
     def seed(self) -> Value:
@@ -28,6 +29,12 @@ class Member:
     @cached_property
     def identity(self) -> Identity:
         return identity(self.settings)
+
+
+def dev_score(status: Status) -> dict[ScoreName, float]:
+    """The best dev score of a run × 100, named by its metric unless that is Spearman: other metrics do not mix."""
+    name = ScoreName("dev", "" if status.metric == "spearman" else status.title)
+    return {} if status.best is None else {name: 100 * status.best}
 
 
 Identity = tuple[tuple[str, Value], ...]

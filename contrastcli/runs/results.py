@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -152,6 +152,18 @@ class Spread(msgspec.Struct, frozen=True):
         return f"{self}"
 
 
+class ScoreName(str):
+    """What a score is of: a task of a suite, as in `sts STS12`; or the dev set, `dev`, with the metric if need be."""
+
+    suite: str
+    task: str
+
+    def __new__(cls, suite: str, task: str = "") -> Self:
+        name = super().__new__(cls, f"{suite} {task}".rstrip())
+        name.suite, name.task = suite, task
+        return name
+
+
 class SeedRun(msgspec.Struct, frozen=True):
     """One run of a method."""
 
@@ -169,7 +181,7 @@ class Method(msgspec.Struct, frozen=True):
     settings: dict[str, Value | None]
     runs: tuple[SeedRun, ...]
     n: int
-    scores: dict[str, Spread]
+    scores: dict[ScoreName, Spread]
 
 
 class SweepScores(msgspec.Struct, frozen=True):
@@ -239,7 +251,7 @@ class Comparison(msgspec.Struct, frozen=True):
     settings: dict[str, tuple[Value | None, ...]]
     results: tuple[Result, ...]
     groups: tuple[Method, ...]
-    welch: dict[str, Welch] = {}
+    welch: dict[ScoreName, Welch] = {}
     bootstrap: Bootstrap | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -21,8 +21,8 @@ from contrastcli.errors import DataError
 from contrastcli.files import read_json
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Queued, Started, Step
-from contrastcli.runs.text import score
-from contrastcli.settings.sections import METRICS
+from contrastcli.runs.text import Numeral, score
+from contrastcli.settings.metrics import metric_title
 
 State = Literal["queued", "starting", "running", "silent", "killed", "stopped", "finished", "failed", "diverged"]
 
@@ -117,14 +117,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def best_text(self) -> str:
+    def best_text(self) -> Numeral:
         """The best dev score × 100, with its metric unless that is Spearman."""
-        return score(self.best) + (f" {self.title}" if self.metric not in ("", "spearman") else "")
+        return Numeral(score(self.best) + (f" {self.title}" if self.metric not in ("", "spearman") else ""))
 
     @property
     def title(self) -> str:
         """The metric of the best dev score, as people write it."""
-        return METRICS.get(self.metric, self.metric)
+        return metric_title(self.metric)
 
     @property
     def ended(self) -> bool:

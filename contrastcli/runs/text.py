@@ -10,12 +10,16 @@ MISSING = "–"
 """Shown for a missing value."""
 
 
-def fixed(value: float | None, digits: int) -> str:
+class Numeral(str):
+    """A number as text, perhaps with its deviation or unit; tables align it by its digits."""
+
+
+def fixed(value: float | None, digits: int) -> Numeral:
     """A number with that many decimals; a dash if it is missing or not finite."""
-    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+    return Numeral(MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}")
 
 
-def score(correlation: float | None) -> str:
+def score(correlation: float | None) -> Numeral:
     """A correlation × 100."""
     return fixed(None if correlation is None else 100 * correlation, 2)
 

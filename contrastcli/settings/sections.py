@@ -17,17 +17,6 @@ Precision = Literal["fp32", "bf16", "int8"]
 
 Metric = Literal["auto", "spearman", "ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "accuracy"]
 
-METRICS: Mapping[str, str] = {
-    "spearman": "Spearman",
-    "ndcg@10": "nDCG@10",
-    "mrr@10": "MRR@10",
-    "map": "MAP",
-    "recall@1": "recall@1",
-    "recall@10": "recall@10",
-    "accuracy": "accuracy",
-}
-"""The metrics of a dev set, as people write them."""
-
 POOLINGS: Mapping[Pooling, str] = {
     "cls": "the last layer's vector of the first token, CLS (SimCSE, SimACE)",
     "mean": "the mean of the last layer over all tokens, CLS and SEP included (SBERT, PairSupCon)",

@@ -13,13 +13,11 @@ from textwrap import TextWrapper
 import msgspec
 
 from contrastcli.boundary import printable
-from contrastcli.runs.text import MISSING
+from contrastcli.runs.text import MISSING, Numeral
 
 Fields = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
 
-_NUMBER = re.compile(rf"|{MISSING}|[-+]?[\d,]+(\.\d+)?( ± [\d.]+)?[*=]?")
-_BEGINS = re.compile(r"([-+]?[\d,]+)(?:[. ].*)?")  # with a number, its whole part first
 _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")  # with two spaces or more between them
 
 
@@ -46,10 +44,12 @@ def _ascii() -> bool:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns padded to their widest cell; numbers to the right."""
-    cells = [list(header), *([cell(value) for value in row] for row in rows)]
+    """Columns padded to their widest cell; those of numbers to the right."""
+    body = [[cell(value) for value in row] for row in rows]
+    cells = [list(header), *body]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    right = [all(_NUMBER.fullmatch(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))]
+    columns = [[row[i] for row in body] for i in range(len(header))]
+    right = [bool(body) and all(isinstance(c, Numeral) or c in ("", MISSING) for c in column) for column in columns]
     lines = [
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
         for row in cells
@@ -58,9 +58,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def points_aligned(column: Sequence[object]) -> list[str]:
-    """The cells of a column, those that begin with a number with their decimal points below each other."""
+    """The cells of a column, its numbers with their decimal points below each other."""
     cells = [cell(value) for value in column]
-    whole = [len(match[1]) if (match := _BEGINS.fullmatch(text)) else 0 for text in cells]
+    whole = [len(text) - len(text.lstrip("+-0123456789,")) if isinstance(text, Numeral) else 0 for text in cells]
     return [text.rjust(len(text) + max(whole) - n) if n else text for text, n in zip(cells, whole, strict=True)]
 
 
@@ -79,7 +79,11 @@ def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
 
 def cell(value: object) -> str:
     """A value in a table."""
-    return MISSING if value is None else f"{value:g}" if isinstance(value, float) else printable(str(value))
+    if isinstance(value, Numeral):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Numeral(f"{value:g}" if isinstance(value, float) else value)
+    return MISSING if value is None else printable(str(value))
 
 
 def size(count: int) -> str:

@@ -8,7 +8,7 @@ from shutil import get_terminal_size
 from typing import Literal
 
 from contrastcli.evaluation.reproduction import Measurement, TableMadeAgain, Trial, Trials, compare
-from contrastcli.runs.text import MISSING, fixed
+from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import papers
 from contrastcli.settings.papers import Item, Request
 from contrastcli.show.format import as_csv, as_json, columns, markdown_table, table
@@ -126,7 +126,7 @@ def _lines(made: TableMadeAgain, request: Request) -> Iterator[list[str]]:
     form = {"significance": ".3f", "data": ".6g"}.get(made.printed.suite, ".2f")
     for system, by_column in made.lines.items():
         measured = by_column.values()
-        lines = [["printed", *(str(one.printed or MISSING) for one in measured)]]
+        lines = [["printed", *(Numeral(one.printed or MISSING) for one in measured)]]
         names = [[*system], ["", ""], ["", ""]]
         if seeds := max((one.ours.n for one in measured if one.ours), default=0):
             lines.insert(0, [f"ours, {seeds} seeds" if seeds > 1 else "ours", *(_ours(one, form) for one in measured)])
@@ -137,12 +137,12 @@ def _lines(made: TableMadeAgain, request: Request) -> Iterator[list[str]]:
         yield from ([*name, *line] for name, line in zip(names, lines, strict=False))
 
 
-def _ours(one: Measurement, form: str) -> str:
-    return f"{one.ours:{form}}{'*' if one.partial else ''}" if one.ours else MISSING
+def _ours(one: Measurement, form: str) -> Numeral:
+    return Numeral(f"{one.ours:{form}}{'*' if one.partial else ''}" if one.ours else MISSING)
 
 
-def _difference(one: Measurement, form: str) -> str:
-    return MISSING if one.difference is None else f"{one.difference:+{form}}{'=' if one.within else ''}"
+def _difference(one: Measurement, form: str) -> Numeral:
+    return Numeral(MISSING if one.difference is None else f"{one.difference:+{form}}{'=' if one.within else ''}")
 
 
 def _records(compared: Iterable[TableMadeAgain]) -> Iterator[dict[str, object]]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, training_seconds
+from contrastcli.runs.results import ScoreName
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show.curve import ANGLES, curve
 
@@ -149,14 +150,14 @@ def _by_task(suites: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dic
     return sets
 
 
-def of_scores(suite: str, models: Mapping[str, Mapping[str, float]]) -> Picture:
+def of_scores(suite: str, models: Mapping[str, Mapping[ScoreName, float]]) -> Picture:
     """The headline of each task of a suite, a bar for each model: PairSupCon Figures 1a and 3."""
-    tasks = dict.fromkeys(name for scores in models.values() for name in scores if name.startswith(f"{suite} "))
+    names = dict.fromkeys(name for scores in models.values() for name in scores if name.suite == suite)
     bars = [
-        Series(f"{task.removeprefix(f'{suite} ')}, {model}", (), (scores[task],), ink=ink)
-        for task in tasks
+        Series(f"{name.task}, {model}", (), (scores[name],), ink=ink)
+        for name in names
         for ink, (model, scores) in enumerate(models.items(), 1)
-        if task in scores
+        if name in scores
     ]
     return Picture("scores", f"scores of {suite}", "bars", "", "", tuple(bars))
 

@@ -16,14 +16,12 @@ from contrastcli.files import read_json
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles
-from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, SweepScores
+from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores
 from contrastcli.runs.status import Status
-from contrastcli.runs.text import MISSING, duration, fixed, score
-from contrastcli.settings.sections import METRICS
+from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
+from contrastcli.settings.metrics import METRICS
 from contrastcli.show.format import as_json, names_and_values, points_aligned, size, table
 from contrastcli.show.settings import value_text
-
-_COUNTED = {"spearman": "pairs", "accuracy": "triplets"}  # what is resampled; queries by default
 
 
 class _Environment(msgspec.Struct):
@@ -116,7 +114,14 @@ def run_comparison(compared: Comparison, to_json: bool) -> str:
     names = _score_names(compared.groups)
     blocks = [by_method(compared) or side_by_side(compared)]
     tests = [
-        (_title(n), f"{t.difference:+.2f}", f"{t.low:+.2f} … {t.high:+.2f}", fixed(t.t, 2), fixed(t.df, 1), _p(t.p))
+        (
+            _title(n),
+            Numeral(f"{t.difference:+.2f}"),
+            f"{t.low:+.2f} … {t.high:+.2f}",
+            fixed(t.t, 2),
+            fixed(t.df, 1),
+            _p(t.p),
+        )
         for n, t in compared.welch.items()
         if n in names
     ]
@@ -131,9 +136,9 @@ def bootstrap(b: Bootstrap) -> str:
     """The test of two runs, in a line."""
     first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
     difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
-    counted = f"{b.pairs:,} {_COUNTED.get(b.metric, 'queries')}"
+    metric = METRICS[b.metric]
     return (
-        f"paired bootstrap of {METRICS[b.metric]} over {counted} of {b.data}: {first}, {second}; "
+        f"paired bootstrap of {metric.title} over {b.pairs:,} {metric.counted} of {b.data}: {first}, {second}; "
         f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
     )
 
@@ -193,23 +198,23 @@ def sweep_cells(scores: SweepScores, to_json: bool) -> str:
     return table(("cell", "state"), named)
 
 
-def _score_names(methods: Sequence[Method]) -> list[str]:
+def _score_names(methods: Sequence[Method]) -> list[ScoreName]:
     """The scores that a table shows: that of the dev set, and of each suite its averages, or its tasks without any."""
     return summary(dict.fromkeys(name for method in methods for name in method.scores))
 
 
-def _title(name: str) -> str:
-    return f"best {name}" if name.split()[0] == "dev" else name
+def _title(name: ScoreName) -> str:
+    return f"best {name}" if name.suite == "dev" else name
 
 
-def _cells(method: Method, keys: Iterable[str], names: Sequence[str]) -> list[str]:
+def _cells(method: Method, keys: Iterable[str], names: Sequence[ScoreName]) -> list[str]:
     """The values of some settings, the number of seeds, and the mean ± standard deviation of some scores."""
     total = len(method.runs)
-    cells = [*(value_text(method.settings[key]) for key in keys), f"{method.n} of {total}"]
+    cells = [*(value_text(method.settings[key]) for key in keys), Numeral(f"{method.n} of {total}")]
     if method.n == total:
-        cells[-1] = str(total)
-    return [*cells, *(str(method.scores.get(name, MISSING)) for name in names)]
+        cells[-1] = Numeral(total)
+    return [*cells, *(Numeral(method.scores.get(name, MISSING)) for name in names)]
 
 
 def _p(value: float | None) -> str:
-    return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return MISSING if value is None else "< 0.001" if value < 0.001 else fixed(value, 3)

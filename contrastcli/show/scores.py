@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from contrastcli.boundary import narrate, print_text
 from contrastcli.evaluation.suites import SUITES, Average, Suite, value_at
 from contrastcli.model.locate import resolve
-from contrastcli.runs.text import MISSING, fixed
+from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.show import plots, sketch
@@ -77,12 +77,13 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
         values = [value_at(tasks.get(name), path) for name in names]
         values += [value if path == suite.headline else "" for value, _ in averages.values()]
         columns[title] = [
-            fixed(v, 2) if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else cell(v) for v in values
+            fixed(v, 2) if isinstance(v, float) else Numeral(f"{v:,}") if isinstance(v, int) else cell(v)
+            for v in values
         ]
         for header, row in zip(headers, papers, strict=True):
             compared = [path for path in suite.columns.values() if path.startswith(f"{row.table.measure}.")]
             if path == (compared or [suite.headline])[0]:
-                columns[header] = [str(row.values.get(name) or MISSING) for name in (*names, *averages)]
+                columns[header] = [Numeral(row.values.get(name) or MISSING) for name in (*names, *averages)]
     marks = ["pending" if name in pending else _mark(tasks.get(name)) for name in names]
     marks += [mark for _, mark in averages.values()]
     if any(marks):

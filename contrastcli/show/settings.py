@@ -6,7 +6,7 @@ from shutil import get_terminal_size
 from textwrap import shorten
 
 from contrastcli.runs.results import Preview, sourced
-from contrastcli.runs.text import MISSING, duration
+from contrastcli.runs.text import MISSING, Numeral, duration
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
@@ -61,6 +61,8 @@ def settings(config: configs.Config, to_json: bool) -> str:
 
 def value_text(value: Value | None) -> str:
     """A setting's value in a table, None where an objective has no such setting."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Numeral(spell(value))
     return MISSING if value is None else spell(value) or '""'
 
 

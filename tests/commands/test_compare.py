@@ -17,7 +17,7 @@ from contrastcli.evaluation import significance
 from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.results import Bootstrap, Spread
+from contrastcli.runs.results import Bootstrap, ScoreName, Spread
 from contrastcli.show.runs import run_comparison
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
@@ -25,6 +25,7 @@ from support.recorded import end
 from support.settings import config, preset
 from support.tiny import Tiny
 
+DEV = ScoreName("dev")
 SIMCSE = {40: 0.71, 41: 0.73, 42: 0.72}
 SIMACE = {40: 0.75, 41: 0.78, 42: 0.76}
 
@@ -54,7 +55,7 @@ def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: l
     ]
     assert [group.settings["objective.name"] for group in groups] == ["simcse", "simace"]
     assert "train.seed" not in groups[0].settings and "train.lr" not in groups[0].settings
-    dev = groups[0].scores["dev"]
+    dev = groups[0].scores[DEV]
     assert dev.mean == pytest.approx(72) and dev.sd == pytest.approx(statistics.stdev([71, 73, 72]))
 
 
@@ -78,7 +79,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
     ]
     (method,) = side_by_side.compare(chosen).groups
     assert len(method.runs) == 4 and method.n == 2
-    assert method.scores["dev"].values == pytest.approx((70, 72))
+    assert method.scores[DEV].values == pytest.approx((70, 72))
     assert "2 of 4" in run_comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
 
 
@@ -121,13 +122,13 @@ def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
-    assert compared.welch["dev"].difference == pytest.approx(72 - 76 - 1 / 3)
+    assert compared.welch[DEV].difference == pytest.approx(72 - 76 - 1 / 3)
     test_line = text.splitlines()[-1].split()
     assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(
-        compared.welch["dev"].p, abs=6e-4
+        compared.welch[DEV].p, abs=6e-4
     )
     sides = json.loads(run_comparison(compared, to_json=True))
-    assert sides["welch"]["dev"]["p"] == compared.welch["dev"].p
+    assert sides["welch"]["dev"]["p"] == compared.welch[DEV].p
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
 
 

@@ -14,8 +14,9 @@ from contrastcli.data.relevance import Retrieval, from_rows
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
+from contrastcli.settings.metrics import METRICS
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import METRICS, Data, Dev, Metric
+from contrastcli.settings.sections import Data, Dev, Metric
 from support.tables import scored_pairs, texts
 
 

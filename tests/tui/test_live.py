@@ -59,7 +59,7 @@ def seen(widget: Widget | None) -> bool:
 def is_drawn(page: Page) -> bool:
     """Whether every chart that can be seen shows something."""
     region = page.app.screen.query_one("#panels").region
-    return not any(panel.chart.empty for panel in page.app.screen.query(Panel) if panel.region.overlaps(region))
+    return not any(panel.picture.empty for panel in page.app.screen.query(Panel) if panel.region.overlaps(region))
 
 
 def charts(page: Page) -> set[str]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 
@@ -21,5 +22,6 @@ def open_file(path: Path) -> bool:
     if not viewer or not has_screen:
         return False
     quiet = subprocess.DEVNULL
-    subprocess.Popen([viewer, path], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+    process = subprocess.Popen([viewer, path], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+    threading.Thread(target=process.wait, daemon=True).start()  # some viewers run until they are closed
     return True

@@ -11,6 +11,7 @@ from typing import Any
 
 from contrastcli.runs.sweeps import short
 from contrastcli.runs.text import MISSING, fixed
+from contrastcli.settings.metrics import METRICS
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
 from contrastcli.tui.runs.listing import Entry
@@ -57,6 +58,16 @@ def _number(name: str, digits: int, scale: float = 1.0) -> Callable[[Entry], str
     return lambda entry: MISSING if (number := value(entry)) is None else fixed(float(number), digits)
 
 
+def _best(entry: Entry) -> str:
+    """The best dev score; with its metric, and then with a decimal less, unless that is Spearman."""
+    status = entry.status
+    if status is None or status.best is None:
+        return MISSING
+    if status.metric == "spearman":
+        return fixed(100 * status.best, 2)
+    return f"{100 * status.best:.1f} {METRICS[status.metric].column if status.metric in METRICS else status.metric}"
+
+
 def _updated(entry: Entry) -> str:
     return age(time.time() - entry.status.updated) if entry.status else ""
 
@@ -91,7 +102,7 @@ USUAL: tuple[RunColumn, ...] = (
     RunColumn("name", 0, lambda e: e.name, lambda e: e.name),
     RunColumn("state", 10, lambda e: e.state, lambda e: f"{e.shape} {e.state}"),
     RunColumn("step", 11, _of("step"), _step, highest_first=True, right=True),
-    RunColumn("best dev", 12, _of("best", 100), _number("best", 2, 100), highest_first=True, right=True),
+    RunColumn("best dev", 12, _of("best", 100), _best, highest_first=True, right=True),
     RunColumn("updated", 8, _of("updated"), _updated, highest_first=True, right=True),
     _setting("objective.name", "objective", 11),
     _setting("model.backbone", "backbone", _SETTING_WIDTH),
@@ -113,7 +124,7 @@ _MORE = (
 def row_text(row: TreeItem, column: RunColumn) -> str:
     """The cell of a run; of a heading, the mean of its best method, its size, or what all of its runs have."""
     if not row.entry and column.title == "best dev":
-        return str(row.best[0]) if row.best else ""
+        return row.best[0] if row.best else ""
     if not row.entry and column.title == "size":
         return size(sum(entry.size for entry in row.entries))
     texts = {column.text(entry) for entry in row.entries}

@@ -10,7 +10,7 @@ from pathlib import Path
 from contrastcli.errors import ContrastError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.methods import Member
+from contrastcli.runs.methods import Member, dev_score
 from contrastcli.settings.setting import Value
 from contrastcli.tui.run_screen import SHAPES, RunView, note_of
 
@@ -92,7 +92,6 @@ def _read(run: Run) -> Entry:
         config = run.config()
     except ContrastError as error:
         return replace(seen, problem=f"{error.what} · {error.hint}")
-    numbers = {} if status.best is None else {"dev": 100 * status.best}
-    member = Member(run.name, config.flat(), status.state, numbers)
+    member = Member(run.name, config.flat(), status.state, dev_score(status))
     assert member.identity  # in the thread: it looks for files
     return replace(seen, settings=member.settings, member=member)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from contrastcli.runs.methods import group
-from contrastcli.runs.results import Method, Spread
+from contrastcli.runs.results import Method
 from contrastcli.runs.sweeps import run_names, short
 from contrastcli.settings.setting import spell
 from contrastcli.tui import processes
@@ -56,10 +56,13 @@ class TreeItem:
         return Counter(entry.state for entry in self.entries) + waiting
 
     @cached_property
-    def best(self) -> tuple[Spread, str] | None:
-        """The highest mean of the best dev scores of a method, and its title."""
-        scores = [(one.scores["dev"], title) for title, one in _methods(self.entries) if one.scores]
-        return max(scores, key=lambda score: score[0].mean, default=None)
+    def best(self) -> tuple[str, str] | None:
+        """The highest mean of the best dev scores of a method, and its title; None for methods with several metrics."""
+        scores = [(*item, title) for title, one in _methods(self.entries) for item in one.scores.items()]
+        if len({name for name, _, _ in scores}) != 1:
+            return None
+        name, spread, title = max(scores, key=lambda score: score[1].mean)
+        return f"{spread} {name.task}".rstrip(), title
 
     @property
     def remark(self) -> str:

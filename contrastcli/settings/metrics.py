@@ -1,0 +1,41 @@
+"""The metrics of dev sets and of retrieval, by name: the one table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class MetricInfo(NamedTuple):
+    """A metric as people write it, in a table's head too, and what it has a value for each of."""
+
+    title: str
+    counted: str = "queries"
+    short: str = ""
+    for_dev: bool = True
+    """Whether it can choose a checkpoint."""
+
+    @property
+    def column(self) -> str:
+        """The title of its column in a table."""
+        return self.short or self.title
+
+
+METRICS: Mapping[str, MetricInfo] = {
+    "spearman": MetricInfo("Spearman", "pairs"),
+    "ndcg@10": MetricInfo("nDCG@10"),
+    "mrr@10": MetricInfo("MRR@10"),
+    "recall@1": MetricInfo("recall@1", short="R@1"),
+    "recall@10": MetricInfo("recall@10", short="R@10"),
+    "recall@100": MetricInfo("recall@100", short="R@100", for_dev=False),
+    "map": MetricInfo("MAP"),
+    "accuracy": MetricInfo("accuracy", "triplets", short="acc."),
+}
+
+RANKINGS = {name: metric for name, metric in METRICS.items() if metric.counted == "queries"}
+"""Those that measure how near to the front the relevant documents of a query are."""
+
+
+def metric_title(name: str) -> str:
+    """A metric as people write it; the name of one that is not known."""
+    return METRICS[name].title if name in METRICS else name
