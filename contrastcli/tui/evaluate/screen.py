@@ -21,13 +21,12 @@ from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES
-from contrastcli.files import cache_dir
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
-from contrastcli.show import pictures, plots
+from contrastcli.show import pictures
 from contrastcli.show.scores import suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
@@ -249,17 +248,8 @@ class EvaluateScreen(ModeScreen):
 
     @work(group="open", exclusive=True)
     async def action_open(self) -> None:
-        """Write the pictures as files and open those, or say where they are."""
         shown = [view.picture for view in self.query(ChartView) if not view.picture.empty]
-        (label,) = pictures.labels([self._measured.model], None).values()
-        folder = cache_dir() / "pictures" / label
-        try:
-            saved = [await asyncio.to_thread(plots.save, picture, folder) for picture in shown]
-        except ContrastError as error:
-            self._status.update(f"{error.what} · {error.hint}")
-            return
-        opened = [viewer.open_file(png) for png, *_ in saved]
-        self._status.update(f"Opened the pictures in {folder}." if all(opened) else f"The pictures are in {folder}.")
+        self._status.update(await asyncio.to_thread(viewer.open_pictures, shown, self._measured.model))
 
     def action_scroll(self, pages: float) -> None:
         """Scroll the results: in their own panel, and where it is narrow the whole screen."""

@@ -1,4 +1,4 @@
-"""Opening files with the viewer of the system."""
+"""Pictures as files, opened with the viewer of the system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,25 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+
+from contrastcli.errors import ContrastError
+from contrastcli.files import cache_dir
+from contrastcli.show import pictures, plots
+from contrastcli.show.pictures import Picture
+
+
+def open_pictures(shown: Sequence[Picture], model: str) -> str:
+    """Write the pictures of a model as PNG and SVG, and open them; returns what came of it, in a sentence."""
+    (label,) = pictures.labels([model], None).values()
+    folder = cache_dir() / "pictures" / label
+    try:
+        saved = [plots.save(picture, folder) for picture in shown]
+    except ContrastError as error:
+        return f"{error.what} · {error.hint}"
+    opened = [open_file(png) for png, *_ in saved]
+    return f"Opened the pictures in {folder}." if all(opened) else f"The pictures are in {folder}."
 
 
 def open_file(path: Path) -> bool:
