@@ -1,1 +1,16 @@
-"""Results as text and pictures."""
+"""Results as text and pictures.
+
+answers.py   similarities, neighbours, mined rows, benchmarks
+scores.py    scores of models, next to the papers'
+runs.py      runs: all, one, several side by side, sweeps
+settings.py  settings, presets, objectives
+papers.py    the papers' tables in five formats
+console.py   events to a terminal: bars, lines, JSON
+format.py    values, tables, JSON and paragraphs
+curve.py     a similarity over angles
+pictures.py  the papers' pictures as data
+chart.py     a picture in braille and glyphs, with its gutter, ticks and legend
+canvas.py    the grid of braille dots
+sketch.py    pictures as plain text
+plots.py     pictures as PNG, SVG and CSV
+"""
