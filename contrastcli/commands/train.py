@@ -149,7 +149,8 @@ def start(
     choose_device(config.train.device)
     if processes.is_main:
         for model in plan.models:
-            resolve(model).folder()  # raises before a run is created
+            # Errors of models come before a run is created.
+            resolve(model).folder()
         run = _write(config, run, runs_dir, name)
     run = Run(Path(processes.broadcast(str(run.path) if run else "")))
     if not detach and show is None:
@@ -241,6 +242,7 @@ def watch(run: Run, json: bool) -> int:
     finally:
         shown.close()
     status = run.status()
-    if status.state == "killed":  # no event says so
+    # No event says that a run was killed.
+    if status.state == "killed":
         narrate(f"{run.name} killed: {status.message}\nhint: {status.hint}")
     return status.code

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from contrastcli.errors import RunError, UsageError, error_text
 
-_BUCKET = 2**20  # numbers that travel at once, 4 MB
+_BUCKET_NUMBERS = 2**20
 _LONGEST_WAIT = timedelta(hours=3)
 """The main process may mine for so long. One that is lost is noticed earlier."""
 
@@ -107,7 +107,7 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
             dist.all_reduce(gradient)
             continue
         bucket.append(gradient)
-        if sum(some.numel() for some in bucket) >= _BUCKET:
+        if sum(some.numel() for some in bucket) >= _BUCKET_NUMBERS:
             travelling.append(_Bucket(bucket))
             bucket = []
     for some in [*travelling, _Bucket(bucket)]:
