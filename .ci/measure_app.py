@@ -1,4 +1,6 @@
-"""Measures the app; not a test, since a busy machine changes every figure. Run it: python tests/measure_app.py
+"""Measures the app; not a test, since a busy machine changes every figure.
+
+Run it from the repository's root: PYTHONPATH=tests python .ci/measure_app.py
 
 1. How late timers of the app's loop are while a run logs 100 events a second, beside those of an empty loop.
 2. A run with a million step events: when its latest window is painted, when all of it is there, timers meanwhile.
@@ -41,7 +43,6 @@ HEAVY = ("torch", "transformers", "datasets", "scipy", "sklearn", "numpy")
 
 WRITER = """
 import sys, time, itertools
-sys.path.insert(0, sys.argv[2])
 from support.recorded import Kind, angles, stepped
 from contrastcli.runs.events import encode
 import msgspec
@@ -75,6 +76,7 @@ class Ticks:
 
 @contextlib.asynccontextmanager
 async def ticking() -> AsyncIterator[Ticks]:
+    """Tick during the body."""
     ticks = Ticks()
     task = asyncio.create_task(ticks.run())
     try:
@@ -84,18 +86,21 @@ async def ticking() -> AsyncIterator[Ticks]:
 
 
 def say(text: str) -> None:
+    """Print a figure beside the load of the machine."""
     print(f"load {os.getloadavg()[0]:5.2f}  {text}", flush=True)
 
 
 async def empty_loop(seconds: float) -> None:
+    """Measure the timers of a loop that has nothing else to do."""
     async with ticking() as ticks:
         await asyncio.sleep(seconds)
     say(f"an empty loop: {ticks}")
 
 
 async def logging_run(folder: Path, size: tuple[int, int], seconds: float) -> None:
+    """Measure the timers of the app while another process logs."""
     run = recorded(folder, "running", name=f"logging-{size[0]}")
-    words = [sys.executable, "-c", WRITER.format(rate=RATE), str(run.events_path), str(Path(__file__).parent)]
+    words = [sys.executable, "-c", WRITER.format(rate=RATE), str(run.events_path)]
     writer = subprocess.Popen(words)
     try:
         async with ContrastApp(folder, run).run_test(size=size) as pilot:
@@ -111,6 +116,7 @@ async def logging_run(folder: Path, size: tuple[int, int], seconds: float) -> No
 
 
 async def million(folder: Path, size: tuple[int, int]) -> None:
+    """Measure how long the app takes to read a million steps."""
     run = large(folder)
     begin = time.perf_counter()
     async with ContrastApp(folder, run).run_test(size=size) as pilot, ticking() as ticks:
@@ -126,6 +132,7 @@ async def million(folder: Path, size: tuple[int, int]) -> None:
 
 
 def large(folder: Path) -> Run:
+    """A run of a million steps."""
     run = recorded(folder, "empty", name="million")
     append(run, msgspec.structs.replace(started(Writer("elsewhere", 1, 1.0)), steps=MILLION))
     some = [stepped(step) for step in range(1, 601)]
@@ -137,6 +144,7 @@ def large(folder: Path) -> Run:
 
 
 async def idle(folder: Path, kind: Kind, seconds: float) -> None:
+    """Measure the share of a core that the app takes with a run on the screen."""
     run = recorded(folder, kind)
     async with ContrastApp(folder, run).run_test(size=WIDE):
         await asyncio.sleep(3)
@@ -147,6 +155,7 @@ async def idle(folder: Path, kind: Kind, seconds: float) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition."""
     while not condition():
         await asyncio.sleep(0.02)
 
@@ -176,6 +185,7 @@ def first_frame(words: list[str]) -> tuple[float, float]:
 
 
 def main() -> None:
+    """Print every figure."""
     with tempfile.TemporaryDirectory() as name:
         os.environ["CONTRAST_STATE"] = name
         folder = Path(name) / "runs"
