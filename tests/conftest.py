@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import io
 import itertools
 import os
@@ -33,6 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-seed", type=int, default=0, help="the seed of the damaged inputs")
     parser.addoption("--kills", type=int, default=30, help="how many SIGKILLs")
     parser.addoption("--kill-seed", type=int, default=0, help="the seed of their moments")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Tests of the app are coroutines: each has a loop of its own."""
+    test = pyfuncitem.obj
+    if inspect.iscoroutinefunction(test):
+        pyfuncitem.obj = lambda **fixtures: asyncio.run(test(**fixtures))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from contrastcli.evaluation import suites
 from contrastcli.runs.directory import Run
@@ -64,13 +63,11 @@ def test_some_of_its_tasks_are_partial_and_unknown_ones_are_refused(contrast: Co
     assert (refused.code, "'dogs'" in refused.err) == (2, True)
 
 
-def test_the_app_offers_it_and_shows_its_table(measured: Run) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_the_app_offers_it_and_shows_its_table(measured: Run) -> None:
+    async with show(ContrastApp(measured.path.parent)) as pilot:
         await pilot.press("4")
         await until(pilot, lambda: "toy         length of vectors" in screen_text(pilot.app))
         await until(pilot, lambda: "Task  Length  Longest  Texts" in screen_text(pilot.app))
-
-    show(ContrastApp(measured.path.parent), body)
 
 
 def test_the_model_card_has_its_table(contrast: Contrast, measured: Run) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from textual.pilot import Pilot
 
 from contrastcli.runs.directory import list_runs
 from contrastcli.runs.event_file import read
@@ -70,16 +69,13 @@ def test_runs_may_be_overlaid_by_it() -> None:
     assert list(series.x) == [200, 400, 600] and list(series.y) == pytest.approx([20, 40, 60])
 
 
-def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded(tmp_path, "finished")
     append(run, *RECALLS)
     panel = Panel("recall", "recall", curve, "at each evaluation")
     monkeypatch.setattr(area, "all_panels", lambda: [panel, *all_panels()])
     app = ContrastApp(tmp_path, list_runs(tmp_path)[0])
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(app) as pilot:
         await until(pilot, lambda: not panel.picture.empty and "recall    step 600" in screen_text(app))
         assert "─ recall at 1, %  60 (+40.00) ─" in screen_text(app)
         assert [round(y) for y in panel.picture.series[0].y] == [20, 40, 60]
-
-    show(app, body)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
@@ -10,19 +11,15 @@ from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.runs.runs_table import RunsTable
 from support.screens import WIDE, show, until
 
-Body = Callable[[Pilot[None], RunsTable], Awaitable[None]]
 
-
-def opened(app: ContrastApp, then: Body, size: tuple[int, int] = WIDE) -> None:
-    """Run a test body in Runs, once its table is filled."""
-
-    async def body(pilot: Pilot[None]) -> None:
+@asynccontextmanager
+async def opened(app: ContrastApp, size: tuple[int, int] = WIDE) -> AsyncIterator[tuple[Pilot[None], RunsTable]]:
+    """Show Runs, and go on once its table is filled."""
+    async with show(app, size) as pilot:
         await pilot.press("3")
         table = app.screen.query_one(RunsTable)
         await until(pilot, lambda: table.row_count)
-        await then(pilot, table)
-
-    show(app, body, size)
+        yield pilot, table
 
 
 def at(table: RunsTable, name: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,14 @@ _GOLDEN = Path(__file__).parents[1] / "tui" / "golden"
 _RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture clears the environment
 
 
-def show(app: App[None], body: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
-    """Run the app without a terminal, and the body of a test in it. Keys that a test presses together are commands."""
+@asynccontextmanager
+async def show(app: App[None], size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[None]]:
+    """Run the app without a terminal during the body. Keys that a test presses together are commands."""
     if isinstance(app, ContrastApp):
         app.keys.gap = 0.0
-
-    async def shown() -> None:
-        async with app.run_test(size=size, notifications=True) as pilot:
-            await body(pilot)
-            app.exit()  # what leaving does before it closes the screens
-
-    asyncio.run(shown())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        yield pilot
+        app.exit()  # what leaving does before it closes the screens
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 60.0) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.screen import Screen
 
 from contrastcli.files import user_file
@@ -34,33 +33,30 @@ def write(text: str) -> None:
     path.write_text(text)
 
 
-def shown_with(text: str, directory: Path, theme: str = "") -> tuple[ContrastApp, list[str], list[bool]]:
+async def shown_with(text: str, directory: Path, theme: str = "") -> tuple[ContrastApp, list[str], list[bool]]:
     """Run the app with this file, and return it, what it said, and whether it ran after each of the keys q and w."""
     write(text)
     app = ContrastApp(directory)
     app.remembered.theme = theme
     said: list[str] = []
     runs: list[bool] = []
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(app, NARROW) as pilot:
         for key in "qw":
             await pilot.press(key)
             await pilot.pause()
-            runs.append(not app._exit)
+            runs.append(app.return_code is None)
         said.extend(notification.message for notification in app._notifications)
-
-    show(app, body, NARROW)
     return app, said, runs
 
 
-def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
-    app, said, runs = shown_with(MINE, tmp_path, "mine")
+async def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
+    app, said, runs = await shown_with(MINE, tmp_path, "mine")
     assert said == [] and runs == [True, False]  # w leaves, q does not
     assert app.theme == "mine" and app.current_theme.primary == "#ff8800" and not app.current_theme.dark
 
 
-def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> None:
-    _, said, _ = shown_with("[keys]\n'app.leave' = 'w'\n'app.help' = 'w'", tmp_path)
+async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> None:
+    _, said, _ = await shown_with("[keys]\n'app.leave' = 'w'\n'app.help' = 'w'", tmp_path)
     assert len(said) == 1 and "another command has the key of app." in said[0] and "give one of them" in said[0]
 
 

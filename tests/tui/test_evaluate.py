@@ -114,10 +114,10 @@ def texts(pilot: Pilot[None]) -> str:
 
 
 @SIZES
-def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
+async def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
     place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place), size) as pilot:
         await ready(pilot)
         commands.held.clear()
         await pilot.press("s")
@@ -131,13 +131,11 @@ def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
         assert "Done." in texts(pilot)
         await pilot.press("y")
         assert "63.81" in pilot.app.clipboard
-
-    show(ContrastApp(place), body, size)
     assert commands.calls == [("eval", "one-run", "--suite", "sts", "--json")]
 
 
-def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, commands: Commands) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, commands: Commands) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("t")
         assert pilot.app.focused is pilot.app.screen.query_one("#sts")
@@ -152,18 +150,15 @@ def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, com
         await until(pilot, lambda: "Pooling   cls ▾" in screen_text(pilot.app))
         await pilot.press("s")
         await until(pilot, lambda: commands.calls)
-
-    show(ContrastApp(place), body)
     expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir", "--json")
     assert commands.calls == [(*expected, "--pooling", "cls")]
     assert state.load().suites == ("transfer", "geometry")
     assert state.load().data_dir == "/data dir"
 
 
-def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
+async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
     recorded(place, "stopped", "a-simace-run").scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         for typed, chosen in (("simace", "a-simace-run"), ("some/encoder", "some/encoder"), ("starter", "starter")):
             await pilot.press("m")
@@ -172,11 +167,9 @@ def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Command
             await until(pilot, lambda: f"Model     {chosen} ▾" in screen_text(pilot.app))  # noqa: B023
             await until(pilot, lambda: ("63.81" in texts(pilot)) == (chosen == "a-simace-run"))  # noqa: B023
 
-    show(ContrastApp(place), body)
 
-
-def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("t", "down", "space", "down", "up", "up", "space")
         screen = pilot.app.screen
@@ -185,11 +178,9 @@ def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
         await pilot.press("up")
         assert screen.focused is screen.query_one("#mteb"), "and round"
 
-    show(ContrastApp(place), body)
 
-
-def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         assert "x stop" not in screen_text(pilot.app)
         commands.held.clear()
@@ -198,18 +189,15 @@ def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
         await pilot.press("x")
         await until(pilot, lambda: "Stopped." in texts(pilot))
         await until(pilot, lambda: "s start" in screen_text(pilot.app))
-
-    show(ContrastApp(place), body)
     assert commands.cancelled == commands.calls
 
 
-def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
+async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
     place: Path, commands: Commands
 ) -> None:
     measured = {"STS12": STS["STS12"], "STS13": {"all": {"spearman": 70.188}, "pairs": 1500}}
     head: dict[str, object] = {"average": None, "partial": True, "missing": {}, "protocol": "p"}
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         commands.held.clear()
         await pilot.press("s")
@@ -224,14 +212,11 @@ def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after
         await until(pilot, lambda: "What was measured is kept" in texts(pilot))
         assert "70.19" in texts(pilot)
 
-    show(ContrastApp(place), body)
-
 
 @SIZES
-def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size: tuple[int, int]) -> None:
+async def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size: tuple[int, int]) -> None:
     write(place / "one-run", sts=STS, geometry=GEOMETRY)
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place), size) as pilot:
         await ready(pilot)
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert pilot.app.focused is None
@@ -241,24 +226,19 @@ def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size:
         await until(pilot, lambda: "STS12" in screen_text(pilot.app) or size == NARROW)
         await until(pilot, lambda: "Suites" in screen_text(pilot.app))
 
-    show(ContrastApp(place), body, size)
 
-
-def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: Path, tmp_path: Path) -> None:
+async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: Path, tmp_path: Path) -> None:
     ref, other = ModelRef(str(tmp_path)), ModelRef.of(Run(place / "one-run"))
     paths = {ref.scores_path(), ref.scores_path("cls"), other.scores_path(), other.scores_path("cls")}
     assert len(paths) == 4 and other.scores_path() == other.run.scores_path  # type: ignore[union-attr]
     ref.scores_path("cls").parent.mkdir(parents=True)
     ref.scores_path("cls").write_text(json.dumps({"suites": {"sts": STS}}))
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("m", *str(tmp_path), "enter")
         await pilot.press("p", *"cls", "enter")
         await until(pilot, lambda: f"Results of {tmp_path}, pooling cls" in texts_of_titles(pilot))
         assert "63.81" in texts(pilot)
-
-    show(ContrastApp(place), body)
 
 
 def texts_of_titles(pilot: Pilot[None]) -> str:
@@ -266,41 +246,34 @@ def texts_of_titles(pilot: Pilot[None]) -> str:
     return str(pilot.app.screen.query_one("#results").border_title)
 
 
-def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "not measured: STS13\nhint: unpack the archive"
     answer_commands(monkeypatch, measuring(3, error, sts=STS))
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("s")
         await until(pilot, lambda: "63.81" in texts(pilot))
         assert error in texts(pilot)
         assert "Not measured: STS13, STS14. To get what is missing: unpack the archive" in texts(pilot)
 
-    show(ContrastApp(place), body)
 
-
-def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "the package mteb is missing\npip install it"
     commands = answer_commands(monkeypatch, measuring(2, error))
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("s")
         await until(pilot, lambda: "the package mteb is missing" in texts(pilot))
         await pilot.press("s")
         await until(pilot, lambda: len(commands.calls) == 2)
 
-    show(ContrastApp(place), body)
-
 
 @SIZES
-def test_what_was_measured_before_shows_at_once_with_its_pictures(
+async def test_what_was_measured_before_shows_at_once_with_its_pictures(
     place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
     (place / "one-run" / "scores.json").write_text(json.dumps({"suites": {"geometry": GEOMETRY, "sts": STS}}))
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place), size) as pilot:
         await ready(pilot)
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert texts(pilot).index("63.81") < texts(pilot).index("-2.50"), "suites in their usual order"
@@ -309,14 +282,12 @@ def test_what_was_measured_before_shows_at_once_with_its_pictures(
         assert "random pairs" in screen_text(pilot.app) or size == NARROW
         if size == WIDE:
             check_golden("evaluate-wide", await settled(pilot))
-
-    show(ContrastApp(place), body, size)
     assert not commands.calls
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a stand-in for xdg-open")
 @pytest.mark.parametrize("ssh", [False, True])
-def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_said(
+async def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_said(
     place: Path, ssh: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -330,8 +301,7 @@ def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_said(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SSH_CONNECTION", "there") if ssh else monkeypatch.delenv("SSH_CONNECTION", raising=False)
     folder = tools / "pictures" / "one-run"
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place), WIDE) as pilot:
         await pilot.press("4")
         await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
         await pilot.press("o")
@@ -339,17 +309,15 @@ def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_said(
         assert ("Opened" in texts(pilot)) != ssh
         if not ssh:
             await until(pilot, lambda: opened.exists() and len(opened.read_text().splitlines()) == 2)
-
-    show(ContrastApp(place), body, WIDE)
     assert {path.name for path in folder.iterdir()} >= {"angles.png", "angles.svg", "pca.png", "pca.svg"}
     assert opened.exists() != ssh and all(map(os.path.exists, opened.read_text().splitlines() if not ssh else ()))
 
 
-def test_another_screen_can_choose_the_model(place: Path, commands: Commands) -> None:
+async def test_another_screen_can_choose_the_model(place: Path, commands: Commands) -> None:
     other = recorded(place, "stopped", "a-other-run")
     other.scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
-
-    async def body(pilot: Pilot[None]) -> None:
+    app = ContrastApp(place)
+    async with show(app) as pilot:
         await app.open_run(other, "evaluate")
         await until(pilot, lambda: "Results of a-other-run" in screen_text(app))
         await until(pilot, lambda: "63.81" in texts(pilot))
@@ -357,24 +325,19 @@ def test_another_screen_can_choose_the_model(place: Path, commands: Commands) ->
         await until(pilot, lambda: "63.81" not in texts(pilot))
         assert "This model has not been evaluated here" in texts(pilot)
 
-    app = ContrastApp(place)
-    show(app, body)
 
-
-def test_without_a_suite_or_a_model_it_says_what_is_needed(tmp_path: Path, place: Path, commands: Commands) -> None:
-    async def untick(pilot: Pilot[None]) -> None:
+async def test_without_a_suite_or_a_model_it_says_what_is_needed(
+    tmp_path: Path, place: Path, commands: Commands
+) -> None:
+    async with show(ContrastApp(place), NARROW) as pilot:
         await ready(pilot)
         await pilot.press("t", "space", "s")
         await until(pilot, lambda: "Tick a suite first" in texts(pilot))
-
-    async def no_model(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(tmp_path / "none"), NARROW) as pilot:
         await pilot.press("4")
         await until(pilot, lambda: NO_MODEL in texts(pilot))
         await pilot.press("s")
         assert "Press 1" in texts(pilot)
-
-    show(ContrastApp(place), untick, NARROW)
-    show(ContrastApp(tmp_path / "none"), no_model, NARROW)
     assert not commands.calls
 
 

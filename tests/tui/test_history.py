@@ -6,7 +6,8 @@ import asyncio
 import math
 import random
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 
 from contrastcli.runs.event_file import read
-from contrastcli.runs.events import Done, Event, Note, Progress, Started, decode, encode
+from contrastcli.runs.events import Done, Event, Note, Progress, decode, encode
 from contrastcli.runs.status import Writer
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
@@ -186,42 +187,28 @@ def test_progress_is_shown_until_training_continues() -> None:
     assert taken(started(ME), work, stepped(1)).progress is None
 
 
-def fed(path: Path, until: str) -> tuple[Feed, list[History]]:
-    """A feed that has followed a file until its log ends with some words, and the histories that it showed."""
-    shown: list[History] = []
-
-    async def follow() -> Feed:
-        followed = Feed(path, lambda: shown.append(followed.history))
-        task = asyncio.create_task(followed.follow())
-        await _wait_for(
-            lambda: followed.earlier is None and followed.history.log and followed.history.log[-1].endswith(until)
-        )
-        task.cancel()
-        return followed
-
-    return asyncio.run(follow()), shown
+@asynccontextmanager
+async def followed(path: Path, on_change: Callable[[], None] = lambda: None) -> AsyncIterator[Feed]:
+    """A feed that follows a file during the body."""
+    follower = Feed(path, on_change)
+    task = asyncio.create_task(follower.follow())
+    yield follower
+    task.cancel()
 
 
-def test_a_feed_reads_old_and_new_events(tmp_path: Path) -> None:
+async def test_a_feed_reads_old_and_new_events(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-
-    async def more() -> History:
-        followed = Feed(run.events_path, lambda: None)
-        task = asyncio.create_task(followed.follow())
-        await _wait_for(lambda: followed.history.last_step == 350)
+    async with followed(run.events_path) as follower:
+        await _wait_for(lambda: follower.history.last_step == 350)
         with open(run.events_path, "ab") as file:  # half a line, and its rest a little later
             file.write(encode(stepped(360))[:20])
             file.flush()
             await asyncio.sleep(2 * feed.POLL_SECONDS)
-            assert followed.history.last_step == 350
+            assert follower.history.last_step == 350
             file.write(encode(stepped(360))[20:])
-        await _wait_for(lambda: followed.history.last_step == 360)
-        task.cancel()
-        return followed.history
-
-    history = asyncio.run(more())
+        await _wait_for(lambda: follower.history.last_step == 360)
     steps = [event for event in read(run.events_path) if type(event).__name__ == "Step"]
-    assert list(history.series["step"].steps) == [event.step for event in steps]
+    assert list(follower.history.series["step"].steps) == [event.step for event in steps]
 
 
 async def _wait_for(condition: Callable[[], object]) -> None:
@@ -231,32 +218,27 @@ async def _wait_for(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_a_feed_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
+async def test_a_feed_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
     run = recorded(tmp_path, "empty")
-
-    async def first() -> Started | None:
-        followed = Feed(run.events_path, lambda: None)
-        task = asyncio.create_task(followed.follow())
+    async with followed(run.events_path) as follower:
         await asyncio.sleep(2 * feed.POLL_SECONDS)
         append(run, started(ME))
-        await _wait_for(lambda: followed.history.started)
-        task.cancel()
-        return followed.history.started
-
-    assert asyncio.run(first()) == started(ME)
+        await _wait_for(lambda: follower.history.started)
+    assert follower.history.started == started(ME)
 
 
-def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
+async def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "WINDOW_BYTES", 20_000)
     monkeypatch.setattr(feed, "BLOCK_BYTES", 5_000)
     run = recorded(tmp_path, "finished")
     whole = taken(*_all(run.events_path))
-    followed, shown = fed(run.events_path, "step 600")
+    shown: list[History] = []
+    async with followed(run.events_path, lambda: shown.append(follower.history)) as follower:
+        await _wait_for(lambda: follower.earlier is None and list(follower.history.log) == list(whole.log))
     window = shown[0]
     assert window.started == whole.started and window.begin > 300, "what it is, and no more than its end"
     assert window.last_step == 600 and window.series["step"].steps[0] >= window.begin
-    assert window is not followed.history
-    assert followed.history.series["step"].steps == whole.series["step"].steps and followed.history.begin == 0
-    assert list(followed.history.log) == list(whole.log)
+    assert window is not follower.history
+    assert follower.history.series["step"].steps == whole.series["step"].steps and follower.history.begin == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from textual.pilot import Pilot
 
 from contrastcli.boundary import CONTROLS
 from contrastcli.runs.directory import Run
@@ -55,12 +54,11 @@ SCREENS: dict[str, tuple[Callable[[ContrastApp, Run], object], int]] = {
 
 
 @pytest.mark.parametrize(("open_screen", "times"), SCREENS.values(), ids=SCREENS)
-def test_every_screen_shows_hostile_text_as_text(
+async def test_every_screen_shows_hostile_text_as_text(
     run: Run, open_screen: Callable[[ContrastApp, Run], object], times: int
 ) -> None:
     app = ContrastApp(Path("runs"), run)
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(app) as pilot:
         await until(pilot, lambda: "failed  [31m[red]" in screen_text(app))
         opened = open_screen(app, run)
         if asyncio.iscoroutine(opened):
@@ -68,5 +66,3 @@ def test_every_screen_shows_hostile_text_as_text(
         await until(pilot, lambda: screen_text(app).count("[red]b[") >= times)
         text = await settled(pilot)
         assert not CONTROLS.search(text.replace("\n", "")), repr(text)
-
-    show(app, body)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,14 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     return answer_commands(monkeypatch, Finished(3, "", "no dry run"))
 
 
-def opened(place: Path, body: Callable[[Pilot[None]], Awaitable[None]]) -> ContrastApp:
-    """Run a test in the app on a runs directory, with the gap between keys that it has for its users."""
+@asynccontextmanager
+async def opened(place: Path) -> AsyncIterator[Pilot[None]]:
+    """Show the app on a runs directory, with the gap between keys that it has for its users."""
     app = ContrastApp(place)
     gap = app.keys.gap
-
-    async def with_gap(pilot: Pilot[None]) -> None:
+    async with show(app) as pilot:
         app.keys.gap = gap
-        await body(pilot)
-
-    show(app, with_gap)
-    return app
+        yield pilot
 
 
 def send(pilot: Pilot[None], text: str) -> None:
@@ -43,35 +41,31 @@ def send(pilot: Pilot[None], text: str) -> None:
         pilot.app.post_message(Key(names.get(character, character), character))
 
 
-def test_pasted_words_do_not_start_train_or_leave(tmp_path: Path, commands: Commands) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_pasted_words_do_not_start_train_or_leave(tmp_path: Path, commands: Commands) -> None:
+    async with opened(tmp_path) as pilot:
         await until(pilot, lambda: "no dry run" in screen_text(pilot.app))
         send(pilot, "squares\nq")
         await pilot.pause(0.5)
         assert pilot.app.is_running and "Setup" in screen_text(pilot.app)
         await pilot.press("q")
-        await until(pilot, lambda: pilot.app._exit)
-
-    opened(tmp_path, body)
+        await until(pilot, lambda: pilot.app.return_code == 0)
     assert not any("--detach" in words for words in commands.calls), "s did not start a training"
 
 
-def test_what_is_typed_ahead_reaches_the_field_that_its_first_key_opens(tmp_path: Path, commands: Commands) -> None:
+async def test_what_is_typed_ahead_reaches_the_field_that_its_first_key_opens(
+    tmp_path: Path, commands: Commands
+) -> None:
     recorded(tmp_path, "stopped")
     recorded(tmp_path, "finished")
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with opened(tmp_path) as pilot:
         send(pilot, "3/stopped q")
         await until(pilot, lambda: "stopped q" in [field.value for field in pilot.app.screen.query(Input)])
         assert pilot.app.is_running
 
-    opened(tmp_path, body)
 
-
-def test_text_does_not_answer_a_question(tmp_path: Path, commands: Commands) -> None:
+async def test_text_does_not_answer_a_question(tmp_path: Path, commands: Commands) -> None:
     run = recorded(tmp_path, "stopped")
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with opened(tmp_path) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: "stopped" in screen_text(pilot.app))
         await pilot.press("D")
@@ -79,19 +73,14 @@ def test_text_does_not_answer_a_question(tmp_path: Path, commands: Commands) -> 
         send(pilot, "odd")
         await pilot.pause(0.5)
         assert isinstance(pilot.app.screen, Question)
-
-    opened(tmp_path, body)
     assert run.exists()
 
 
-def test_a_key_that_is_held_down_repeats_its_command(tmp_path: Path, commands: Commands) -> None:
+async def test_a_key_that_is_held_down_repeats_its_command(tmp_path: Path, commands: Commands) -> None:
     for kind in ("stopped", "finished"):
         recorded(tmp_path, kind)
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with opened(tmp_path) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: "newest first" in screen_text(pilot.app))
         send(pilot, "oo")
         await until(pilot, lambda: "by state" in screen_text(pilot.app))
-
-    opened(tmp_path, body)

@@ -72,11 +72,10 @@ def test_a_run_is_not_said_to_start_while_its_events_are_being_read(tmp_path: Pa
     assert snapshot and snapshot.status.state == "running" and snapshot.status.step > 0
 
 
-def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Path) -> None:
     first, second = recorded(tmp_path, "finished"), recorded(tmp_path, "running")
     app = opened(first)
-
-    async def body(page: Page) -> None:
+    async with show(app) as page:
         await until(page, lambda: says(page, first.name))
         screen = page.app.screen
         assert isinstance(screen, live.LiveScreen)
@@ -85,65 +84,51 @@ def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Pa
         await until(page, lambda: says(page, second.name))
         gc.collect()  # a coroutine that was never awaited is an error now, not in a later test
 
-    show(app, body)
-
 
 @SIZES
-def test_each_state_is_shown_in_words_and_by_a_shape(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_each_state_is_shown_in_words_and_by_a_shape(size: tuple[int, int], tmp_path: Path) -> None:
     runs = {kind: recorded(tmp_path, kind) for kind in TEXTS}
     app = opened(runs["finished"])
-
-    async def body(page: Page) -> None:
+    async with show(app, size) as page:
         for kind, run in runs.items():
             await app.open_run(run)
             await until(page, lambda: says(page, *TEXTS[kind], run.name))  # noqa: B023
             assert app.watched.startswith(TEXTS[kind][0]) and app.focused is None
             assert says(page, "ends with:") == (kind in ("killed", "failed"))
 
-    show(app, body, size)
-
 
 @SIZES
-def test_the_screen_looks_as_it_did(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_the_screen_looks_as_it_did(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run), size) as page:
         await until(page, lambda: says(page, *TEXTS["running"], run.name) and is_drawn(page))
         check_golden("live-narrow" if size == NARROW else "live-wide", await settled(page))
 
-    show(opened(run), body, size)
 
-
-def test_a_run_that_was_killed_looks_as_it_did(tmp_path: Path) -> None:
+async def test_a_run_that_was_killed_looks_as_it_did(tmp_path: Path) -> None:
     run = recorded(tmp_path, "killed")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run), NARROW) as page:
         await until(page, lambda: says(page, *TEXTS["killed"], run.name) and is_drawn(page))
         check_golden("live-killed-narrow", await settled(page))
 
-    show(opened(run), body, NARROW)
 
-
-def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
+    async with show(ContrastApp(tmp_path), NARROW) as page:
         await page.press("2")
         await until(page, lambda: says(page, "No run is shown. Press 1 to set up and start a run, or 3 to choose one."))
         await page.press("z", "p", "s", "l", "tab", "y")
         assert says(page, "No run is shown.")
 
-    show(ContrastApp(tmp_path), body, NARROW)
-
 
 @SIZES
-def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     samples = [
         System(step=step, time=evaluated(step, best=False).time, gpu=step / 4, gpu_power=312.4, cpu=98.6, memory=2.34)
         for step in range(10, 351, 10)
     ]
     append(run, *samples)
-
-    async def body(page: Page) -> None:
+    async with show(opened(run), size) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("c", *["down"] * 8, "space", "escape", *["tab"] * 7)
         await until(page, lambda: says(page, "System", "GPU 88 %", "GPU power 312 W", "memory 2.3 GB"))
@@ -151,12 +136,10 @@ def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[int, i
         await page.press(*["left_square_bracket"] * 20)
         await until(page, lambda: says(page, "GPU 42 %"))
 
-    show(opened(run), body, size)
-
 
 @SIZES
-def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, int], tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, int], tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished")), size) as page:
         await until(page, lambda: "loss" in charts(page))
         met = []
         for _ in range(8):
@@ -171,20 +154,16 @@ def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, 
         above = "numbers" if size == NARROW else "dev"
         await until(page, lambda: page.app.focused and page.app.focused.id == above)
 
-    show(opened(recorded(tmp_path, "finished")), body, size)
-
 
 @SIZES
-def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
-
-    async def zoom(page: Page) -> None:
+    async with show(opened(run), size) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("tab", "tab", "z")
         await until(page, lambda: says(page, "Angles, degrees") and not says(page, "─ Loss"))
         assert page.app.screen.query_one("#angles").size.height > size[1] - 9
-
-    async def find_it_again(page: Page) -> None:
+    async with show(opened(run), size) as page:
         await until(page, lambda: charts(page) == {"angles"})
         await page.press("tab")
         await until(page, lambda: says(page, "Dev Spearman", "◆") and not says(page, "Angles, degrees"))
@@ -192,31 +171,24 @@ def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple[int, 
         await until(page, lambda: says(page, "─ Loss"))
         assert page.app.focused is None
 
-    show(opened(run), zoom, size)
-    show(opened(run), find_it_again, size)
 
-
-def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> None:
+async def test_l_makes_the_loss_logarithmic_and_that_is_remembered(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
-
-    async def press(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("l")
         await until(
             page, lambda: says(page, "Loss, logarithmic") and page.app.screen.query_one("#loss", Panel).picture.log
         )
-
-    async def find_it_again(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: says(page, "Loss, logarithmic"))
         await page.press("l")
         await until(page, lambda: not says(page, "Loss, logarithmic"))
 
-    show(opened(run), press)
-    show(opened(run), find_it_again)
 
+async def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
 
-def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
         def shown() -> tuple[float, float] | None:
             return page.app.screen.query_one("#angles", Panel).picture.x_range
 
@@ -231,11 +203,9 @@ def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: Path) -
             await page.press(key)
             await until(page, lambda: shown() == pytest.approx(steps) and says(page, words))  # noqa: B023
 
-    show(opened(recorded(tmp_path, "finished")), body)
 
-
-def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: says(page, "% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
         await page.press(*["left_square_bracket"] * 3)
         await until(page, lambda: says(page, "values at step 555", "% of pairs, step 550", "epoch 5.50"))
@@ -247,11 +217,9 @@ def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) ->
         await page.click("#dev", offset=(20, 5))
         await until(page, lambda: says(page, "values at step 2"))
 
-    show(opened(recorded(tmp_path, "finished")), body)
 
-
-def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
         chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: chart.picture.x_range == (0, 600))
         raw = chart.picture.series[0].y
@@ -263,27 +231,23 @@ def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_path: P
         await until(page, lambda: says(page, "smoothed over 5 %"))
         smooth = chart.picture.series[0].y
         assert sum(abs(b - a) for a, b in pairwise(smooth)) < sum(abs(b - a) for a, b in pairwise(raw))
-
-    show(opened(recorded(tmp_path, "finished")), body)
     assert state.load().smoothing == "smoothed over 5 %" and state.load().axis == "step"
 
 
-def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
+async def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
     run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "resumed")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         chart = page.app.screen.query_one("#angles", Panel)
         await until(page, lambda: len(chart.picture.series) == 3)
         await page.press("b")
         await until(page, lambda: says(page, "Compare every chart with", "none", "starter-resumed"))
         await page.press(*"resumed", "enter")
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
+    async with show(opened(run)) as page:
+        await until(page, lambda: says(page, f"Δ to {other.name}"))
 
-    show(opened(run), body)
-    show(opened(run), lambda page: until(page, lambda: says(page, f"Δ to {other.name}")))
 
-
-def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:
+async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
     chosen = ["dev", "angles", "numbers", "histogram", "plane", "negatives", "log"]
 
@@ -291,28 +255,23 @@ def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) ->
         panels = page.app.screen.query("#panels > *")
         return [panel.id or "" for panel in panels if panel.display]
 
-    async def choose(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("c")
         await until(page, lambda: says(page, "Panels", "● loss"))
         await page.press("space", "down", "d", "escape")
         await until(page, lambda: shown(page) == chosen)
-
-    async def find_it_again(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: shown(page) == chosen)
-
-    show(opened(run), choose)
-    show(opened(run), find_it_again)
 
 
 @SIZES
-def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_step(
+async def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_step(
     size: tuple[int, int], tmp_path: Path
 ) -> None:
     run = recorded(tmp_path, "finished")
     hard, worst = angles(600).closest[0], evaluated(600, best=False).worst[0]
-
-    async def body(page: Page) -> None:
+    async with show(opened(run), size) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("c", *["down"] * 9, "space", "escape")
         await page.press(*["tab"] * 7, "z")
@@ -326,14 +285,11 @@ def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_step(
         await page.press("shift+tab")
         await until(page, lambda: says(page, "Hardest negatives, step 300"))
 
-    show(opened(run), body, size)
-
 
 @SIZES
-def test_a_run_is_followed_to_its_end(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_a_run_is_followed_to_its_end(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "empty")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run), size) as page:
         await until(page, lambda: says(page, "◌ starting"))
         me = this_process()
         run.alive_path.write_bytes(msgspec.json.encode(me))
@@ -345,13 +301,10 @@ def test_a_run_is_followed_to_its_end(size: tuple[int, int], tmp_path: Path) -> 
         run.alive_path.unlink()
         await until(page, lambda: says(page, "✔ finished", "step 600 of 600", "◆ best dev 72.85 at step 300"))
 
-    show(opened(run), body, size)
 
-
-def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -> None:
+async def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: chart.picture.x_range == (0, 350))
         await page.press("p")
@@ -361,38 +314,30 @@ def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -
         await page.press("p")
         await until(page, lambda: chart.picture.x_range == (0, 400))
 
-    show(opened(run), body)
 
-
-def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:
+async def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
     run = Run(run.path.rename(tmp_path / "odd[b]name"))
     words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))
     append(run, Note(step=600, text=words))
-
-    async def body(page: Page) -> None:
+    async with show(opened(run), NARROW) as page:
         await page.press("shift+tab")
         await until(page, lambda: says(page, words))
         assert says(page, "odd[b]name")
 
-    show(opened(run), body, NARROW)
 
-
-def test_y_copies_state_numbers_and_log(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_y_copies_state_numbers_and_log(tmp_path: Path) -> None:
+    app = opened(recorded(tmp_path, "finished"))
+    async with show(app) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await page.press("y")
         await until(page, lambda: "✔ finished 600/600" in app.clipboard)
         assert "gradient norm" in app.clipboard and "step 300  Spearman 72.85 (best)" in app.clipboard
 
-    app = opened(recorded(tmp_path, "finished"))
-    show(app, body)
 
-
-def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: Path) -> None:
+async def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: Path) -> None:
     app = opened(recorded(tmp_path, "running"))
-
-    async def body(page: Page) -> None:
+    async with show(app) as page:
         for run in (app.run_shown, recorded(tmp_path, "killed")):
             assert run
             await app.open_run(run)
@@ -404,11 +349,9 @@ def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: P
         )
         assert len(app.screen_stack[-2].query_one(KeyBar).keys) <= 8
 
-    show(app, body)
 
-
-def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "running")), NARROW) as page:
         await until(page, lambda: "s stop" in footer(page))
         await page.press("question_mark")
         await until(page, lambda: says(page, "A run as it trains"))
@@ -416,23 +359,16 @@ def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path)
         await page.press("end")
         await until(page, lambda: says(page, "copy the content of the screen", "back"))
 
-    show(opened(recorded(tmp_path, "running")), body, NARROW)
 
-
-def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
+async def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
     app = opened(recorded(tmp_path, "running"))
-
-    async def body(page: Page) -> None:
+    async with show(app) as page:
         await until(page, lambda: "e evaluate" in footer(page))
         titles = [command.title for command in app.get_system_commands(app.screen)]
         assert {"Stop", "Evaluate", "Evaluate screen", "Theme"} <= set(titles)
         assert len(titles) == len(set(titles))
 
-    show(app, body)
 
-
-def test_empty_panels_say_what_will_be_there(tmp_path: Path) -> None:
-    async def body(page: Page) -> None:
+async def test_empty_panels_say_what_will_be_there(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "starting"))) as page:
         await until(page, lambda: says(page, "the loss and its parts", "the dev score", "rates, memory and device"))
-
-    show(opened(recorded(tmp_path, "starting")), body)

@@ -25,7 +25,7 @@ from contrastcli.tui.live import screen as live
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
-from support.screens import NARROW, Page, footer, says, show, until
+from support.screens import NARROW, footer, says, show, until
 
 
 @pytest.fixture(autouse=True)
@@ -40,22 +40,19 @@ def opened(run: Run) -> ContrastApp:
     return ContrastApp(run.path.parent, run)
 
 
-def test_a_killed_process_is_recognized_and_can_be_resumed(tmp_path: Path) -> None:
+async def test_a_killed_process_is_recognized_and_can_be_resumed(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
     run.alive_path.write_bytes(msgspec.json.encode(writer))
     append(run, started(writer, resumed_from=350))
-
-    async def body(page: Page) -> None:
-        await until(page, lambda: says(page, "● running") and "s stop" in footer(page))
-        assert "r resume" not in footer(page)
-        child.send_signal(signal.SIGKILL)
-        await until(page, lambda: says(page, "✖ killed", "r resumes") and "r resume" in footer(page))
-        assert "s stop" not in footer(page)
-
     with child:
-        show(opened(run), body)
+        async with show(opened(run)) as page:
+            await until(page, lambda: says(page, "● running") and "s stop" in footer(page))
+            assert "r resume" not in footer(page)
+            child.send_signal(signal.SIGKILL)
+            await until(page, lambda: says(page, "✖ killed", "r resumes") and "r resume" in footer(page))
+            assert "s stop" not in footer(page)
 
 
 @pytest.fixture
@@ -78,12 +75,11 @@ _STALLED = Alert(step=350, time=time.time() + 3600, rule="stalled", text="it sta
 _ENDED = Done(step=600, time=time.time() + 7200, status="finished", code=0)
 
 
-def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: list[str]) -> None:
+async def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: list[str]) -> None:
     run = recorded(tmp_path, "running")
     earlier = Alert(step=350, time=time.time() - 60, rule="disk", text="the disk fills", hint="make room")
     append(run, earlier)
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: says(page, "● running", "the disk fills"))
         append(run, _STALLED)
         await until(page, lambda: len(rung) == 2)
@@ -91,30 +87,24 @@ def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: list[st
         await until(page, lambda: len(rung) == 4)
         append(run, _ENDED)
         await until(page, lambda: says(page, "✔ finished") and len(rung) == 6)
-
-    show(opened(run), body)
     assert rung[::2] == ["bell"] * 3
     assert rung[1] == "\x1b]9;contrast starter-running, step 350: it stalls, stop it\a"
     assert "does not respond" in rung[3] and "finished" in rung[5]
 
 
 @pytest.mark.parametrize(("setting", "calls"), [("none", 0), ("alerts", 2), ("end", 2)])
-def test_a_setting_says_what_rings(tmp_path: Path, rung: list[str], setting: str, calls: int) -> None:
+async def test_a_setting_says_what_rings(tmp_path: Path, rung: list[str], setting: str, calls: int) -> None:
     run = recorded(tmp_path, "running", alerts__ring=setting)
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: says(page, "● running", "step 350 of 600"))
         append(run, _STALLED, _ENDED)
         await until(page, lambda: says(page, "✔ finished", "it stalls; stop it"))
         await until(page, lambda: len(rung) == calls)
 
-    show(opened(run), body)
 
-
-def test_s_asks_before_it_stops(tmp_path: Path) -> None:
+async def test_s_asks_before_it_stops(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: "s stop" in footer(page))
         await page.press("s")
         await until(page, lambda: says(page, "Stop starter-running?", "It saves first, and can be resumed."))
@@ -126,10 +116,8 @@ def test_s_asks_before_it_stops(tmp_path: Path) -> None:
         await page.press("s")
         await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
 
-    show(opened(run), body)
 
-
-def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded(tmp_path, "killed")
 
     def resume(directory: Path, words: tuple[str, ...]) -> Finished:
@@ -138,51 +126,46 @@ def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         append(run, started(me, resumed_from=300), stepped(310))
         return Finished(0, f"{run.path}\n", "")
 
-    async def body(page: Page) -> None:
+    commands = answer_commands(monkeypatch, resume)
+    async with show(opened(run)) as page:
         await until(page, lambda: "r resume" in footer(page))
         await page.press("r")
         await until(page, lambda: says(page, "● running", "step 310 of 600"))
         await until(page, lambda: not says(page, "r resumes") and "s stop" in footer(page))
-
-    commands = answer_commands(monkeypatch, resume)
-    show(opened(run), body)
     assert commands.calls == [("train", "--resume", str(run.path.resolve()), "--detach")]
 
 
-def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(page: Page) -> None:
+async def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_commands(monkeypatch, Finished(3, "", "the data set is gone\nhint: bring it back"))
+    async with show(opened(recorded(tmp_path, "stopped")), NARROW) as page:
         await until(page, lambda: "r resume" in footer(page))
         await page.press("r")
         await until(page, lambda: says(page, "could not be", "data set is gone", "bring it back"))
         assert says(page, "■ stopped")
 
-    answer_commands(monkeypatch, Finished(3, "", "the data set is gone\nhint: bring it back"))
-    show(opened(recorded(tmp_path, "stopped")), body, NARROW)
 
-
-def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_the_end_of_its_log(
+    tmp_path: Path,
+) -> None:
     run = recorded(tmp_path, "stopped")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
-
-    async def body(page: Page) -> None:
-        await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
-        run.alive_path.write_bytes(msgspec.json.encode(writer))
-        await until(page, lambda: says(page, "◌ starting"))
-        run.log_path.write_text("contrast: error: no space is left\n")
-        child.send_signal(signal.SIGKILL)
-        await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
-        await until(page, lambda: "r resume" in footer(page))  # the footer follows a moment later
-        assert not says(page, "Stopped and saved")
-
     with child:
-        show(opened(run), body, NARROW)
+        async with show(opened(run), NARROW) as page:
+            await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
+            run.alive_path.write_bytes(msgspec.json.encode(writer))
+            await until(page, lambda: says(page, "◌ starting"))
+            run.log_path.write_text("contrast: error: no space is left\n")
+            child.send_signal(signal.SIGKILL)
+            await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
+            await until(page, lambda: "r resume" in footer(page))  # the footer follows a moment later
+            assert not says(page, "Stopped and saved")
 
 
-def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
+async def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-
-    async def body(page: Page) -> None:
+    app = opened(run)
+    async with show(app) as page:
         await until(page, lambda: "s stop" in footer(page))
         await page.press("d")
         await until(page, lambda: says(page, "No run is shown.", "starter-running continues training"))
@@ -190,47 +173,35 @@ def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
         await app.open_run(run)
         await until(page, lambda: says(page, "● running", "step 350 of 600"))
 
-    app = opened(run)
-    show(app, body)
 
-
-def test_a_run_that_is_deleted_leaves_the_screen(tmp_path: Path) -> None:
+async def test_a_run_that_is_deleted_leaves_the_screen(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: says(page, "✔ finished"))
         shutil.rmtree(run.path)
         await until(page, lambda: says(page, "No run is shown.", "no longer exists"))
 
-    show(opened(run), body)
-
 
 @pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])
-def test_e_and_u_use_the_run_as_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str) -> None:
+async def test_e_and_u_use_the_run_as_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str
+) -> None:
     monkeypatch.setattr("contrastcli.tui.query.query_panel.QueryPanel.ask_process", lambda *words: None)
     run = recorded(tmp_path / "runs", "finished")
-
-    async def body(page: Page) -> None:
-        await until(page, lambda: "e evaluate" in footer(page) and "u query" in footer(page))
-        await page.press(key)
-        await until(page, lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))
-        named.append(page.app.screen.query(ModelField).first().value)
-
-    named: list[str] = []
-    show(opened(run), body)
-    show(ContrastApp(tmp_path / "elsewhere", run), body)
-    assert named == ["starter-finished", str(run.path)]
+    for directory, model in ((tmp_path / "runs", "starter-finished"), (tmp_path / "elsewhere", str(run.path))):
+        async with show(ContrastApp(directory, run)) as page:
+            await until(page, lambda: "e evaluate" in footer(page) and "u query" in footer(page))
+            await page.press(key)
+            await until(page, lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))
+            assert page.app.screen.query(ModelField).first().value == model
 
 
-def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> None:
+async def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
-
-    async def body(page: Page) -> None:
+    async with show(opened(run)) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await page.press("D")
         await until(page, lambda: says(page, "Delete starter-finished?"))
         await page.press("d")
         await until(page, lambda: says(page, "No run is shown."))
         assert not run.path.exists() and not says(page, "no longer exists") and not says(page, "queries it")
-
-    show(opened(run), body)

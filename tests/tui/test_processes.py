@@ -16,27 +16,27 @@ from contrastcli.tui.processes import Finished
 NO_DATA = ErrorRecord("no data", ["get some", Use("--dev", "none")])
 
 
-def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[Progress]]:
+async def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[Progress]]:
     """What the app gets of a command."""
     told: list[Progress] = []
-    return asyncio.run(processes.run_command(runs_dir, *words, on_progress=told.append)), told
+    return await processes.run_command(runs_dir, *words, on_progress=told.append), told
 
 
-def test_an_error_of_a_command_names_fields_and_not_options(tmp_path: Path) -> None:
-    done, _ = contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "9999", "--dry-run")
+async def test_an_error_of_a_command_names_fields_and_not_options(tmp_path: Path) -> None:
+    done, _ = await contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "9999", "--dry-run")
     what = "train.batch_size is 9999, but the data has 1440 rows"
     assert (done.code, done.stdout, done.error) == (2, "", f"{what}\nhint: use batch size 1440 or less, or more data")
 
 
-def test_the_source_of_a_bad_value_is_its_field(tmp_path: Path) -> None:
-    done, _ = contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "0", "--dry-run")
+async def test_the_source_of_a_bad_value_is_its_field(tmp_path: Path) -> None:
+    done, _ = await contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "0", "--dry-run")
     assert done.error.partition("\n")[0].endswith("(batch size)")
 
 
-def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
+async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a dog runs\na cat sleeps\n", encoding="utf-8")
-    done, told = contrast(tmp_path, "query", "a dog", "--corpus", str(corpus), "--model", "starter", "--json")
+    done, told = await contrast(tmp_path, "query", "a dog", "--corpus", str(corpus), "--model", "starter", "--json")
     assert (done.code, done.error) == (0, "") and "neighbours" in done.stdout
     assert {event.what for event in told} == {"encoding"}
 
@@ -49,11 +49,8 @@ def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
         (b"", ""),
     ],
 )
-def test_a_process_that_dies_is_quoted(printed: bytes, error: str) -> None:
-    async def read() -> str:
-        stream = asyncio.StreamReader()
-        stream.feed_data(printed)
-        stream.feed_eof()
-        return await processes.read_error(stream, None)
-
-    assert asyncio.run(read()) == error
+async def test_a_process_that_dies_is_quoted(printed: bytes, error: str) -> None:
+    stream = asyncio.StreamReader()
+    stream.feed_data(printed)
+    stream.feed_eof()
+    assert await processes.read_error(stream, None) == error

@@ -88,8 +88,8 @@ async def choose_model(pilot: Pilot[None], typed: str) -> None:
     await pilot.press(*typed, "enter")
 
 
-def test_a_run_that_has_saved_again_is_another_model(place: Path, models: Models) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_a_run_that_has_saved_again_is_another_model(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: "best, step 300" in screen_text(pilot.app) and "0.3333" in screen_text(pilot.app))
         (place / "one-run" / "checkpoints.json").write_text('{"last": "000400", "best": "000400"}')
@@ -98,29 +98,25 @@ def test_a_run_that_has_saved_again_is_another_model(place: Path, models: Models
         await until(pilot, lambda: len(models.list()) == 2 and bool(models.list()[1].asked))
         assert models.list()[0].closed
 
-    show(ContrastApp(place), body)
-
 
 @SIZES
-def test_the_remembered_sentences_are_answered_by_the_newest_run(
+async def test_the_remembered_sentences_are_answered_by_the_newest_run(
     place: Path, models: Models, size: tuple[int, int]
 ) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place), size) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: "0.3333" in screen_text(pilot.app))
         assert "70.5°" in screen_text(pilot.app)
         if size == NARROW:
             check_golden("query-narrow", await settled(pilot))
-
-    show(ContrastApp(place), body, size)
     [model] = models.list()
     assert model.words == ["query", "-", "--json", "--model", "one-run"]
     assert model.asked == ["a dog runs\ta puppy sprints"]
     assert model.closed
 
 
-def test_an_answer_follows_the_typing(place: Path, models: Models) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_an_answer_follows_the_typing(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5", "s")
         await write(pilot, "first", "a puppy sprints")
         await until(pilot, lambda: "1.0000" in screen_text(pilot.app))
@@ -128,14 +124,12 @@ def test_an_answer_follows_the_typing(place: Path, models: Models) -> None:
         await write(pilot, "first", "")
         await until(pilot, lambda: "type two sentences" in screen_text(pilot.app))
         assert "1.0000" not in screen_text(pilot.app)
-
-    show(ContrastApp(place), body)
     [model] = models.list()
     assert len(model.asked) < 6, "a pause in the typing is waited for"
 
 
-def test_letters_go_into_a_field_until_escape_leaves_it(place: Path) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_letters_go_into_a_field_until_escape_leaves_it(place: Path) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         assert pilot.app.focused is None
         await pilot.press("s", "ctrl+u", "b", "1")
@@ -145,12 +139,10 @@ def test_letters_go_into_a_field_until_escape_leaves_it(place: Path) -> None:
         assert pilot.app.focused is None
         assert "esc back" not in screen_text(pilot.app)
 
-    show(ContrastApp(place), body)
-
 
 @SIZES
-def test_a_second_model_answers_next_to_the_first(place: Path, models: Models, size: tuple[int, int]) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_a_second_model_answers_next_to_the_first(place: Path, models: Models, size: tuple[int, int]) -> None:
+    async with show(ContrastApp(place), size) as pilot:
         await pilot.press("5", "b")
         await until(pilot, lambda: len(models.list()) == 2 and models.list()[1].asked)
         await until(pilot, lambda: screen_text(pilot.app).count("0.3333") == 2 or size == NARROW)
@@ -158,27 +150,22 @@ def test_a_second_model_answers_next_to_the_first(place: Path, models: Models, s
         await pilot.press("b")
         await until(pilot, lambda: any(model.closed for model in models.list()))
         await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
-
-    show(ContrastApp(place), body, size)
     assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
 
 
-def test_another_model_replaces_the_one_before(place: Path, models: Models) -> None:
+async def test_another_model_replaces_the_one_before(place: Path, models: Models) -> None:
     recorded(place, "stopped", "a-simace-run")
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
         await choose_model(pilot, "simace")
         await until(pilot, lambda: models.list()[-1].name == "a-simace-run" and models.list()[-1].asked)
         await until(pilot, lambda: models.list()[0].closed)
-
-    show(ContrastApp(place), body)
     assert state.load().model == "a-simace-run"
 
 
-def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: Path, models: Models) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await choose_model(pilot, "some/encode")
         await until(pilot, lambda: models.list() and models.list()[-1].name == "some/encode")
@@ -186,13 +173,11 @@ def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: Path, 
         await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
         await pilot.press("end", "r", "enter")
         await until(pilot, lambda: models.list()[-1].name == "some/encoder")
-
-    show(ContrastApp(place), body)
     assert state.load().model == "some/encoder"
 
 
-def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_enter(place: Path, models: Models) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_enter(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await choose_model(pilot, "none")
         await until(pilot, lambda: "no model is called none" in screen_text(pilot.app))
@@ -204,24 +189,21 @@ def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_enter(plac
         await pilot.press("enter")
         await until(pilot, lambda: len(models.list()) == failed + 1)
 
-    show(ContrastApp(place), body)
 
-
-def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: Models) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: Models) -> None:
+    async with show(ContrastApp(tmp_path / "empty"), NARROW) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: "No model to use" in screen_text(pilot.app))
         assert "none yet" in screen_text(pilot.app) and "Press 1, then s" in screen_text(pilot.app)
         await choose_model(pilot, "starter")
         await until(pilot, lambda: "0.3333" in screen_text(pilot.app))
-
-    show(ContrastApp(tmp_path / "empty"), body, NARROW)
     assert [model.name for model in models.list()] == ["starter"]
 
 
 @SIZES
-def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tuple[int, int]) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tuple[int, int]) -> None:
+    app = ContrastApp(place)
+    async with show(app, size) as pilot:
         await pilot.press("5", "c")
         await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
         await pilot.press(*"texts.txt", "enter")
@@ -237,9 +219,6 @@ def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tu
         await pilot.press("n", "enter")
         await until(pilot, lambda: any(model.asked == ["a puppy", "a puppy"] for model in models.list()))
         await pilot.press("escape", "y")
-
-    app = ContrastApp(place)
-    show(app, body, size)
     assert len(models.list()) == 2, "a second question goes to the process that has the corpus"
     [model] = [model for model in models.list() if "--corpus" in model.words]
     assert model.words == ["query", "-", "--json", "--corpus", "texts.txt", "-k", "2", "--model", "one-run"]
@@ -255,8 +234,8 @@ def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tu
     assert (remembered.corpus, remembered.question, remembered.nearest) == ("texts.txt", "a puppy", "2")
 
 
-def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
         await pilot.press("n", "enter")
@@ -266,15 +245,13 @@ def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) 
         await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
         await pilot.press(*"a.txt", "enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
-
-    show(ContrastApp(place), body)
     assert len(models.list()) == 1
 
 
-def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
+async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
     place: Path, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(place)) as pilot:
         await pilot.press("5", "c")
         await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
         await pilot.press(*"texts.txt", "enter")
@@ -294,26 +271,20 @@ def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
         await until(pilot, lambda: models.list()[-1].closed)
         await until(pilot, lambda: "x stop" not in screen_text(pilot.app))
 
-    show(ContrastApp(place), body)
 
-
-def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, models: Models) -> None:
+async def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, models: Models) -> None:
     answers: list[str] = []
-
-    async def body() -> None:
-        process = QueryProcess(tmp_path, ("--model", "any"), answers.append)
-        task = asyncio.create_task(process.run())
-        process.ask("a\ta")
-        while not answers:
-            await asyncio.sleep(0.005)
-        for word in "bcd":
-            process.ask(f"a\t{word}")
-        while len(answers) < 2:
-            await asyncio.sleep(0.005)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(body())
+    process = QueryProcess(tmp_path, ("--model", "any"), answers.append)
+    task = asyncio.create_task(process.run())
+    process.ask("a\ta")
+    while not answers:
+        await asyncio.sleep(0.005)
+    for word in "bcd":
+        process.ask(f"a\t{word}")
+    while len(answers) < 2:
+        await asyncio.sleep(0.005)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     [model] = models.list()
     assert model.asked == ["a\ta", "a\td"]
     assert model.closed

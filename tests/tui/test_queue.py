@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from textual.pilot import Pilot
 
 from contrastcli.runs.events import Queued
 from contrastcli.runs.status import this_process
@@ -18,15 +17,16 @@ from support.recorded import append, recorded
 from support.screens import NARROW, screen_text, show, until
 
 
-def test_a_queued_run_is_shown_and_another_is_put_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dry_run_panel, "PAUSE_SECONDS", 60)  # no dry run
     monkeypatch.chdir(tmp_path)
     run = recorded(Path("runs"), "empty", "waiting")
     append(run, Queued(step=0, behind="first"))
     run.alive_path.write_bytes(msgspec.json.encode(this_process()))
     commands = answer_commands(monkeypatch, Finished(0, f"{run.path}\n", ""))
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(Path("runs"), run), NARROW) as pilot:
         await until(pilot, lambda: "waits for the end of first" in screen_text(pilot.app))
         await until(pilot, lambda: "s stop" in screen_text(pilot.app))
         assert "◔ queued  waiting" in screen_text(pilot.app)
@@ -34,6 +34,4 @@ def test_a_queued_run_is_shown_and_another_is_put_behind_it(tmp_path: Path, monk
         await until(pilot, lambda: "starter ▾" in screen_text(pilot.app))
         await pilot.press("a")
         await until(pilot, lambda: commands.calls)
-
-    show(ContrastApp(Path("runs"), run), body, NARROW)
     assert commands.calls == [("train", "--preset", "starter", "--detach", "--after", "last")]

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -56,8 +55,8 @@ def timeless(text: str) -> str:
 
 
 @SIZES
-def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) -> None:
+    async with opened(ContrastApp(place), size) as (pilot, _):
         text = screen_text(pilot.app)
         for state_ in ("✔ finished", "● running", "■ stopped", "▲ diverged", "✖ killed", "◍ silent"):
             assert state_ in text
@@ -66,15 +65,12 @@ def test_every_run_has_a_row_with_its_state(place: Path, size: tuple[int, int]) 
         if size == NARROW:
             check_golden("runs-narrow", timeless(await settled(pilot)))
 
-    opened(ContrastApp(place), body, size)
-
 
 @SIZES
-def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int, int]) -> None:
     recorded(tmp_path, "finished", "one", train__lr=1e-4)
     recorded(tmp_path, "stopped", "two", train__lr=3e-4)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(tmp_path), size) as (pilot, table):
         at(table, "one")
         await pilot.press("space")
         at(table, "two")
@@ -89,15 +85,12 @@ def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tuple[int
         await pilot.press("space")
         await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
 
-    opened(ContrastApp(tmp_path), body, size)
 
-
-def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(tmp_path: Path) -> None:
+async def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(tmp_path: Path) -> None:
     for seed, score in ((1, 0.70), (2, 0.74), (3, 0.72)):
         end(recorded(tmp_path, "empty", f"low-{seed}", train__seed=seed), score)
     end(recorded(tmp_path, "empty", "high", train__lr=3e-4), 0.60)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(tmp_path)) as (pilot, _):
         await pilot.press("a")
         text = pilot.app.screen.query_one("#details-text", PlainText)
         await until(pilot, lambda: "seeds finished" in str(text.content))
@@ -107,21 +100,17 @@ def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(t
         await pilot.press("a")
         await until(pilot, lambda: "seeds finished" not in str(text.content))
 
-    opened(ContrastApp(tmp_path), body)
 
-
-def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, _):
         for metric in [*list(metrics())[1:], "score", "uniformity"]:
             await pilot.press("m")
             await until(pilot, lambda: f"─ {metrics()[metric].title} ─" in screen_text(pilot.app))  # noqa: B023
-
-    opened(ContrastApp(place), body)
     assert state.load().metric == "uniformity"
 
 
-def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         await pilot.press("slash", *"killed")
         await until(pilot, lambda: names(table) == ["starter-killed"])
         assert "1 of 6 runs" in screen_text(pilot.app)
@@ -136,25 +125,22 @@ def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
         await until(pilot, lambda: table.row_count == len(KINDS))
         assert not pilot.app.screen.query_one(Input).display
 
-    opened(ContrastApp(place), body)
 
-
-def test_o_and_a_click_on_a_header_sort(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_o_and_a_click_on_a_header_sort(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         await pilot.press("o")
         assert names(table) == sorted(f"starter-{kind}" for kind in KINDS)
         assert "by name" in screen_text(pilot.app)
         await pilot.click(RunsTable, offset=(26, 1))
         await until(pilot, lambda: "by state" in screen_text(pilot.app))
-
-    opened(ContrastApp(place), body)
     assert state.load().sort == "state"
 
 
-def test_the_cursor_stays_at_its_run_while_the_table_changes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cursor_stays_at_its_run_while_the_table_changes(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-killed")
         recorded(place, "finished", "z-new")
         append(runs.Run(place / "starter-running"), stepped(360), evaluated(360, best=True))
@@ -162,24 +148,20 @@ def test_the_cursor_stays_at_its_run_while_the_table_changes(place: Path, monkey
         await until(pilot, lambda: "360/600" in screen_text(pilot.app))
         assert names(table)[table.cursor_row] == "starter-killed"
 
-    opened(ContrastApp(place), body)
 
-
-def test_enter_opens_the_run_in_live(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_enter_opens_the_run_in_live(place: Path) -> None:
+    app = ContrastApp(place)
+    async with opened(app) as (pilot, table):
         at(table, "starter-diverged")
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunsScreen))
         assert app.run_shown == runs.Run(place / "starter-diverged")
 
-    app = ContrastApp(place)
-    opened(app, body)
 
-
-def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished(0, "", ""))
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    app = ContrastApp(place)
+    async with opened(app) as (pilot, table):
         at(table, "starter-finished")
         await pilot.press("r")
         assert not commands.calls, "a finished run has nothing to resume"
@@ -187,20 +169,16 @@ def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.Mon
         await pilot.pause()
         await pilot.press("r")
         await until(pilot, lambda: app.run_shown)
-
-    app = ContrastApp(place)
-    opened(app, body)
     assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
 
 
-def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_rate(
+async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
     answer_commands(monkeypatch, Finished(3, "", "no dry run"))
     recorded(tmp_path, "diverged", train__lr=2e-2, train__batch_size=17)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(tmp_path)) as (pilot, _):
         footer = screen_text(pilot.app).splitlines()[-1]
         assert "resume" not in footer and "evaluate" not in footer, "it would diverge again, and has no model"
         await pilot.press("t")
@@ -208,14 +186,11 @@ def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_ra
         command = pilot.app.screen.query_one("#command", PlainText)
         await until(pilot, lambda: str(command.content).endswith("--preset starter --batch-size 17 --lr 0.01"))
 
-    opened(ContrastApp(tmp_path), body)
 
-
-def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
     run = runs.Run(place / "starter-running")
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         at(table, run.name)
         text = pilot.app.screen.query_one("#details-text", PlainText)
         await until(pilot, lambda: "350 of 600" in str(text.content))
@@ -223,13 +198,10 @@ def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pytest.Mo
         run.alive_path.unlink()
         await until(pilot, lambda: "600 of 600" in str(text.content) and "finished" in str(text.content))
 
-    opened(ContrastApp(place), body)
 
-
-def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished(0, "out\n", ""))
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
         await pilot.press("x")
         await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
@@ -240,13 +212,11 @@ def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatc
         await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
         await pilot.press("ctrl+u", *"out", "enter")
         await until(pilot, lambda: "exported starter-finished to out" in screen_text(pilot.app))
-
-    opened(ContrastApp(place), body, NARROW)
     assert commands.calls == [("export", str((place / "starter-finished").resolve()), "out")]
 
 
-def test_deleting_asks_and_deletes(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_deleting_asks_and_deletes(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-stopped")
         await pilot.press("D")
         await until(pilot, lambda: "Delete starter-stopped?" in screen_text(pilot.app))
@@ -257,27 +227,22 @@ def test_deleting_asks_and_deletes(place: Path) -> None:
         await until(pilot, lambda: "Delete starter-stopped?" in screen_text(pilot.app))
         await pilot.press("d")
         await until(pilot, lambda: "starter-stopped" not in names(table))
-
-    opened(ContrastApp(place), body)
     assert not (place / "starter-stopped").exists()
     assert (place / "starter-finished").exists()
 
 
-def test_a_run_in_progress_is_not_deleted(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_a_run_in_progress_is_not_deleted(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-running")
         await pilot.press("D")
         await until(pilot, lambda: "stop it first" in screen_text(pilot.app))
-
-    opened(ContrastApp(place), body)
     assert (place / "starter-running").exists()
 
 
-def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
+async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
     (place / "starter-stopped" / "config.toml").write_text("[objective]\nname = 'nonsense'\n")
     (place / "starter-killed" / "events.jsonl").write_bytes(b"\x00\xff not an event\n{}\n")
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         assert "▣ broken" in screen_text(pilot.app)
         at(table, "starter-stopped")
         await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
@@ -287,53 +252,41 @@ def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
         await pilot.press("space")
         await until(pilot, lambda: screen_text(pilot.app).count("no objective 'nonsense'") == 2)
 
-    opened(ContrastApp(place), body)
 
-
-def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> None:
-    async def body(pilot: Pilot[None]) -> None:
+async def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> None:
+    async with show(ContrastApp(tmp_path / "nothing"), NARROW) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: "There is no run" in screen_text(pilot.app))
         assert "Press 1" in screen_text(pilot.app)
         assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
 
-    show(ContrastApp(tmp_path / "nothing"), body, NARROW)
 
-
-def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
+async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
     recorded(place, "finished", "other", train__seed=7)
     titles = list(all_columns(Listing(place).read()))
     at = len(columns.USUAL)  # the first that is not shown
     title = titles[at]
-
-    async def choose(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         await pilot.press("c")
         await until(pilot, lambda: "● name" in screen_text(pilot.app))
         await pilot.press(*["down"] * at, "space", *["u"] * (at - 1), "escape")
         await until(pilot, lambda: str(table.ordered_columns[2].label) == title)
         await pilot.press("o", "o")
         await until(pilot, lambda: f"by {title}" in screen_text(pilot.app))
-
-    async def find_it_again(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         assert str(table.ordered_columns[2].label) == title and f"by {title}" in screen_text(pilot.app)
 
-    opened(ContrastApp(place), choose)
-    opened(ContrastApp(place), find_it_again)
 
-
-def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> None:
+async def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> None:
     recorded(place, "finished", "n" * 90)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place), NARROW) as (pilot, table):
         titles = [str(column.label) for column in table.ordered_columns]
         assert titles == [" ", "name", "state", "step", "best dev"]
         await until(pilot, lambda: "…nnn" in screen_text(pilot.app))
 
-    opened(ContrastApp(place), body, NARROW)
 
-
-def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-killed")
         await pilot.press("n")
         await until(pilot, lambda: "A note on starter-killed" in screen_text(pilot.app))
@@ -341,15 +294,12 @@ def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
         await until(pilot, lambda: "starter-killed: #odd" in screen_text(pilot.app))
         await pilot.press("slash", *"#odd")
         await until(pilot, lambda: names(table) == ["starter-killed"])
-
-    opened(ContrastApp(place), body)
     assert (place / "starter-killed" / "note.txt").read_text() == "#odd\n"
 
 
-def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished(0, "out\n", ""))
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         for name in ("starter-stopped", "starter-finished"):
             at(table, name)
             await pilot.press("space")
@@ -361,55 +311,44 @@ def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypa
         await until(pilot, lambda: "Delete 2 runs (starter-stopped, starter-finished)?" in screen_text(pilot.app))
         await pilot.press("d")
         await until(pilot, lambda: len(commands.calls) == 3)
-
-    opened(ContrastApp(place), body)
     *exports, deletion = commands.calls
     assert {call[2] for call in exports} == {"exported/starter-stopped", "exported/starter-finished"}
     both = [str((place / name).resolve()) for name in ("starter-stopped", "starter-finished")]
     assert deletion == ("runs", "rm", "--yes", "--", *both)
 
 
-def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(ContrastApp(place)) as (pilot, _):
         pilot.app.deliver_screenshot()
         await until(pilot, lambda: list(Path().glob("contrast-runs-*.svg")))
         pilot.app.deliver_screenshot(path="missing")
         said = pilot.app._notifications  # on the screen a long path wraps the words
         await until(pilot, lambda: any("cannot be written" in note.message for note in said))
 
-    opened(ContrastApp(place), body)
 
-
-def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> None:
+async def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished", "large")
     append(run, *[stepped(600)] * 30_000)
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(tmp_path)) as (pilot, _):
         before = time.monotonic()
         await pilot.press("m")
         assert time.monotonic() - before < 5, "a key is answered while events are read"
         await until(pilot, lambda: "━━ large" in screen_text(pilot.app))
 
-    opened(ContrastApp(tmp_path), body)
 
-
-def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
+async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
     for number in range(len(LETTERS) + 1):
         recorded(tmp_path, "empty", f"run-{number}")
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(tmp_path)) as (pilot, _):
         await pilot.press("a")
         await until(pilot, lambda: "Differences, 26 of 27 runs" in screen_text(pilot.app))
 
-    opened(ContrastApp(tmp_path), body)
 
-
-def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
     tested |= {"difference": -0.25, "low": -0.78, "high": 0.3, "p": 0.352, "resamples": 10_000}
     commands = answer_commands(monkeypatch, Finished(0, json.dumps({"bootstrap": tested}), ""))
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(place)) as (pilot, _):
         await pilot.press("b")
         assert not commands.calls, "one run cannot be tested"
         await pilot.press("space", "down", "space")
@@ -417,7 +356,5 @@ def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch)
         await pilot.press("b")
         words = "difference -0.25, 95 % -0.78 … +0.30, p 0.352"
         await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
-
-    opened(ContrastApp(place), body)
     ((verb, *_, test, form),) = commands.calls
     assert (verb, test, form) == ("compare", "--bootstrap", "--json")

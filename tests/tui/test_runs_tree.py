@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.screen import Screen
 
 from contrastcli.runs import directory as runs
@@ -29,7 +28,7 @@ def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
 
 
-def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = [
         {"paper": "simace", "item": "table-1", "runs": ["starter-finished", "starter-killed", "waiting"]},
         {"paper": "simace", "item": "table-2", "runs": ["starter-finished"]},
@@ -41,8 +40,7 @@ def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeyp
         recorded(tmp_path, kind)
     commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
     headings = {"▸ simace table-1  1 of 3", "▸ simace table-2  1 of 1", "▸ supcon table-1  0 of 1"}
-
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+    async with opened(ContrastApp(tmp_path)) as (pilot, table):
         await pilot.press("g", "g")
         assert not commands.calls and len(names(table)) == 3
         await pilot.press("g")
@@ -52,8 +50,6 @@ def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeyp
             at(table, title)
             await pilot.press("enter")
         assert names(table).count("  starter-finished") == 2, "a run of two tables is below both"
-
-    opened(ContrastApp(tmp_path), body)
     assert commands.calls == [("papers", "list", "--json")]
 
 
@@ -74,8 +70,8 @@ def swept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_remembered(swept: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_remembered(swept: Path) -> None:
+    async with opened(ContrastApp(swept)) as (pilot, table):
         await pilot.press("o", "g", "g")
         assert headed(table) == ["other | 80.00", "▸ s  3 of 4 | 72.00 ± 2.83"]
         assert "4 runs in sweeps, by name" in screen_text(pilot.app)
@@ -95,13 +91,11 @@ def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_rememb
         assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor stays at what was folded"
         await pilot.press("slash", *"tau=0.1")
         await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
-
-    opened(ContrastApp(swept), body)
     assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
 
 
-def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
-    async def body(pilot: Pilot[None], table: RunsTable) -> None:
+async def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
+    async with opened(ContrastApp(swept)) as (pilot, table):
         await pilot.press("o", "g")
         assert names(table) == ["other", "▸ tau=0.05 lr=5e-05  2 of 2", "s-tau=0.1-seed=42"]
         await pilot.press("down")
@@ -114,5 +108,3 @@ def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
         await until(pilot, lambda: "Delete 2 runs (s-tau=0.05-seed=42, s-tau=0.05-seed=43)?" in screen_text(pilot.app))
         await pilot.press("d")
         await until(pilot, lambda: names(table) == ["other", "s-tau=0.1-seed=42"])
-
-    opened(ContrastApp(swept), body)

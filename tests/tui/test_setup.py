@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -69,16 +70,14 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     return answer_commands(monkeypatch, answer)
 
 
-def shown(body: Callable[[Pilot[None], SetupScreen], Awaitable[None]], size: tuple[int, int] = WIDE) -> None:
-    """Run a test body once the form and the summary are filled."""
-
-    async def ready(pilot: Pilot[None]) -> None:
+@asynccontextmanager
+async def shown(size: tuple[int, int] = WIDE) -> AsyncIterator[tuple[Pilot[None], SetupScreen]]:
+    """Show Setup, and go on once the form and the summary are filled."""
+    async with show(ContrastApp(runs.runs_dir(None)), size) as pilot:
         screen = pilot.app.screen
         assert isinstance(screen, SetupScreen)
         await until(pilot, lambda: "backbone" in screen_text(pilot.app) and "reading" not in words_of(screen, "#ready"))
-        await body(pilot, screen)
-
-    show(ContrastApp(runs.runs_dir(None)), ready, size)
+        yield pilot, screen
 
 
 def words_of(screen: SetupScreen, where: str) -> str:
@@ -118,10 +117,10 @@ async def pick(pilot: Pilot[None], key: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
-def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
+async def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
     commands: Commands, name: str, size: tuple[int, int]
 ) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown(size) as (pilot, screen):
         assert screen.focused is None
         await pilot.pause()  # for the length of the scroll bar
         check_golden(f"setup-{name}", screen_text(pilot.app))
@@ -130,11 +129,9 @@ def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
         assert started(commands) == [("train", "--preset", "starter", "--detach")]
         await until(pilot, lambda: "starter-running" in screen_text(pilot.app))
 
-    shown(body, size)
 
-
-def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> None:
+    async with shown() as (pilot, _):
         commands.held.clear()
         await pilot.click("#start")
         await until(pilot, lambda: "starting…" in screen_text(pilot.app))
@@ -143,13 +140,10 @@ def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> None:
         await until(pilot, lambda: pilot.app.current_mode == "live")
         assert len(started(commands)) == 1
 
-    shown(body)
 
-
-def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(commands: Commands) -> None:
+async def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(commands: Commands) -> None:
     fail(commands, "texts.txt is missing")
-
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown() as (pilot, screen):
         assert "cannot start: texts.txt is missing" in screen_text(pilot.app)
         assert screen.query_one("#start", Button).disabled
         commands.answer = answer
@@ -161,11 +155,9 @@ def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(comm
         await until(pilot, lambda: "runs cannot be written" in screen_text(pilot.app))
         assert "hint: fix it" in screen_text(pilot.app) and pilot.app.current_mode == "setup"
 
-    shown(body)
 
-
-def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         await pick(pilot, "o", "simace")
         await write(pilot, screen, "objective.margin", "15")
         await pilot.press("escape")
@@ -179,11 +171,9 @@ def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copi
         assert pilot.app.clipboard == command
         assert (state_dir() / "copied.txt").read_text() == command + "\n"
 
-    shown(body)
 
-
-def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         value, gradient = (screen.query_one(f"#{name}", ChartView) for name in ("value", "gradient"))
         await pick(pilot, "o", "simace")
         heights = []
@@ -201,11 +191,9 @@ def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(com
         await pick(pilot, "o", "softmax")
         assert "no curve: softmax has no similarity" in screen_text(pilot.app) and value.picture.empty
 
-    shown(body)
 
-
-def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(commands: Commands) -> None:
+    async with shown(NARROW) as (pilot, screen):
         titles = []
         for _ in range(4):
             titles.append([str(chart.border_title) for chart in screen.query(ChartView) if chart.display])
@@ -213,11 +201,9 @@ def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_bo
             await pilot.pause()
         assert [title.split()[1] for (title,) in titles] == ["of", "gradient", "slope", "of"]
 
-    shown(body, NARROW)
 
-
-def test_summary_and_command_are_below_the_curve_where_it_is_narrow(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_summary_and_command_are_below_the_curve_where_it_is_narrow(commands: Commands) -> None:
+    async with shown(NARROW) as (pilot, _):
         await pilot.press("pagedown")
         await until(pilot, lambda: "contrast train --preset starter" in screen_text(pilot.app))
         await pilot.press("pagedown")
@@ -225,11 +211,9 @@ def test_summary_and_command_are_below_the_curve_where_it_is_narrow(commands: Co
         await pilot.press("pageup", "pageup")
         await until(pilot, lambda: "━━ cosine" in screen_text(pilot.app))
 
-    shown(body, NARROW)
 
-
-def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
+    async with shown(NARROW) as (pilot, screen):
         await write(pilot, screen, "objective.tau", "0")
         await pilot.press("escape", "s")
         await pilot.pause()
@@ -237,11 +221,9 @@ def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Com
         assert "cannot start: tau τ: must be" in " ".join(screen_text(pilot.app).split())
         assert not started(commands) and screen.query_one("#start", Button).disabled
 
-    shown(body, NARROW)
 
-
-def test_what_is_erased_or_reset_is_inherited_again(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_what_is_erased_or_reset_is_inherited_again(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         await write(pilot, screen, "train.lr", "1e-4")
         assert words_of(screen, "#command").endswith("--lr 1e-4")
         await write(pilot, screen, "train.lr", "")
@@ -253,11 +235,9 @@ def test_what_is_erased_or_reset_is_inherited_again(commands: Commands) -> None:
         assert words_of(screen, "#command") == "contrast train --preset starter"
         assert row(screen, "train.seed").value.value == "42"
 
-    shown(body)
 
-
-def test_u_undoes_the_field_that_has_the_focus_or_the_last_one(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_u_undoes_the_field_that_has_the_focus_or_the_last_one(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         for key, text in (("train.lr", "1e-4"), ("train.seed", "7"), ("train.lr", "2e-4"), ("data.train", "my.csv")):
             await write(pilot, screen, key, text)
         await pilot.press("u")  # the focus is on the data, which is chosen from a list
@@ -269,10 +249,8 @@ def test_u_undoes_the_field_that_has_the_focus_or_the_last_one(commands: Command
         await pilot.press("ctrl+z")
         await until(pilot, lambda: words_of(screen, "#command").endswith("--preset starter --seed 7"))
 
-    shown(body)
 
-
-def test_names_are_offered_completed_and_checked_as_they_are_typed(
+async def test_names_are_offered_completed_and_checked_as_they_are_typed(
     commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "texts").mkdir()
@@ -281,8 +259,7 @@ def test_names_are_offered_completed_and_checked_as_they_are_typed(
     monkeypatch.chdir(tmp_path)
     config = recorded(runs.runs_dir(None), "finished", "an-earlier-run").config_path
     config.write_text(config.read_text().replace('train = "starter"', 'train = "older.csv"'))
-
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown() as (pilot, screen):
         row(screen, "data.train").value.focus()
         await open_list(pilot, "enter")
         await until(pilot, lambda: "older.csv  used in an-earlier-run" in screen_text(pilot.app))
@@ -296,53 +273,38 @@ def test_names_are_offered_completed_and_checked_as_they_are_typed(
         await pilot.press("ctrl+u", *"no/such-model")
         await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
 
-    shown(body)
 
-
-def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(commands: Commands) -> None:
+async def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(commands: Commands) -> None:
     missing = "the model 'no/such' is not on this machine; it will be downloaded"
     preview = Finished(0, json.dumps({"settings": {}, **PREVIEW, "disk": None, "missing": [missing]}), "")
     commands.answer = lambda directory, words: preview
-
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown() as (pilot, _):
         await until(pilot, lambda: missing in screen_text(pilot.app))
         assert "ready:" not in screen_text(pilot.app)
 
-    shown(body)
 
-
-def test_each_runs_directory_has_its_own_draft(commands: Commands, tmp_path: Path) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_each_runs_directory_has_its_own_draft(commands: Commands, tmp_path: Path) -> None:
+    async with shown() as (pilot, screen):
         await write(pilot, screen, "train.epochs", "2")
-
-    async def elsewhere(pilot: Pilot[None]) -> None:
-        screen = pilot.app.screen
-        assert isinstance(screen, SetupScreen)
-        await until(pilot, lambda: "--preset starter" in words_of(screen, "#command"))
-        assert "--epochs" not in words_of(screen, "#command")
-
-    async def again(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with show(ContrastApp(tmp_path / "other")) as pilot:
+        other = pilot.app.screen
+        assert isinstance(other, SetupScreen)
+        await until(pilot, lambda: "--preset starter" in words_of(other, "#command"))
+        assert "--epochs" not in words_of(other, "#command")
+    async with shown() as (pilot, screen):
         assert words_of(screen, "#command").endswith("--epochs 2")
 
-    shown(body)
-    show(ContrastApp(tmp_path / "other"), elsewhere)
-    shown(again)
 
-
-def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
-    async def tall(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
+    async with shown((200, 76)) as (pilot, screen):
         await until(pilot, lambda: "webhook" in screen_text(pilot.app))
         assert "more settings" not in screen_text(pilot.app)
-
-    async def short(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown(NARROW) as (pilot, screen):
         await until(pilot, lambda: "more settings: m shows them" in words_of(screen, "#hidden"))
 
-    shown(tall, (200, 76))
-    shown(short, NARROW)
 
-
-def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         similarity = row(screen, "objective.similarity").value
         assert isinstance(similarity, ChoiceField)
         similarity.focus()
@@ -359,14 +321,12 @@ def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) 
         await pilot.pause()
         assert pilot.app.screen is screen and similarity.value == "cosine"
 
-    shown(body)
-
 
 @pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
-def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
+async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
     commands: Commands, name: str, size: tuple[int, int]
 ) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown(size) as (pilot, screen):
         await open_list(pilot, "p")
         await pilot.press(*"simace-b", "down")
         await pilot.pause()
@@ -378,20 +338,16 @@ def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
         await pick(pilot, "p", "nothing")
         assert words_of(screen, "#command") == "contrast train"
 
-    shown(body, size)
 
-
-def test_an_exact_name_is_chosen_before_longer_ones(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_an_exact_name_is_chosen_before_longer_ones(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         for name in ("supcon", "simcse", "pairsupcon"):
             await pick(pilot, "o", name)
             await until(pilot, lambda: row(screen, "objective.name").value.value == name)  # noqa: B023
 
-    shown(body)
 
-
-def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         await pilot.press("m")
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
         assert "hard negatives" in screen_text(pilot.app)
@@ -403,11 +359,9 @@ def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
         keys = {row.field.setting.key for row in screen.query(SettingRow) if row.display}
         assert keys == set(Draft("starter", {"objective.name": "rankcse"}).config.flat()) | {"objective.lambda"}
 
-    shown(body)
 
-
-def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         await pilot.press("slash", *"warm", "enter")
         await pilot.pause()
         assert screen.focused is row(screen, "train.warmup").value
@@ -420,24 +374,20 @@ def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
         await pilot.pause()
         assert "no setting has this name" in screen_text(pilot.app)
 
-    shown(body)
 
-
-def test_what_was_typed_is_there_again_the_next_time(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_what_was_typed_is_there_again_the_next_time(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
         await write(pilot, screen, "data.train", "my texts.txt")
         await pilot.press("escape", "m")
-
-    async def again(pilot: Pilot[None], screen: SetupScreen) -> None:
+    async with shown() as (pilot, screen):
         assert words_of(screen, "#command") == "contrast train --preset starter --data 'my texts.txt'"
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
 
-    shown(body)
-    shown(again)
 
-
-def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is_ended(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is_ended(
+    commands: Commands,
+) -> None:
+    async with shown() as (pilot, screen):
         await write(pilot, screen, "objective.tau", "0.2")
         assert len(commands.calls) == 1
         commands.held.clear()
@@ -450,23 +400,18 @@ def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is
         await until(pilot, lambda: "ready" in screen_text(pilot.app))
         assert commands.calls[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
 
-    shown(body)
 
-
-def test_the_app_ends_while_the_data_is_read(commands: Commands) -> None:
+async def test_the_app_ends_while_the_data_is_read(commands: Commands) -> None:
     commands.held.clear()
-
-    async def body(pilot: Pilot[None]) -> None:
+    async with show(ContrastApp(runs.runs_dir(None))) as pilot:
         await until(pilot, lambda: commands.calls)
         assert "reading the data…" in screen_text(pilot.app)
         await pilot.press("3", "q")
-
-    show(ContrastApp(runs.runs_dir(None)), body)
     assert commands.cancelled == commands.calls
 
 
-def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(commands: Commands) -> None:
-    async def body(pilot: Pilot[None], screen: SetupScreen) -> None:
+async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(commands: Commands) -> None:
+    async with shown(NARROW) as (pilot, screen):
         await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
         assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
         preset = screen.query_one(SettingsForm).preset
@@ -479,8 +424,6 @@ def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(com
         assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
         await pilot.press(*["down"] * 5)
         await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
-
-    shown(body, NARROW)
 
 
 def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:
