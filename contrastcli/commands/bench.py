@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from contrastcli.commands.bench_peer import DEFAULT_BATCH, Peer
+from contrastcli.commands.bench_peer import DEFAULT_BATCH, Peer, rate_of
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import error_text
 from contrastcli.model.backbone import BertBackbone
@@ -49,9 +49,9 @@ LONG_TEXTS = 20_000
 _REPEATS = 12
 
 
-@dataclass(frozen=True)
+@dataclass
 class Program:
-    """One of those that are compared.
+    """One of those that are compared, with its rates and its shares of the machine's limit in the rounds so far.
 
     `measure` does some work once and returns its rate a second: of sentences, of queries. `precision` is that of its
     matrix products, None where no limit is known.
@@ -60,75 +60,67 @@ class Program:
     name: str
     measure: Callable[[], float]
     precision: Precision | None = None
+    rates: list[float] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
+    error: str = ""
 
 
+@dataclass
 class Comparison:
-    """Programs that do the same work, and their rates and shares of the machine's limit in the rounds so far.
+    """Programs that do the same work.
 
     `flops` are those of the matrix products of one sentence, `limits` measure how many a second the machine can do in
     each precision, and `seconds` is what a round is expected to take.
     """
 
-    def __init__(
-        self,
-        what: str,
-        programs: Sequence[Program],
-        flops: float = 0.0,
-        limits: Mapping[Precision, Callable[[], float]] | None = None,
-        seconds: float = 0.0,
-    ) -> None:
-        self.what = what
-        self._programs = programs
-        self._flops, self._limits = flops, limits or {}
-        self._seconds = seconds
-        self._rates: dict[str, list[float]] = {program.name: [] for program in programs}
-        self._shares: dict[str, list[float]] = {program.name: [] for program in programs}
-        self._errors: dict[str, str] = {}
+    what: str
+    programs: Sequence[Program]
+    flops: float = 0.0
+    limits: Mapping[Precision, Callable[[], float]] = field(default_factory=dict)
+    seconds: float = 0.0
 
     def add_round(self, deadline: float) -> bool:
         """Run every program once, unless the last round took longer than the time that is left."""
         start = time.monotonic()
-        if start + self._seconds > deadline:
+        if start + self.seconds > deadline:
             return False
-        limits = {precision: measure() for precision, measure in self._limits.items()}
-        rates = {name: rate for name, rate in map(self._run, self._programs) if rate is not None}
+        limits = {precision: measure() for precision, measure in self.limits.items()}
         # Only complete rounds count, whenever Ctrl-C comes.
-        for program in self._programs:
-            if program.name in rates:
-                self._rates[program.name].append(rates[program.name])
-                if program.precision in limits and self._flops:
-                    share = rates[program.name] * self._flops / limits[program.precision]
-                    self._shares[program.name].append(share)
-        self._seconds = time.monotonic() - start
+        rates = [self._run(program) for program in self.programs]
+        for program, rate in zip(self.programs, rates, strict=True):
+            if rate is not None:
+                program.rates.append(rate)
+                if program.precision in limits:
+                    program.shares.append(rate * self.flops / limits[program.precision])
+        self.seconds = time.monotonic() - start
         return True
 
-    def _run(self, program: Program) -> tuple[str, float | None]:
+    def _run(self, program: Program) -> float | None:
         """The rate of a program; None after an error of a peer, which has to be none of ours."""
-        if program.name in self._errors:
-            return program.name, None
-        try:
-            return program.name, program.measure()
-        except ModuleNotFoundError as error:
-            self._errors[program.name] = f"{error.name} is not installed"
-        except Exception as error:
-            if program is self._programs[0]:
-                raise
-            self._errors[program.name] = f"{type(error).__name__}: {error_text(error)}"
-        return program.name, None
+        if not program.error:
+            try:
+                return program.measure()
+            except ModuleNotFoundError as error:
+                program.error = f"{error.name} is not installed"
+            except Exception as error:
+                if program is self.programs[0]:
+                    raise
+                program.error = f"{type(error).__name__}: {error_text(error)}"
+        return None
 
     def results(self) -> list[Benchmark]:
         """One for each program; the ratio is to the first peer."""
-        peer = next((rates for name, rates in self._rates.items() if not name.startswith("contrast") and rates), [])
+        peer = next((one.rates for one in self.programs if not one.name.startswith("contrast") and one.rates), [])
         return [
             Benchmark(
                 what=self.what,
-                program=name,
-                rates=tuple(rates),
-                ratio=median(rates) / median(peer) if peer and rates else None,
-                limit_share=median(self._shares[name]) if self._shares[name] else None,
-                error=self._errors.get(name, "" if rates else "no time left"),
+                program=one.name,
+                rates=tuple(one.rates),
+                ratio=median(one.rates) / median(peer) if peer and one.rates else None,
+                limit_share=median(one.shares) if one.shares else None,
+                error=one.error or ("" if one.rates else "no time left"),
             )
-            for name, rates in self._rates.items()
+            for one in self.programs
         ]
 
 
@@ -163,7 +155,7 @@ class Bench:
         self._folder = folder
         save_encoder(self._encoder, folder / "model")
         self._rows = load_examples(Data(train="starter"), ("triplets",), ()).views
-        self.texts = list(dict.fromkeys(text for view in self._rows.values() for text in view))
+        self._texts = list(dict.fromkeys(text for view in self._rows.values() for text in view))
         self._peer = Peer(folder / "model", self._rows)
         fast = choose_precision("auto", choose_device("auto")) == "bf16"
         self._precisions: list[Precision] = ["fp32", "bf16"] if fast else ["fp32"]
@@ -174,32 +166,26 @@ class Bench:
     def comparisons(self) -> Iterator[Comparison]:
         """What users do most, first."""
         draw = random.Random(0)
-        mixed = [" ".join(draw.choices(self.texts, k=draw.choice((1, 1, 2, 3, 5, 8)))) for _ in self.texts]
+        mixed = [" ".join(draw.choices(self._texts, k=draw.choice((1, 1, 2, 3, 5, 8)))) for _ in self._texts]
         # This warms up, and a slow machine gets fewer texts.
-        rate = _encode(self._encoder, self.texts[:BATCH], "fp32")
+        rate = _encode(self._encoder, self._texts[:BATCH], "fp32")
         count = min(MOST_TEXTS, max(BATCH, round(3 * rate)))
-        yield self.encoding("encode short texts", self.texts[:count])
+        yield self._encoding("encode short texts", self._texts[:count])
         yield self._training()
-        yield self.encoding("encode mixed lengths", mixed[: max(BATCH, count // 4)])
-        yield self._one_text_at_a_time(self.texts[:BATCH])
+        yield self._encoding("encode mixed lengths", mixed[: max(BATCH, count // 4)])
+        yield self._one_text_at_a_time(self._texts[:BATCH])
         yield self._cold_query()
-        many = (self.texts * (LONG_TEXTS // len(self.texts) + 1))[:LONG_TEXTS]
-        yield self.encoding(f"encode {LONG_TEXTS:,} texts", many, LONG_TEXTS / rate)
+        many = (self._texts * (LONG_TEXTS // len(self._texts) + 1))[:LONG_TEXTS]
+        yield self._encoding(f"encode {LONG_TEXTS:,} texts", many, LONG_TEXTS / rate)
 
-    def encoding(
-        self, what: str, texts: Sequence[str], seconds: float = 0.0, peers: Sequence[Program] | None = None
-    ) -> Comparison:
-        """Encoding by contrast and by peers, which are sentence-transformers unless others are named."""
+    def _encoding(self, what: str, texts: Sequence[str], seconds: float = 0.0) -> Comparison:
         precisions = [*self._precisions, "int8"] if self._int8 else self._precisions
         programs = [Program(f"contrast {p}", partial(_encode, self._encoder, texts, p), p) for p in precisions]
-        programs += self._peers(texts) if peers is None else peers
-        return Comparison(what, programs, self._flops(texts), self._limits(precisions), len(programs) * seconds)
-
-    def _peers(self, texts: Sequence[str]) -> Iterator[Program]:
-        encode = partial(self._peer.encode, texts)
-        yield Program("sentence-transformers", encode, "fp32")
+        peer = partial(self._peer.encode, texts)
+        programs.append(Program("sentence-transformers", peer, "fp32"))
         for batch in (DEFAULT_BATCH, 128) if "bf16" in self._precisions else ():
-            yield Program(f"sentence-transformers bf16, batch {batch}", partial(encode, "bf16", batch), "bf16")
+            programs.append(Program(f"sentence-transformers bf16, batch {batch}", partial(peer, "bf16", batch), "bf16"))
+        return Comparison(what, programs, self._flops(texts), self._limits(precisions), len(programs) * seconds)
 
     def _training(self) -> Comparison:
         fastest = self._precisions[-1]
@@ -218,8 +204,8 @@ class Bench:
 
     def _one_text_at_a_time(self, texts: Sequence[str]) -> Comparison:
         self._encoder.precision = "fp32"
-        ours = partial(_one_by_one, lambda text: self._encoder.encode([text]), texts)
-        theirs = partial(_one_by_one, lambda text: self._peer.encode([text]), texts)
+        ours = partial(rate_of, len(texts), lambda: [self._encoder.encode([text]) for text in texts])
+        theirs = partial(rate_of, len(texts), lambda: [self._peer.encode([text]) for text in texts])
         return Comparison("one text at a time", [Program("contrast", ours), Program("sentence-transformers", theirs)])
 
     def _cold_query(self) -> Comparison:
@@ -270,22 +256,11 @@ def _encode(encoder: SentenceEncoder, texts: Sequence[str], precision: Precision
     encoder.precision = precision
     # This prepares the weights, as those of a peer are when it is loaded.
     encoder.encode(texts[:1])
-    start = time.perf_counter()
-    encoder.encode(texts)
-    return len(texts) / (time.perf_counter() - start)
-
-
-def _one_by_one(answer: Callable[[str], object], texts: Sequence[str]) -> float:
-    start = time.perf_counter()
-    for text in texts:
-        answer(text)
-    return len(texts) / (time.perf_counter() - start)
+    return rate_of(len(texts), lambda: encoder.encode(texts))
 
 
 def _cold(arguments: Sequence[str | Path]) -> float:
-    start = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-    return 1 / (time.perf_counter() - start)
+    return rate_of(1, lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True))
 
 
 def _train(folder: Path, pooling: Pooling, compile: bool = False) -> float:

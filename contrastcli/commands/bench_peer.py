@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
-import logging
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from contrastcli.evaluation.mteb import logging_disabled
 from contrastcli.model.devices import choose_device
 from contrastcli.settings.sections import Precision
 
@@ -29,17 +29,20 @@ _QUERY = (
 )
 
 
+def rate_of(count: int, work: Callable[[], object]) -> float:
+    """How many a second are done by work that does `count`."""
+    start = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - start)
+
+
 @contextmanager
 def silenced() -> Iterator[None]:
     """Suppress log records, warnings and printed text in the body."""
-    before, stream = logging.root.manager.disable, io.StringIO()
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(stream), redirect_stderr(stream):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+    stream = io.StringIO()
+    with logging_disabled(), warnings.catch_warnings(), redirect_stdout(stream), redirect_stderr(stream):
+        warnings.simplefilter("ignore")
+        yield
 
 
 class Peer:
@@ -60,9 +63,8 @@ class Peer:
     def encode(self, texts: Sequence[str], precision: Precision = "fp32", batch_size: int = DEFAULT_BATCH) -> float:
         """Sentences a second."""
         model = self._model(precision)
-        start = time.perf_counter()
-        model.encode(list(texts), batch_size=batch_size, show_progress_bar=False)
-        return len(texts) / (time.perf_counter() - start)
+        encode = partial(model.encode, list(texts), batch_size=batch_size, show_progress_bar=False)
+        return rate_of(len(texts), encode)
 
     def query(self) -> list[str | Path]:
         """The arguments of python for a query of two texts."""

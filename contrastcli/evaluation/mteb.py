@@ -83,7 +83,7 @@ def _score(context: SuiteContext, name: str, data: _Task) -> TaskScores:
     """Run a task, unless there are results for the same weights. Raises Unscored if it fails."""
     import mteb
 
-    with _logging_disabled():
+    with logging_disabled():
         result = mteb.evaluate(
             cast(Any, Encoder(context.subject)),  # known by its methods
             data.task,
@@ -102,7 +102,7 @@ def _score(context: SuiteContext, name: str, data: _Task) -> TaskScores:
 
 
 @contextmanager
-def _logging_disabled() -> Iterator[None]:
+def logging_disabled() -> Iterator[None]:
     """Suppress log records in the body."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
