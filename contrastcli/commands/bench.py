@@ -280,7 +280,7 @@ def _train(folder: Path, pooling: Pooling, compile: bool = False) -> float:
     config = configs.resolve([Layer.of(settings, "bench")])
     rates: list[float] = []
 
-    def watch(event: Event, line: bytes) -> None:
+    def watch(event: Event) -> None:
         if isinstance(event, Step) and event.sentences_per_s is not None:
             rates.append(event.sentences_per_s)
 

@@ -123,7 +123,7 @@ def _train(cell: Cell, title: str, signals: Signals) -> None:
     if not cell.is_final:
         narrate(title)
         with console.showing(console.console()) as shown:
-            cells.train(cell, lambda event: shown(event, b""), signals)
+            cells.train(cell, shown, signals)
     status = cell.run.status()
     best = f", best dev {status.best_text} (step {status.best_step:,})" if status.best is not None else ""
     narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))

@@ -16,7 +16,7 @@ from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, list_runs
-from contrastcli.runs.events import Evaluated, Event, Saved, Step, encode
+from contrastcli.runs.events import Evaluated, Event, Saved, Step
 from contrastcli.runs.process import launch
 from contrastcli.runs.results import Preview, sourced
 from contrastcli.runs.status import digest
@@ -198,7 +198,7 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     path_printed = json
     with console.showing(console.console(json)) as shown:
 
-        def show(event: Event, line: bytes) -> None:
+        def show(event: Event) -> None:
             nonlocal path_printed
             # The path is not printed before these events, since loading may fail.
             if not path_printed and isinstance(event, Step | Evaluated | Saved):
@@ -208,7 +208,7 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
                 # Training continues without a reader.
                 with contextlib.suppress(OSError):
                     print_path(run.path)
-            shown(event, line)
+            shown(event)
 
         done = supervise(run, plan, show, world(), after)
     if world().is_main:
@@ -236,7 +236,7 @@ def watch(run: Run, json: bool) -> int:
     try:
         for event in run.follow():
             if event is not None:
-                shown(event, encode(event))
+                shown(event)
                 if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
                     print(f"\a{console.notification(text)}", end="", file=sys.stderr, flush=True)
     finally:

@@ -37,8 +37,8 @@ class EventWriter:
         if data and not data.endswith(b"\n"):
             os.truncate(path, data.rfind(b"\n") + 1)
 
-    def __call__(self, event: Event) -> bytes:
-        """Write the event, with the time if it has none, and return its line. Raises OSError, with nothing written."""
+    def __call__(self, event: Event) -> Event:
+        """Write the event, with the time if it has none, and return it so. Raises OSError, with nothing written."""
         stamped = event if event.time else msgspec.structs.replace(event, time=round(time.time(), 3))
         line = encode(stamped)
         end = os.fstat(self._file.fileno()).st_size
@@ -49,7 +49,7 @@ class EventWriter:
         except OSError:
             self._file.truncate(end)
             raise
-        return line
+        return stamped
 
     def close(self) -> None:
         self._file.close()

@@ -27,8 +27,8 @@ _CLOSED = (OSError, ValueError)  # ValueError: the stream was closed on this sid
 class Console:
     """Shows events; this one shows none."""
 
-    def __call__(self, event: Event, line: bytes) -> None:
-        """Show an event; `line` is how it stands in `events.jsonl`."""
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -47,12 +47,7 @@ def console(json: bool = False, stream: TextIO | None = None) -> Console:
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """Show work other than training on stderr; yields a function of its name, the amount done and the total."""
     with showing(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console()) as shown:
-
-        def show(what: str, done: int, total: int) -> None:
-            event = Progress(step=0, what=what, done=done, total=total)
-            shown(event, encode(event))
-
-        yield show
+        yield lambda what, done, total: shown(Progress(step=0, what=what, done=done, total=total))
 
 
 def showing(console: Console) -> AbstractContextManager[Console]:
@@ -66,9 +61,9 @@ class IgnoreClosedStream(Console):
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def __call__(self, event: Event, line: bytes) -> None:
+    def __call__(self, event: Event) -> None:
         try:
-            self._console(event, line)
+            self._console(event)
         except _CLOSED:
             self._console = Console()
 
@@ -83,8 +78,8 @@ class Json(Console):
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
-    def __call__(self, event: Event, line: bytes) -> None:
-        self._stream.write(line)
+    def __call__(self, event: Event) -> None:
+        self._stream.write(encode(event))
         self._stream.flush()
 
 
@@ -96,7 +91,7 @@ class Lines(Console):
         self._steps = 0
         self._shown: dict[str, float] = {}  # topic -> when its last line was shown
 
-    def __call__(self, event: Event, line: bytes) -> None:
+    def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self._steps = event.steps
         if event.routine:
@@ -138,7 +133,7 @@ class Bars(Console):
         self._angles = ""  # the last ones that name the closest negative
         self._drawn = -_REDRAW
 
-    def __call__(self, event: Event, line: bytes) -> None:
+    def __call__(self, event: Event) -> None:
         self._display.start()
         match event:
             case Started():

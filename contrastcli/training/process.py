@@ -25,8 +25,8 @@ from contrastcli.training.session import Emit, Session
 from contrastcli.training.setup import make_trainer
 from contrastcli.training.system import Sampler
 
-Watch = Callable[[Event, bytes], None]
-"""Gets each event and its line as written."""
+Watch = Callable[[Event], object]
+"""Gets each event as written."""
 
 
 class _Interrupts:
@@ -126,9 +126,9 @@ def _recorded(run: Run, config: Config, watch: Watch) -> Iterator[Emit]:
         for note in post(config.alerts.webhook, run.name, event):
             emit(note)
         with writing_to(run.events_path):
-            line = write(event)
+            written = write(event)
         step = event.step
-        watch(event, line)
+        watch(written)
 
     try:
         yield emit

@@ -105,7 +105,7 @@ def test_an_interrupt_leaves_what_was_measured(tiny: Tiny, monkeypatch: pytest.M
     train = process.supervise
 
     def interrupted(run: Run, plan: Plan, deliver: Watch, world: World) -> Done:
-        def interrupt(event: Event, line: bytes) -> None:
+        def interrupt(event: Event) -> None:
             if isinstance(event, Step):
                 signal.raise_signal(signal.SIGINT)
 

@@ -14,7 +14,7 @@ import pytest
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Note, Step
+from contrastcli.runs.events import Note, Step, encode
 from support.command import LABELLED, MODEL, Contrast, sentences, train
 from support.disks import FULL, Disk, mounted
 from support.resuming import assert_same, story
@@ -119,7 +119,7 @@ def test_results_are_whole_or_not_there(
 def test_a_line_of_events_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     write = EventWriter(path)
-    first = write(Note(step=1, text="first"))
+    first = encode(write(Note(step=1, text="first")))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(first) + 10, limits[1]))
     try:
@@ -128,5 +128,5 @@ def test_a_line_of_events_is_written_whole_or_not_at_all(tmp_path: Path) -> None
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == first
-    assert first + write(Note(step=3, text="third")) == path.read_bytes()
+    assert first + encode(write(Note(step=3, text="third"))) == path.read_bytes()
     write.close()

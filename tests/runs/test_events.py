@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs.event_file import EventWriter, current_from_end, follow, read, read_from_end
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, decode
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, decode, encode
 from support.events import started
 
 EVERY_KIND: list[Event] = [
@@ -51,12 +51,12 @@ def test_each_line_is_a_json_object_named_in_lower_case(tmp_path: Path) -> None:
     assert names == ["started", "progress", "evaluated", "step", "angles", "saved", "note", "done"]
 
 
-def test_the_writer_returns_the_bytes_that_it_wrote(tmp_path: Path) -> None:
+def test_the_writer_returns_the_events_that_it_wrote(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     writer = EventWriter(path)
-    lines = [writer(event) for event in EVERY_KIND]
+    written = [writer(event) for event in EVERY_KIND]
     writer.close()
-    assert path.read_bytes() == b"".join(lines)
+    assert path.read_bytes() == b"".join(map(encode, written))
 
 
 def test_numbers_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:

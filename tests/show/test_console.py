@@ -70,7 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def show(events: Iterable[Event], shown: Console) -> None:
     for event in events:
-        shown(event, encode(event))
+        shown(event)
 
 
 def last_bar(terminal: io.StringIO) -> str:
@@ -153,7 +153,7 @@ def test_json_is_the_bytes_of_the_events_file_live_and_watched(tmp_path: Path) -
     live, watched = io.BytesIO(), io.BytesIO()
     shown, writer = Json(live), EventWriter(path)
     for event in RUN:
-        shown(event, writer(event))
+        shown(writer(event))
     writer.close()
     recorded = follow(path)
     show((event for event, _ in zip(recorded, RUN, strict=False) if event), Json(watched))
@@ -247,8 +247,8 @@ def test_only_a_terminal_with_colour_gets_bars(
 
 
 def test_json_goes_to_stdout_and_narration_to_stderr(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    console(json=True)(STEP, b"the line\n")
-    assert capsysbinary.readouterr() == (b"the line\n", b"")
+    console(json=True)(STEP)
+    assert capsysbinary.readouterr() == (encode(STEP), b"")
     show([EVALUATED], console())
     out, err = capsysbinary.readouterr()
     assert out == b"" and err.startswith(b"dev       step 125  Spearman 71.39")

@@ -62,7 +62,7 @@ def mounted(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         _is_watched = True
     write = EventWriter.__call__
 
-    def counted(self: EventWriter, event: Event) -> bytes:
+    def counted(self: EventWriter, event: Event) -> Event:
         disk.change(Path(self._file.name))
         return write(self, event)
 

@@ -184,10 +184,7 @@ def train(run: Run, watch: Callable[[Event], object] = lambda event: None) -> Do
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
-    def deliver(event: Event, line: bytes) -> None:
-        watch(event)
-
-    return process.supervise(run, make_plan(run.config()), deliver, world())
+    return process.supervise(run, make_plan(run.config()), watch, world())
 
 
 def on_step(number: int, act: Callable[[], object]) -> Callable[[Event], object]:

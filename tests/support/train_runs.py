@@ -13,4 +13,4 @@ from contrastcli.training.process import supervise
 if __name__ == "__main__":
     for folder in sys.argv[1:]:
         run = Run(Path(folder))
-        supervise(run, make_plan(run.config()), lambda event, line: None, world())
+        supervise(run, make_plan(run.config()), lambda event: None, world())

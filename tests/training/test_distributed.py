@@ -127,7 +127,7 @@ def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
 def test_one_device_for_all_processes_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path, "simcse", "triplets", train__device="cpu:0")
     with pytest.raises(UsageError, match="is 'cpu:0', for all of 2 processes"):
-        process.supervise(run, make_plan(run.config()), lambda event, line: None, World(rank=1, size=2))
+        process.supervise(run, make_plan(run.config()), lambda event: None, World(rank=1, size=2))
 
 
 def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
