@@ -24,7 +24,7 @@ from contrastcli.evaluation.suites import CLUSTERING
 SEEDS = 10
 LENGTH = 64
 
-_STARTS = 10  # of KMeans; the best is taken
+_STARTS = 10
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "AgNews": ("agnewsdataraw8000",),
     "Tweet": ("tweet89", "tweetremaplabel"),
@@ -86,7 +86,7 @@ def read(folder: Path, task: str) -> Classed:
     path = _file(folder, task)
     if path is None:
         raise DataError(f"{folder} has no file of {task}", _HINT)
-    labels, texts = {}, {}  # by line
+    labels, texts = {}, {}
     lines = dict(read_lines(path, latin=True))
     gold = path.with_name(f"{path.stem}{_GOLD}{path.suffix}")
     if gold.is_file():
@@ -107,15 +107,16 @@ def read(folder: Path, task: str) -> Classed:
 
 
 def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
-    from sklearn.cluster import KMeans  # not needed to read the sets, which the suite geometry does
+    from sklearn.cluster import KMeans
 
     with context.subject.truncated(LENGTH):
         vectors = context.vectors(data.texts)  # (N, d)
     trials = []
     for seed in range(SEEDS):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of fewer distinct vectors than clusters: some stay empty
-            clusters = KMeans(data.classes, n_init=_STARTS, random_state=seed).fit_predict(vectors)  # (N,)
+            # Clusters stay empty where there are fewer distinct vectors.
+            warnings.simplefilter("ignore")
+            clusters = KMeans(data.classes, n_init=_STARTS, random_state=seed).fit_predict(vectors)
         trials.append(agreement(data.labels, clusters))
         context.options.on_progress(f"clustering {task}", seed + 1, SEEDS)
     accuracies = [trial["accuracy"] for trial in trials]
@@ -133,7 +134,7 @@ def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
 
 def agreement(labels: Indices, clusters: Indices) -> dict[str, float]:
     """Agreement of clusters with classes, × 100: accuracy under the best one-to-one assignment, NMI, AMI, ARI."""
-    from scipy.optimize import linear_sum_assignment  # as above
+    from scipy.optimize import linear_sum_assignment
     from sklearn import metrics
 
     table = metrics.cluster.contingency_matrix(labels, clusters)  # classes × clusters

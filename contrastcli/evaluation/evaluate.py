@@ -63,7 +63,8 @@ def _write(model: str, paths: Sequence[Path], result: SuiteResult) -> None:
     measured = Scores(model, (result,)).to_json()
     for path in paths if result.tasks else ():
         make_folder(path.parent)
-        with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):  # others may write theirs
+        # Other processes may write scores of their own.
+        with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
             merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
             atomic_write(path, json_bytes(merged))
 

@@ -25,9 +25,7 @@ from contrastcli.settings.sections import Data
 POSITIVE = 4.0
 """Pairs with a score above this are positives."""
 
-_NEGATIVES = 10_000  # random pairs drawn
-_SENTENCES = 1000  # of the PCA
-_TEXTS = 2000  # of a t-SNE
+_RANDOM_PAIRS, _PCA_TEXTS, _TSNE_TEXTS = 10_000, 1000, 2000
 _SEED = 0
 _PERPLEXITY = 30.0
 _STSB, _STARTER = "STS-B", "starter"
@@ -53,7 +51,7 @@ def _find(tasks: Sequence[str], data_dir: Path | None) -> dict[str, Callable[[],
 def training_sentences(data: Data) -> list[str]:
     """A fixed sample of at most 1000 of the sentences that a run trains on. Raises DataError."""
     texts = load_examples(data, ("sentences",), ()).views["anchor"]
-    return [texts[n] for n in sample(len(texts), _SENTENCES)]
+    return [texts[n] for n in sample(len(texts), _PCA_TEXTS)]
 
 
 def _dev_file(data_dir: Path | None) -> Path | None:
@@ -77,9 +75,9 @@ def _read_classes(data_dir: Path | None, task: str) -> Classed:
 def _score(context: SuiteContext, task: str, data: ScoredPairs | Classed) -> TaskScores:
     if isinstance(data, ScoredPairs):
         return _angles(context, task, data)
-    chosen = sample(len(data.texts), _TEXTS)
+    chosen = sample(len(data.texts), _TSNE_TEXTS)
     with context.subject.truncated(clustering.LENGTH):
-        vectors = context.subject.encode([data.texts[n] for n in chosen])  # (N, d)
+        vectors = context.subject.encode([data.texts[n] for n in chosen])
     labels: list[int] = data.labels[chosen].tolist()
     return {"texts": len(data.texts), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
 
@@ -92,12 +90,12 @@ def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:
     positive = np.asarray(pairs.scores) > POSITIVE
     left, right = vectors[first[positive]], vectors[second[positive]]  # (P, d)
     # Random pairs as in a batch: of different sentences, and none of the scored pairs.
-    one, other = np.random.default_rng(_SEED).integers(len(texts), size=(2, _NEGATIVES))
+    one, other = np.random.default_rng(_SEED).integers(len(texts), size=(2, _RANDOM_PAIRS))
     scored = np.concatenate([first * len(texts) + second, second * len(texts) + first])
     random = (one != other) & ~np.isin(one * len(texts) + other, scored)
     one, other = one[random], other[random]
     positives, negatives = degrees(left, right), degrees(vectors[one], vectors[other])
-    chosen = sample(len(texts), _SENTENCES)
+    chosen = sample(len(texts), _PCA_TEXTS)
     plane = pca(vectors[chosen].numpy())
     return {
         "set": pairs.source,
@@ -128,10 +126,12 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
                 f"{POSITIVE:g}, negatives {task['negatives']:,} random pairs of its {task['sentences']:,} sentences",
                 "alignment = E‖f(x) − f(x⁺)‖² over the positives, uniformity = log E e^(−2‖f(x) − f(y)‖²) over all "
                 "pairs of distinct sentences, lower is better for both",
-                f"angles in degrees, PCA of up to {_SENTENCES:,} sentences",
+                f"angles in degrees, PCA of up to {_PCA_TEXTS:,} sentences",
             ]
     if any("tsne" in task for task in scores.values()):
-        words.append(f"t-SNE (perplexity 30, from the PCA) of up to {_TEXTS:,} texts, truncated at {clustering.LENGTH}")
+        words.append(
+            f"t-SNE (perplexity 30, from the PCA) of up to {_TSNE_TEXTS:,} texts, truncated at {clustering.LENGTH}"
+        )
     return "; ".join(words)
 
 

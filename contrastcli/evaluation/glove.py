@@ -28,7 +28,7 @@ from contrastcli.settings.sections import Pooling
 Floats = NDArray[np.float32]
 
 _SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz")
-_LONGEST, _WIDEST = 1 << 22, 100_000  # bytes of a line, numbers of a vector
+_LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
@@ -52,7 +52,8 @@ class WordVectors:
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
-        self._vectors: dict[str, Floats | None] = {}  # by token; None for those not in the file
+        # None for the tokens that are not in the file.
+        self._vectors: dict[str, Floats | None] = {}
         self.width = self._read(set())[0]
 
     def encode(self, texts: Sequence[str]) -> Floats:
@@ -78,7 +79,7 @@ class WordVectors:
         """The width d of the vectors, and those of some words; without any word, only the first line is read."""
         try:
             with gzip.open(self.path) if self.path.suffix == ".gz" else open(self.path, "rb") as stream:
-                return self._parse(enumerate(iter(partial(stream.readline, _LONGEST), b""), 1), words)
+                return self._parse(enumerate(iter(partial(stream.readline, _LONGEST_LINE_BYTES), b""), 1), words)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(
                 f"{self.path} is a damaged or truncated gzip file: {error}", "copy or download it again"
@@ -89,9 +90,9 @@ class WordVectors:
     def _parse(self, lines: Iterator[tuple[int, bytes]], words: set[bytes]) -> tuple[int, dict[bytes, Floats]]:
         first = next(lines, (1, b""))[1]
         cells = first.split()
-        header = len(cells) == 2 and all(cell.isdigit() and len(cell) < 16 for cell in cells)  # count and width
+        header = len(cells) == 2 and all(cell.isdigit() and len(cell) < 16 for cell in cells)
         count, width = map(int, cells) if header else (0, _width(first))
-        if not 1 <= width <= _WIDEST:
+        if not 1 <= width <= _WIDEST_VECTOR:
             raise DataError(f"{self.path}, line 1: not a word and its numbers", _FORMAT)
         vectors: dict[bytes, Floats] = {}
         if not words:
@@ -111,7 +112,7 @@ class WordVectors:
                     bad = next(c for c, x in zip(line.split(b" ")[1:], vector, strict=True) if not math.isfinite(x))
                     what = f"{self.path}, line {number}: {bad.decode(errors='replace')!r:.40} is no number"
                     raise DataError(what, _FORMAT)
-                vectors[word] = np.array(vector, dtype=np.float32)  # (d,)
+                vectors[word] = np.array(vector, dtype=np.float32)
         if header and number - 1 != count:
             what = f"{self.path} has {number - 1:,} words, its first line says {count:,}"
             raise DataError(what, "copy or download it again")

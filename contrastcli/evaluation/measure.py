@@ -27,7 +27,8 @@ from contrastcli.evaluation.procedure import (
 from contrastcli.evaluation.suites import Suite, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
 
-_VERSION = 1  # of the cached scores: raised when a suite changes what it measures
+_CACHE_VERSION = 1
+"""Raised when a suite changes what it measures."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def _measured(procedure: Procedure[D], context: SuiteContext, task: str, data: D
 
 def _cache_name(context: SuiteContext, task: str, data: SuiteData) -> str | None:
     """The cached scores of a task, by the fingerprints of model and data; None if they must not be cached."""
-    key = (_VERSION, context.suite.name, task, context.subject.fingerprint, data.fingerprint)
+    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, data.fingerprint)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
     return None if data.fingerprint is None else f"scores/{name}.json"
 

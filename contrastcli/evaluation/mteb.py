@@ -85,7 +85,7 @@ def _score(context: SuiteContext, name: str, data: _Task) -> TaskScores:
 
     with logging_disabled():
         result = mteb.evaluate(
-            cast(Any, Encoder(context.subject)),  # known by its methods
+            cast(Any, Encoder(context.subject)),
             data.task,
             cache=mteb.ResultCache(_folder(context)),
             overwrite_strategy="always" if context.options.fresh else "only-missing",

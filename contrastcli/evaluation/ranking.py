@@ -25,7 +25,7 @@ TIE = 1e-9
 """Cosines in float64 that differ by less are equal: more than rounding, less than vectors in float32 resolve."""
 
 _NOT_FOUND = 1 << 60
-_QUERIES, _DOCUMENTS, _PAIRS = 64, 8192, 256  # of a block
+_BLOCK_QUERIES, _BLOCK_DOCUMENTS, _BLOCK_PAIRS = 64, 8192, 256
 
 
 def measure(data: Retrieval, ranks: Indices, queries: Tensor, documents: Tensor) -> Floats:
@@ -56,13 +56,13 @@ def ranks(judged: Indices, queries: Tensor, documents: Tensor) -> Indices:
     rows, columns = torch.from_numpy(judged[:, 0]), torch.from_numpy(judged[:, 1])
     queries, documents = unit(queries.double()), unit(documents.double())  # (Q, d), (N, d)
     own, above = torch.zeros(len(judged), dtype=torch.float64), torch.zeros(len(judged), dtype=torch.long)
-    for pairs in _blocks(0, len(judged), _PAIRS):
+    for pairs in _blocks(0, len(judged), _BLOCK_PAIRS):
         own[pairs] = (queries[rows[pairs]] * documents[columns[pairs]]).sum(1)
-    for asked in _blocks(0, len(queries), _QUERIES):
+    for asked in _blocks(0, len(queries), _BLOCK_QUERIES):
         begin, end = np.searchsorted(judged[:, 0], (asked.start, asked.stop))
-        for texts in _blocks(0, len(documents), _DOCUMENTS):
-            cosines = queries[asked] @ documents[texts].T  # (queries, documents) of a block
-            for pairs in _blocks(int(begin), int(end), _PAIRS):
+        for texts in _blocks(0, len(documents), _BLOCK_DOCUMENTS):
+            cosines = queries[asked] @ documents[texts].T
+            for pairs in _blocks(int(begin), int(end), _BLOCK_PAIRS):
                 above[pairs] += (cosines[rows[pairs] - asked.start] > own[pairs, None] - TIE).sum(1)
     places = np.zeros(len(judged), dtype=np.int64)
     for block in np.split(np.arange(len(judged)), np.flatnonzero(np.diff(judged[:, 0])) + 1):
@@ -76,7 +76,8 @@ def _blocks(begin: int, end: int, size: int) -> Iterator[slice]:
 
 def _places(own: Floats, grades: Indices, above: Indices) -> Indices:
     """Ranks of a query's judged documents, of which `above` counts all documents that are not farther."""
-    order = np.lexsort((grades, -own))  # the nearest first, of equal ones the least relevant
+    # The nearest first, of equal ones the least relevant.
+    order = np.lexsort((grades, -own))
     order = order[grades[order] > 0]
     judged_above = len(own) - np.searchsorted(np.sort(own), own[order] - TIE, side="right")
     places = np.zeros(len(own), dtype=np.int64)
@@ -115,7 +116,7 @@ def score(metric: str, judged: Indices, ranks: Indices, count: int) -> Floats:
 def _position(query: Indices, key: Indices) -> Indices:
     """The place of each document, from 1, among those of its query in the order of a key."""
     order = np.lexsort((key, query))
-    starts = np.searchsorted(query[order], query[order])  # where the query of each begins
+    starts = np.searchsorted(query[order], query[order])
     position = np.empty(len(query), dtype=np.int64)
     position[order] = np.arange(len(query)) - starts + 1
     return position

@@ -189,7 +189,7 @@ def compare(item: Item, made: Trials, data_dir: str = "") -> list[TableMadeAgain
 
 def _sizes(table: Table, data_dir: str) -> dict[System, dict[str, Measurement]]:
     """The numbers of data sets, which are the methods of such a table."""
-    from contrastcli.evaluation.measure import sizes  # numpy is loaded here
+    from contrastcli.evaluation.measure import sizes
 
     lines = {}
     for nothing, task, printed in table.lines():
@@ -212,7 +212,7 @@ def _ours(item: Item, table: Table, column: str, system: System, done: Trials) -
     pair = [_values(averages, "average", done.get(one, ())) for one in (system, other)]
     if any(len(values) < 2 for values, _ in pair):
         return None, False
-    from contrastcli.evaluation.significance import welch  # numpy is loaded here
+    from contrastcli.evaluation.significance import welch
 
     p = welch(pair[0][0], pair[1][0]).p
     return (None if p is None else Spread.of([p])), any(partial for _, partial in pair)

@@ -30,9 +30,10 @@ _NAMES = (
 NANO = tuple(f"Nano{name}" for name in _NAMES.split())
 """The sets of NanoBEIR, 50 queries each (zeta-alpha-ai on the hub)."""
 
-_LARGEST = 1 << 31  # of a score
+_LARGEST_GRADE = 1 << 31
 _PARTS = ("corpus", "queries", "qrels")
-_SPLITS = ("test", "dev", "train")  # of qrels; the first that there is
+_SPLITS = ("test", "dev", "train")
+"""Of qrels; the first that there is."""
 _OWNER = f"{PREFIX}zeta-alpha-ai/"
 _HINT = "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv, or leave out --data-dir for NanoBEIR"
 _PROTOCOL = (
@@ -89,12 +90,14 @@ def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
     rows = [row for row, (query, _, _) in enumerate(judgements) if query in asked]
     numbers = {name: n for n, name in enumerate(dict.fromkeys(judgements[row][0] for row in rows))}
     places = {name: n for n, name in enumerate(documents)}
-    grades = {(numbers[name], places[name]): 0 for name in numbers if name in places}  # left out of the ranking
+    # A document with the id of the query has grade 0: it is left out of the ranking.
+    grades = {(numbers[name], places[name]): 0 for name in numbers if name in places}
     for row in rows:
         query, document, score = judgements[row]
         grade = _grade(score, qrels.where(row))
         if grade > 0 and query != document:
-            place = places.setdefault(document, len(documents) - len(places) - 1)  # −1, −2 … of those that it lacks
+            # Documents that the corpus lacks are numbered −1, −2 and so on.
+            place = places.setdefault(document, len(documents) - len(places) - 1)
             grades[numbers[query], place] = grade
     if not any(grade and place >= 0 for (_, place), grade in grades.items()):
         raise DataError(f"{source}: no document of the corpus is relevant to a query", "compare the ids with the qrels")
@@ -133,7 +136,7 @@ def _grade(cell: str, where: str) -> int:
         grade = float(cell or 1)
     except ValueError:
         grade = math.nan
-    if not (grade.is_integer() and abs(grade) < _LARGEST):
+    if not (grade.is_integer() and abs(grade) < _LARGEST_GRADE):
         raise DataError(f"{where}: the score is '{cell:.40}'", "a score is a whole number, 0 where nothing is relevant")
     return int(grade)
 

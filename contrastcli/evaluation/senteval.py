@@ -70,9 +70,11 @@ def _from_hub(folder: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary, tarfile.open(archive) as tar:
             tar.extractall(Path(temporary) / folder.name, filter="data")
-            os.rename(Path(temporary) / folder.name, folder)  # so that an interruption leaves no incomplete folder
+            # An interruption leaves no incomplete folder.
+            os.rename(Path(temporary) / folder.name, folder)
     except (OSError, tarfile.TarError) as error:
-        if not folder.is_dir():  # else another process has unpacked it
+        # Another process may have unpacked it.
+        if not folder.is_dir():
             raise DataError(f"{archive} cannot be unpacked to {folder}: {error}", _HINT) from None
     return folder
 
@@ -218,7 +220,8 @@ _FORMATS: Mapping[str, _Format] = {
         _MRPC, r"(?P<label>.)\t[^\t]*\t[^\t]*\t(?P<first>[^\t]*)\t(?P<second>[^\t]*)", tuple("01"), header=True
     ),
 }
-_MIN_ROWS = 20  # of a class to train on: ten folds within ten folds; 16 to train on and some to test on
+_MIN_CLASS_ROWS = 20
+"""Enough for ten folds within ten folds, and for 16 to train on and some to test on."""
 
 
 def read_transfer(folder: Path, task: str) -> Splits:
@@ -235,8 +238,8 @@ def read_transfer(folder: Path, task: str) -> Splits:
         train, *dev, test = (_labelled(folder / file, _FORMATS[task]) for file in _FORMATS[task].files)
         splits = Splits(train, dev[0] if dev else None, test)
     rows = Counter(splits.train.labels)
-    if len(rows) < 2 or min(rows.values()) < _MIN_ROWS:
-        raise DataError(f"{task} in {folder} has fewer than {_MIN_ROWS} rows of some class to train on", _HINT)
+    if len(rows) < 2 or min(rows.values()) < _MIN_CLASS_ROWS:
+        raise DataError(f"{task} in {folder} has fewer than {_MIN_CLASS_ROWS} rows of some class to train on", _HINT)
     return splits
 
 

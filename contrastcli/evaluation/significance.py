@@ -21,7 +21,8 @@ from contrastcli.runs.results import Bootstrap, Welch
 RESAMPLES = 1000
 """Bootstrap samples."""
 _SEED = 0
-_BLOCK = 50  # samples ranked at once: bounds memory on large test sets
+_SAMPLES_AT_ONCE = 50
+"""Bounds memory on large test sets."""
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
@@ -32,7 +33,8 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
     if len(set(first)) == 1 == len(set(second)):
         return Welch(difference, difference, difference, None, None, None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of one sample that hardly varies
+        # scipy warns of a sample that hardly varies.
+        warnings.simplefilter("ignore")
         test = ttest_ind(first, second, equal_var=False)
     low, high = test.confidence_interval(0.95)
     return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))
@@ -53,11 +55,12 @@ def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Boot
     whole = 100 * np.concatenate([score(first, everything), score(second, everything)])  # (2,)
     generator = np.random.Generator(np.random.PCG64(_SEED))
     blocks = []
-    for _ in range(RESAMPLES // _BLOCK):
-        rows = generator.integers(len(first), size=(_BLOCK, len(first)))  # (_BLOCK, P)
+    for _ in range(RESAMPLES // _SAMPLES_AT_ONCE):
+        rows = generator.integers(len(first), size=(_SAMPLES_AT_ONCE, len(first)))  # (_SAMPLES_AT_ONCE, P)
         blocks.append(score(first, rows) - score(second, rows))
     differences = 100 * np.concatenate(blocks)  # (RESAMPLES,)
-    differences = differences[np.isfinite(differences)]  # a sample of few pairs may hold one score only
+    # A sample of few pairs may hold one score only.
+    differences = differences[np.isfinite(differences)]
     low = high = p = math.nan
     if len(differences):
         low, high = np.quantile(differences, [0.025, 0.975])
@@ -85,7 +88,7 @@ def judge(model: str, data: DevData, on_progress: OnProgress | None = None) -> F
 
     These are the cosines of scored pairs, else the metric of each query. Raises DataError.
     """
-    import torch  # loaded only when a model is needed
+    import torch
 
     from contrastcli.evaluation import ranking
     from contrastcli.model.folder import load_model

@@ -29,7 +29,7 @@ def _score(context: SuiteContext, task: str, data: Subsets) -> TaskScores:
     first = context.vectors([text for pairs in subsets for text in pairs.first])  # (P, d)
     second = context.vectors([text for pairs in subsets for text in pairs.second])
     cosines = cosine(first, second)  # (P,)
-    gold = np.array([score for pairs in subsets for score in pairs.scores])  # (P,)
+    gold = np.array([score for pairs in subsets for score in pairs.scores])
     ends = np.cumsum(counts)[:-1]
     parts = [_correlations(*part) for part in zip(np.split(cosines, ends), np.split(gold, ends), strict=True)]
     pairs, (expected,) = sum(counts), context.suite.tasks[task]

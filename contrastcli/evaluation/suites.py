@@ -59,7 +59,7 @@ class Suite:
 
     def select(self, names: Sequence[str]) -> list[str]:
         """Its tasks with these names, in its own order; without any name, all but the optional ones."""
-        known = (*self.tasks, *self.optional) if self.tasks else names  # one without tasks of its own takes any
+        known = (*self.tasks, *self.optional) if self.tasks else names
         return [task for task in known if task in names] if names else list(self.tasks)
 
 
@@ -228,11 +228,7 @@ def headlines(scores: Mapping[str, Any]) -> dict[ScoreName, float]:
 
 def summary(names: Iterable[ScoreName]) -> list[ScoreName]:
     """Of each suite the averages, else its tasks; the names of other scores are kept."""
-    names = list(names)
-    averages = {name for name in names for average in _averages(name.suite) if average.key == name.task}
+    averages = {ScoreName(suite.name, average.key) for suite in SUITES.values() for average in suite.averages}
+    averages &= set(names := list(names))
     averaged = {name.suite for name in averages}
     return [name for name in names if name in averages or name.suite not in averaged]
-
-
-def _averages(suite: str) -> tuple[Average, ...]:
-    return SUITES[suite].averages if suite in SUITES else ()

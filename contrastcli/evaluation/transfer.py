@@ -25,8 +25,9 @@ GRID = tuple(2.0**power for power in range(-2, 4))
 TEST_GRID = tuple(2.0**power for power in range(-1, 6))
 """SentEval's values of C; the second for tasks with a test set whose C is chosen by folds of the training set."""
 
-_SEED = 1111  # SentEval's
-_TOLERANCE = 1e-5  # of the mean gradient: accuracies then agree with those of a second-order solver
+_SENTEVAL_SEED = 1111
+_GRADIENT_TOLERANCE = 1e-5
+"""Accuracies then agree with those of a second-order solver."""
 _STEPS = 1000
 
 _PROTOCOL = (
@@ -42,7 +43,8 @@ def _score(context: SuiteContext, task: str, data: Splits) -> TaskScores:
 
     mean = features(data.train, context.vectors).mean(axis=0)  # (d,)
 
-    def centred(rows: Labelled) -> Split:  # changes the intercept only; lbfgs needs it
+    # This changes the intercept only; lbfgs needs it.
+    def centred(rows: Labelled) -> Split:
         return features(rows, context.vectors) - mean, np.array(rows.labels)
 
     grid = GRID if data.test is None or data.dev is not None else TEST_GRID
@@ -86,17 +88,17 @@ def _folds(x: Floats, y: Indices) -> Iterator[tuple[Split, Split]]:
     """The rows to train on and those to test on, ten times; each class has its share of every fold."""
     from sklearn.model_selection import StratifiedKFold
 
-    for train, held in StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED).split(y, y):
+    for train, held in StratifiedKFold(FOLDS, shuffle=True, random_state=_SENTEVAL_SEED).split(y, y):
         yield (x[train], y[train]), (x[held], y[held])
 
 
 def _best_c(splits: Iterable[tuple[Split, Split]], grid: Sequence[float], advance: Callable[[], None]) -> float:
     """The C of the best mean accuracy on held-out rows, to a hundredth of a percent; the smallest of equal ones."""
-    accuracies = []  # by split and C
+    accuracies = []
     for train, held in splits:
         model, path = None, []
         for c in grid:
-            model = fit(*train, c, model)  # starts at the previous solution
+            model = fit(*train, c, model)
             path.append(float(model.score(*held)))
             advance()
         accuracies.append(path)
@@ -107,9 +109,10 @@ def fit(x: Floats, y: Indices | Sequence[int], c: float, start: LogisticRegressi
     """Logistic regression of (N, d) and N classes with inverse regularisation `c`; `start` is a fit to continue."""
     from sklearn.linear_model import LogisticRegression
 
-    model = start or LogisticRegression(tol=_TOLERANCE, max_iter=_STEPS, warm_start=True)
+    model = start or LogisticRegression(tol=_GRADIENT_TOLERANCE, max_iter=_STEPS, warm_start=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # float32 may not reach the tolerance, at the same accuracy
+        # float32 may not reach the tolerance, at the same accuracy.
+        warnings.simplefilter("ignore")
         return model.set_params(C=c).fit(x, y)
 
 

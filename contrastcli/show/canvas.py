@@ -27,7 +27,8 @@ class Canvas:
     def line(self, xs: Sequence[float], ys: Sequence[float], ink: int, dash: str = "1", joined: bool = True) -> None:
         """Draw points, connected by straight lines if `joined`; `dash` tells which dots of these are drawn."""
         before: tuple[int, int] | None = None
-        drawn = 0  # dots of the line so far, drawn or not, so that its dashes continue
+        # Dots of the line so far, drawn or not, so that its dashes continue.
+        drawn = 0
         for x, y in zip(xs, ys, strict=True):
             here = self._dot_at(x, y) if math.isfinite(x) and math.isfinite(y) else None
             if here and before and joined:

@@ -72,7 +72,8 @@ def draw(picture: Picture, width: int, height: int) -> Drawing:
     }
     gutter = max(map(len, labels.values()), default=0) + 1
     canvas = Canvas(max(1, width - gutter), rows, (x_low, x_high), (y_low, y_high))
-    for n in sorted(range(len(lines)), key=lambda n: shown[n].ink >= 0):  # grey ones below the others
+    # Grey lines lie below the others.
+    for n in sorted(range(len(lines)), key=lambda n: shown[n].ink >= 0):
         canvas.line(*lines[n], shown[n].ink or n + 1, _DASHES[n % len(_DASHES)], picture.kind != "points")
     if picture.cursor is not None:
         canvas.rule(picture.cursor)

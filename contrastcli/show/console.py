@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 EVERY = 3.0
 """Seconds at least between two plain lines of one kind."""
 
-_REDRAW = 0.1  # seconds
+_REDRAW_SECONDS = 0.1
 _TRAIN = "train"
-_CLOSED = (OSError, ValueError)  # ValueError: the stream was closed on this side
+_CLOSED = (OSError, ValueError)
+"""ValueError is that of a stream which was closed on this side."""
 
 
 class Console:
@@ -89,13 +90,14 @@ class Lines(Console):
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._steps = 0
-        self._shown: dict[str, float] = {}  # topic -> when its last line was shown
+        # When the last line of a topic was shown.
+        self._shown: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self._steps = event.steps
         if event.routine:
-            now = event.time or time.time()  # an earlier event is shown as it was then
+            now = event.time or time.time()
             if now - self._shown.get(event.topic, -EVERY) < EVERY and not event.completes(self._steps):
                 return
             self._shown[event.topic] = now
@@ -122,7 +124,8 @@ class Bars(Console):
             TextColumn("{task.fields[words]}", table_column=cut, markup=False),
             console=self._terminal,
             expand=True,
-            auto_refresh=False,  # no thread of its own, which would print a traceback where the terminal is closed
+            # A thread of its own would print a traceback where the terminal is closed.
+            auto_refresh=False,
             redirect_stdout=False,  # stdout is the result
             redirect_stderr=False,
         )
@@ -130,8 +133,9 @@ class Bars(Console):
         self._loss: list[str] = []
         self._dev: list[str] = []
         self._pace: list[str] = []
-        self._angles = ""  # the last ones that name the closest negative
-        self._drawn = -_REDRAW
+        # The last angles that name the closest negative.
+        self._angles = ""
+        self._drawn = -_REDRAW_SECONDS
 
     def __call__(self, event: Event) -> None:
         self._display.start()
@@ -140,7 +144,8 @@ class Bars(Console):
                 self._train(event.step, event.steps)
             case Step():
                 self._loss = [f"loss {fixed(event.loss, 3)}"]
-                self._pace = event.pace()[::-1]  # a narrow terminal cuts the rate first
+                # A narrow terminal cuts the rate first.
+                self._pace = event.pace()[::-1]
                 self._train(event.step, None)
             case Evaluated():
                 self._print(self._angles)
@@ -154,7 +159,7 @@ class Bars(Console):
                     self._display.remove_task(self._tasks.pop(event.what))
         if not event.routine:
             self._print(_line(event))
-        if time.monotonic() - self._drawn >= _REDRAW:
+        if time.monotonic() - self._drawn >= _REDRAW_SECONDS:
             self._display.refresh()
             self._drawn = time.monotonic()
         if isinstance(event, Done):

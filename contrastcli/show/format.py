@@ -18,7 +18,7 @@ from contrastcli.runs.text import MISSING, Numeral
 Fields = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
 
-_TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")  # with two spaces or more between them
+_TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")
 
 
 def as_json(value: object) -> str:
@@ -112,5 +112,5 @@ def columns(rows: Fields, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> str:
-    wrapper = TextWrapper(width, first, rest, break_on_hyphens=False, break_long_words=False)  # names stay whole
-    return wrapper.fill(text)
+    # Names stay whole.
+    return TextWrapper(width, first, rest, break_on_hyphens=False, break_long_words=False).fill(text)

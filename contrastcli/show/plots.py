@@ -70,14 +70,14 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     paths = []
     with matplotlib.rc_context(_STYLE), writing_to(folder):
         figure = _figure(picture)
-        for kind, varying in (("png", "Software"), ("svg", "Date")):  # which would make equal pictures unequal files
+        # These entries would make equal pictures unequal files.
+        for kind, varying in (("png", "Software"), ("svg", "Date")):
             stream = io.BytesIO()
             figure.savefig(stream, format=kind, metadata={varying: None})
             paths.append(folder / f"{picture.name}.{kind}")
             atomic_write(paths[-1], stream.getvalue())
-        points = [  # a histogram has an edge more, a bar no place
-            (one.name, one.x[n] if one.x else None, y) for one in picture.series for n, y in enumerate(one.y)
-        ]
+        # A histogram has an edge more, a bar no place.
+        points = [(one.name, one.x[n] if one.x else None, y) for one in picture.series for n, y in enumerate(one.y)]
         paths.append(folder / f"{picture.name}.csv")
         numbers = as_csv(["series", picture.x_label or "x", picture.y_label or "y"], points)
         atomic_write(paths[-1], f"{numbers}\n".encode())
@@ -141,7 +141,8 @@ def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> N
         axes.plot(series.x[-1:], series.y[-1:], color=colour, marker=marker, markersize=5)
     else:
         every = max(1, len(series.x) // _MARKERS_PER_CURVE)
-        marked = (number * every // len(picture.series), every)  # so that curves that coincide show all their markers
+        # Curves that coincide show all their markers.
+        marked = (number * every // len(picture.series), every)
         axes.plot(series.x, series.y, color=colour, linestyle=dashes, marker=marker, markersize=3, markevery=marked)
         axes.lines[-1].set_label(name)
 

@@ -16,7 +16,8 @@ from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import as_json, names_and_values, size, table
 
-_SMALL_BUDGET = 8192  # tokens, suggested where memory is short
+_SMALL_BUDGET = 8192
+"""Tokens; suggested where memory is short."""
 
 
 def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
