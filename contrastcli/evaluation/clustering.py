@@ -51,7 +51,6 @@ class Classed:
 
     @property
     def classes(self) -> int:
-        """The number of classes."""
         return int(self.labels.max()) + 1
 
     @property

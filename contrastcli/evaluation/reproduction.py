@@ -72,7 +72,6 @@ class Trial:
         return dict(read_scores(path).get("suites", {}))
 
     def time(self) -> dict[str, float]:
-        """Columns of a table of training times."""
         if not self.cell:
             return {}
         train, minutes = self.cell.config.train, training_seconds(self.cell.run.events()) / 60

@@ -162,7 +162,6 @@ class Labelled:
         return len(self.labels)
 
     def take(self, rows: Iterable[int]) -> Labelled:
-        """Some of the rows, in that order."""
         chosen = [int(row) for row in rows]
         second = [self.second[row] for row in chosen] if self.second else []
         return Labelled([self.first[row] for row in chosen], second, [self.labels[row] for row in chosen])
@@ -178,7 +177,6 @@ class Splits:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of rows of each split."""
         return tuple(len(split) for split in (self.train, self.dev, self.test) if split is not None)
 
     @property

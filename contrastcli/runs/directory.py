@@ -157,7 +157,6 @@ class Run:
         return locked(self.lock_path, taken)
 
     def size_bytes(self) -> int:
-        """Bytes of all its files."""
         total = 0
         for path in self.path.rglob("*"):
             # Training may delete a checkpoint meanwhile.

@@ -245,7 +245,6 @@ class HardNegative(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_closer(self) -> bool:
-        """Whether the negative is closer than the positive."""
         return self.negative_deg < self.positive_deg
 
 

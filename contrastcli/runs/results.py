@@ -13,16 +13,9 @@ from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
 
 
-class Sourced(msgspec.Struct, frozen=True):
-    """The value of a setting, and its source."""
-
-    value: Value
-    source: str
-
-
-def sourced(config: Config) -> dict[str, Sourced]:
-    """Every setting of a run, by key."""
-    return {key: Sourced(value, config.sources[key]) for key, value in config.flat().items()}
+def sourced(config: Config) -> dict[str, dict[str, Value]]:
+    """The `value` and `source` of every setting of a run, by key."""
+    return {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -34,7 +27,7 @@ class Preview(msgspec.Struct, frozen=True):
     `dev` describes the dev set in a few words.
     """
 
-    settings: dict[str, Sourced]
+    settings: dict[str, dict[str, Value]]
     rows: list[dict[str, str]]
     notes: tuple[str, ...]
     count: int
@@ -142,7 +135,6 @@ class Spread(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of these values."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values), tuple(values))
 
     def __format__(self, form: str) -> str:

@@ -63,7 +63,6 @@ class Writer(msgspec.Struct, frozen=True):
     process_start: float
 
     def same_as(self, other: Writer | None) -> bool:
-        """Whether both are the same process."""
         return (
             other is not None
             and (self.host, self.pid) == (other.host, other.pid)
@@ -94,7 +93,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, events: Digest, state: State, created: float) -> Status:
-        """The status of a run with these events."""
         done = events.done if state in _ENDS else None
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
         hint = hint if done else hint.format(run=name)

@@ -43,7 +43,6 @@ class Canvas:
             before = here
 
     def mark(self, x: float, y: float, glyph: str, ink: int) -> None:
-        """Put a character at a point."""
         self._set(*self._dot_at(x, y), ink, glyph)
 
     def rule(self, x: float) -> None:

@@ -35,11 +35,11 @@ class Console:
         """Leave the terminal as it was."""
 
 
-def console(json: bool = False, stream: TextIO | None = None) -> Console:
-    """JSON lines to stdout; or narration to stderr or another `stream`: bars on a terminal, else plain lines."""
+def console(json: bool = False) -> Console:
+    """JSON lines to stdout; or narration to stderr: bars on a terminal, else plain lines."""
     if json:
         return Json(sys.stdout.buffer)
-    stream = stream or sys.stderr
+    stream = sys.stderr
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return Lines(stream) if plain else Bars(stream)
 

@@ -146,7 +146,6 @@ def _difference(one: Measurement, form: str) -> Numeral:
 
 
 def _records(compared: Iterable[TableMadeAgain]) -> Iterator[dict[str, object]]:
-    """A record for each number of a table."""
     for made in compared:
         for (backbone, method), by_column in made.lines.items():
             for column, one in by_column.items():

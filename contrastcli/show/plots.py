@@ -115,7 +115,6 @@ def _figure(picture: Picture) -> Figure:
 
 
 def _draw_bars(axes: Axes, picture: Picture) -> None:
-    """A bar for each series, with its name and its value."""
     names, values = [series.name for series in picture.series], [series.y[0] for series in picture.series]
     colours = [f"C{max(series.ink - 1, 0)}" for series in picture.series]
     axes.bar_label(axes.barh(names, values, color=colours, height=0.6), fmt="%.3g", padding=2)

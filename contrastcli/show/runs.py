@@ -17,7 +17,6 @@ from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores
-from contrastcli.runs.status import Status
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
 from contrastcli.settings.metrics import METRICS
 from contrastcli.show.format import as_json, names_and_values, points_aligned, size, table
@@ -38,30 +37,23 @@ class _Environment(msgspec.Struct):
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     """Runs, the newest first."""
-    statuses = [(run, _status(run)) for run in runs]
+    records: list[dict[str, object]] = []
+    rows = []
+    for run in runs:
+        try:
+            status = run.status()
+            record, ago = asdict(status), f"{duration(max(0.0, time.time() - status.updated))} ago"
+            row = [status.state, f"{status.step:,}/{status.steps:,}", status.best_text, ago]
+        except ContrastError as error:
+            record, row = {"state": "broken", "error": error.what}, ["broken", "", "", ""]
+        records.append({"name": run.name, "path": str(run.path), **record})
+        rows.append((run, row))
     if to_json:
-        return as_json([{"name": run.name, "path": str(run.path), **_fields(status)} for run, status in statuses])
+        return as_json(records)
     if not runs:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
-    rows = []
-    for run, s in statuses:
-        if isinstance(s, ContrastError):
-            rows.append((run.name, "broken", "", "", "", size(run.size_bytes())))
-            continue
-        ago = f"{duration(max(0.0, time.time() - s.updated))} ago"
-        rows.append((run.name, s.state, f"{s.step:,}/{s.steps:,}", s.best_text, ago, size(run.size_bytes())))
-    return table(("run", "state", "step", "best dev", "updated", "size"), rows)
-
-
-def _status(run: Run) -> Status | ContrastError:
-    try:
-        return run.status()
-    except ContrastError as error:
-        return error
-
-
-def _fields(status: Status | ContrastError) -> dict[str, object]:
-    return {"state": "broken", "error": status.what} if isinstance(status, ContrastError) else asdict(status)
+    header = ("run", "state", "step", "best dev", "updated", "size")
+    return table(header, [(run.name, *row, size(run.size_bytes())) for run, row in rows])
 
 
 def run_details(run: Run, to_json: bool) -> str:

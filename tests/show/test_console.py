@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -243,7 +244,8 @@ def test_only_a_terminal_with_colour_gets_bars(
     monkeypatch.setenv("TERM", "xterm")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert isinstance(console(stream=stream()), kind)
+    monkeypatch.setattr(sys, "stderr", stream())
+    assert isinstance(console(), kind)
 
 
 def test_json_goes_to_stdout_and_narration_to_stderr(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
