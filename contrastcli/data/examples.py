@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -125,13 +125,10 @@ def from_frame(
         pair = f"anchor={used['anchor']},positive={used['positive']}"
         what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
         raise DataError(
-            what,
-            [
-                Use("--objective", "cosent or aoe", "train with"),
-                Use("--columns", pair, "take the pairs alone:"),
-            ],
+            what, [Use("--objective", "cosent or aoe", "train with"), Use("--columns", pair, "take the pairs alone:")]
         )
-    notes = _notes(frame, used.values())
+    unused = [column for column in frame.columns if column not in used.values()]
+    notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     label, score = used.pop("label", None), used.pop("score", None)
     if texts_only:
         label = score = None
@@ -164,11 +161,6 @@ def dropped(keep: NDArray[np.bool_], which: str) -> tuple[str, ...]:
     """A note on how many rows were dropped, if any were."""
     count = len(keep) - int(keep.sum())
     return (f"{count:,} of {len(keep):,} rows {which} were dropped",) if count else ()
-
-
-def _notes(frame: Frame, used: Collection[str]) -> tuple[str, ...]:
-    unused = [column for column in frame.columns if column not in used]
-    return (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
 
 
 def scored_from_frame(frame: Frame, source: str) -> ScoredPairs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain, repeat
 
 from contrastcli.data.batching import scaled
@@ -25,18 +26,12 @@ def read_sets(names: str) -> list[tuple[str, float]]:
     """
     if "," not in names or os.path.exists(os.path.expanduser(names)):
         return [(names, 1.0)]
-    sets = []
-    for item in names.split(","):
-        match = _WEIGHTED.fullmatch(item.strip())
-        try:
-            sets.append((match[1], float(match[2] or 1)) if match else ("", 1.0))
-        except ValueError:
-            sets.append(("", 1.0))
-    if not all(name and weight > 0 for name, weight in sets):
-        raise UsageError(
-            f"data.train is '{names}'", "write sets with commas between, and weights above 0: a.csv=2,b.csv"
-        )
-    return sets
+    matches = [_WEIGHTED.fullmatch(item.strip()) for item in names.split(",")]
+    with suppress(ValueError):
+        sets = [(match[1], float(match[2] or 1)) for match in matches if match]
+        if len(sets) == len(matches) and all(weight > 0 for _, weight in sets):
+            return sets
+    raise UsageError(f"data.train is '{names}'", "write sets with commas between, and weights above 0: a.csv=2,b.csv")
 
 
 def join(sets: Sequence[Examples], source: str) -> Examples:
@@ -51,6 +46,7 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
         raise DataError(what, "train on sets of one form, or on one after the other")
     form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
     names = [*max((one.views for one in sets), key=len)]
+    # A set without positives is one of sentences.
     columns = (
         [one.views.get(v, one.views["anchor"] if v == "positive" else repeat("")) for v in names] for one in sets
     )

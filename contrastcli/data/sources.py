@@ -69,10 +69,7 @@ def load_sentences(name: str) -> Texts:
 
 
 def load_documents(name: str) -> Texts:
-    """What a search ranks of a file or data set: sentences, or the texts of pairs and triplets but their anchors.
-
-    Raises DataError.
-    """
+    """What a search ranks: sentences, or the texts of pairs and triplets but their anchors. Raises DataError."""
     return documents_of(load_rows(name))
 
 

@@ -29,11 +29,9 @@ ENTRY_POINTS = "contrast.objectives"
 
 
 def find_objective(name: str, source: str = "") -> Spec:
-    """The objective of that name; entry points are loaded only for a name that is not built in.
-
-    Raises UsageError, with the source of the name.
-    """
+    """The objective of that name. Raises UsageError, with the source of the name."""
     by_name = {spec.name: spec for spec in BUILT_IN}
+    # Entry points are loaded only for a name that is not built in.
     if name not in by_name:
         by_name = {spec.name: spec for spec in all_objectives()}
     if name not in by_name:

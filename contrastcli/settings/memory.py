@@ -77,10 +77,7 @@ def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Siz
 
 
 def gpu_hours(config: Config, rows: float, texts: float) -> float | None:
-    """Hours of an A100 for rows of so many `texts`, all of the longest length; None for an unknown backbone.
-
-    Without evaluations.
-    """
+    """Hours of an A100 for rows of `texts` of the longest length, without evaluations; None for an unknown backbone."""
     if config.model.backbone not in SIZES:
         return None
     _, _, _, layers, width = SIZES[config.model.backbone]

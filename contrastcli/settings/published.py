@@ -131,10 +131,7 @@ def all_scores() -> tuple[ReportedScores, ...]:
 
 
 def nearest(suite: str, config: Config) -> list[ReportedScores]:
-    """The comparable rows of a suite and of the run's method that are nearest to its settings.
-
-    Rows of the same backbone are nearer than any other.
-    """
+    """The comparable rows of a suite and the run's method nearest to its settings; the backbone counts most."""
     of_suite = [row for row in _of_method(config) if row.table.suite == suite]
     comparable = [row for row in of_suite if row.table.mark != "not comparable"]
     shortest = min(map(_distance, comparable), default=None)

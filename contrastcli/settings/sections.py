@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Literal
 
 from contrastcli.errors import UsageError, nearest
@@ -126,29 +126,25 @@ class Train(Section, frozen=True, kw_only=True):
     save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0
     keep: Annotated[int, about_execution("last checkpoints to keep, each with all that a resume needs", ge=1)] = 1
     seed: Annotated[
-        int,
-        about_execution("seed of weights, order and dropout", ge=0, le=2**32 - 1, essential=True, resumable=False),
+        int, about_execution("seed of weights, order and dropout", ge=0, le=2**32 - 1, essential=True, resumable=False)
     ] = 42
     device: Annotated[str, about_execution("auto, cpu, cuda, cuda:1 or mps")] = "auto"
+
+
+_about_alert = partial(about_execution, flag="")
 
 
 class Alerts(Section, frozen=True, kw_only=True):
     """When a run calls for attention."""
 
-    webhook: Annotated[
-        str, about_execution('URL that gets a JSON object {"text": …} at each alert and at the end', flag="")
-    ] = ""
-    evaluations: Annotated[int, about_execution("evaluations without a new best; 0: off", ge=0, flag="")] = 10
-    collapse: Annotated[
-        float, about_execution("fall of the dev score below its best, × 100; 0: off", ge=0, le=200, flag="")
-    ] = 10.0
-    disk: Annotated[float, about_execution("free space of the disk; 0: off", ge=0, unit="GB", flag="")] = 1.0
-    gpu: Annotated[float, about_execution("use of the GPU over a minute; 0: off", ge=0, le=100, unit="%", flag="")] = (
-        20.0
-    )
+    webhook: Annotated[str, _about_alert('URL that gets a JSON object {"text": …} at each alert and at the end')] = ""
+    evaluations: Annotated[int, _about_alert("evaluations without a new best; 0: off", ge=0)] = 10
+    collapse: Annotated[float, _about_alert("fall of the dev score below its best, × 100; 0: off", ge=0, le=200)] = 10.0
+    disk: Annotated[float, _about_alert("free space of the disk; 0: off", ge=0, unit="GB")] = 1.0
+    gpu: Annotated[float, _about_alert("use of the GPU over a minute; 0: off", ge=0, le=100, unit="%")] = 20.0
     ring: Annotated[
         Literal["all", "alerts", "end", "none"],
-        about_execution("what rings the bell and notifies the desktop, in the app and by contrast watch", flag=""),
+        _about_alert("what rings the bell and notifies the desktop, in the app and by contrast watch"),
     ] = "all"
 
 

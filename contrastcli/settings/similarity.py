@@ -28,24 +28,18 @@ class Similarity:
     name: str
     formula: str
     """The similarity of a positive at the angle θ with the margin m."""
-
     source: str
     """The paper and its equation."""
-
     from_cosine: Callable[[Tensor, float], Tensor]
     """From cosines of any shape and a margin to similarities of positives, in training."""
-
     value: Callable[[float, float], float]
     """From an angle in radians and a margin to the similarity of a positive, for the curve."""
-
     slope: Callable[[float, float], float]
     """|ds/dθ| at the same arguments: the length of the gradient at a unit embedding."""
-
     margin: Bounds = NO_MARGIN
     """Limits and unit of the margin."""
 
     default_margin: float = 0.0
-
     of_width: Callable[[float], Similarity] | None = None
     """The same similarity with another width σ; None where it has none."""
 

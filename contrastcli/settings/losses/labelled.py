@@ -16,8 +16,7 @@ class PairSupCon(Contrast, frozen=True, kw_only=True):
 
     beta: Annotated[float, about("weight of instance discrimination", "β", ge=0, le=1000, essential=True)] = 1.0
     hard_negatives: Annotated[
-        HardNegatives,
-        about("weight of each negative: the released code's, Eq. 3's as printed, or none", "α"),
+        HardNegatives, about("weight of each negative: the released code's, Eq. 3's as printed, or none", "α")
     ] = "importance"
     classification: Annotated[bool, about("also classify each pair, not only discriminate")] = True
 
