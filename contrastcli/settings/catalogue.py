@@ -1,11 +1,13 @@
 """All objectives: those that come with contrast, and those of other packages.
 
-Adding an objective is one file in `objectives/` and one `Spec` in `losses/`. Another package adds its own under the
-entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
+Adding an objective is one file in `objectives/`, one `Spec` in `losses/` and a sentence in `ABOUT`. Another package
+adds its own under the entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Annotated
 
@@ -23,7 +25,36 @@ MEASURED = (
 )
 """How the `measured` scores of the built-in objectives were obtained."""
 
-BUILT_IN: tuple[Spec, ...] = (*infonce.SPECS, *triplets.SPECS, *labelled.SPECS, *lists.SPECS, *scored.SPECS)
+ABOUT: Mapping[str, str] = {
+    "simcse": "Pulls a pair, or a sentence and its copy, together; pushes all other sentences of the batch away.",
+    "simace": "Like simcse on angles: a positive must be nearer than the others by a margin in degrees.",
+    "arccon": "Like simcse, with degrees added to the positive's angle, so that it must come closer still.",
+    "dcl": "Like simcse, but the positive does not compete with the negatives, which helps small batches.",
+    "mpt": "Pulls a pair together until it beats the nearest other sentence of the batch by a margin.",
+    "met": "Like mpt, with the margin as a distance of unit vectors.",
+    "mat": "Like mpt, with the margin as an angle.",
+    "pairsupcon": (
+        "Pulls a premise and what it entails together, pushes others away, the nearest most; classifies pairs."
+    ),
+    "supcon": "Pulls a premise and what it entails together, pushes what it does not entail away; classifies pairs.",
+    "augment": "Pulls and pushes nothing directly: classifies the pairs that supcon would contrast.",
+    "softmax": "Pulls and pushes nothing directly: classifies pairs as entailment, neutral or contradiction.",
+    "pcl": "Pulls many changed copies of a sentence, seen by two encoders, together; pushes other sentences away.",
+    "rankcse": "Like simcse; besides, sentences must rank alike in both copies, and as a teacher model ranks them.",
+    "cosent": "Learns from scores: of two pairs of the batch, the one that scores more must be more similar.",
+    "aoe": (
+        "Like cosent; besides, it orders pairs by an angle in the complex plane, and pushes other sentences away from "
+        "a pair that scores high."
+    ),
+    "pearson": "Learns from scores: similarities must rise in proportion to them, whatever their scale.",
+    "mse": "Learns from scores: the cosine of a pair must equal its score, scaled so that the highest is 1.",
+}
+"""What each of them pulls together and pushes apart, in plain words."""
+
+BUILT_IN: tuple[Spec, ...] = tuple(
+    replace(spec, about=ABOUT[spec.name])
+    for spec in (*infonce.SPECS, *triplets.SPECS, *labelled.SPECS, *lists.SPECS, *scored.SPECS)
+)
 
 ENTRY_POINTS = "contrast.objectives"
 

@@ -113,33 +113,9 @@ _NEEDS: tuple[Form, ...] = ("sentences", "triplets", "pairs")
 _INFONCE = "contrastcli.objectives.infonce:infonce"
 
 SPECS = (
-    Spec(
-        "simcse",
-        SimCSE,
-        _NEEDS,
-        _INFONCE,
-        "Gao et al. 2021 (SimCSE), Eq. 1 and 5",
-        measured=(56.13, 69.73),
-        about="Pulls a pair, or a sentence and its copy, together; pushes all other sentences of the batch away.",
-    ),
-    Spec(
-        "simace",
-        SimACE,
-        _NEEDS,
-        _INFONCE,
-        "SimACE, Eq. 7-9",
-        measured=(56.13, 70.35),
-        about="Like simcse on angles: a positive must be nearer than the others by a margin in degrees.",
-    ),
-    Spec(
-        "arccon",
-        ArcCon,
-        _NEEDS,
-        _INFONCE,
-        "Zhang et al. 2022 (ArcCSE)",
-        measured=(56.13, 68.02),
-        about="Like simcse, with degrees added to the positive's angle, so that it must come closer still.",
-    ),
+    Spec("simcse", SimCSE, _NEEDS, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5", measured=(56.13, 69.73)),
+    Spec("simace", SimACE, _NEEDS, _INFONCE, "SimACE, Eq. 7-9", measured=(56.13, 70.35)),
+    Spec("arccon", ArcCon, _NEEDS, _INFONCE, "Zhang et al. 2022 (ArcCSE)", measured=(56.13, 68.02)),
     Spec(
         "dcl",
         InBatch,
@@ -147,6 +123,5 @@ SPECS = (
         "contrastcli.objectives.infonce:dcl",
         "Nie et al. 2023, after Yeh et al. 2022",
         measured=(56.13, 70.92),
-        about="Like simcse, but the positive does not compete with the negatives, which helps small batches.",
     ),
 )

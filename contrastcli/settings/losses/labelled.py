@@ -70,7 +70,6 @@ SPECS = (
         labels=(0, 2),
         negatives=all_other_texts,
         measured=(56.13, 68.55),
-        about="Pulls a premise and what it entails together, pushes others away, the nearest most; classifies pairs.",
     ),
     Spec(
         "supcon",
@@ -82,7 +81,6 @@ SPECS = (
         labels=(0, 1, 2),
         grouped=True,
         measured=(56.54, 68.73),
-        about="Pulls a premise and what it entails together, pushes what it does not entail away; classifies pairs.",
     ),
     Spec(
         "augment",
@@ -95,7 +93,6 @@ SPECS = (
         grouped=True,
         negatives=no_negatives,
         measured=(56.54, 55.21),
-        about="Pulls and pushes nothing directly: classifies the pairs that supcon would contrast.",
     ),
     Spec(
         "softmax",
@@ -107,6 +104,5 @@ SPECS = (
         labels=(0, 1, 2),
         negatives=no_negatives,
         measured=(56.13, 55.24),
-        about="Pulls and pushes nothing directly: classifies pairs as entailment, neutral or contradiction.",
     ),
 )

@@ -54,14 +54,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
 
 
 SPECS = (
-    Spec(
-        "pcl",
-        PCL,
-        ("sentences",),
-        "contrastcli.objectives.pcl:pcl",
-        "Wu et al. 2022 (PCL), SimACE Eq. 12",
-        about="Pulls many changed copies of a sentence, seen by two encoders, together; pushes other sentences away.",
-    ),
+    Spec("pcl", PCL, ("sentences",), "contrastcli.objectives.pcl:pcl", "Wu et al. 2022 (PCL), SimACE Eq. 12"),
     Spec(
         "rankcse",
         RankCSE,
@@ -69,6 +62,5 @@ SPECS = (
         "contrastcli.objectives.rankcse:rankcse",
         "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
         measured=(56.13, 69.65),
-        about="Like simcse; besides, sentences must rank alike in both copies, and as a teacher model ranks them.",
     ),
 )

@@ -35,42 +35,18 @@ class Regression(ObjectiveSettings, frozen=True, kw_only=True):
     )
 
 
+_LOSSES = "contrastcli.objectives.scored"
+
 SPECS = (
-    Spec(
-        "cosent",
-        Ordered,
-        ("scored",),
-        "contrastcli.objectives.scored:cosent",
-        "Su 2022 (CoSENT)",
-        negatives=no_negatives,
-        about="Learns from scores: of two pairs of the batch, the one that scores more must be more similar.",
-    ),
-    Spec(
-        "aoe",
-        AoE,
-        ("scored",),
-        "contrastcli.objectives.scored:aoe",
-        "Li and Li 2024 (AoE, AnglE)",
-        negatives=all_other_texts,
-        about="Like cosent; besides, it orders pairs by an angle in the complex plane, and pushes other sentences away "
-        "from a pair that scores high.",
-    ),
-    Spec(
-        "pearson",
-        Compared,
-        ("scored",),
-        "contrastcli.objectives.scored:pearson",
-        "Pearson's r",
-        negatives=no_negatives,
-        about="Learns from scores: similarities must rise in proportion to them, whatever their scale.",
-    ),
+    Spec("cosent", Ordered, ("scored",), f"{_LOSSES}:cosent", "Su 2022 (CoSENT)", negatives=no_negatives),
+    Spec("aoe", AoE, ("scored",), f"{_LOSSES}:aoe", "Li and Li 2024 (AoE, AnglE)", negatives=all_other_texts),
+    Spec("pearson", Compared, ("scored",), f"{_LOSSES}:pearson", "Pearson's r", negatives=no_negatives),
     Spec(
         "mse",
         Regression,
         ("scored",),
-        "contrastcli.objectives.scored:mse",
+        f"{_LOSSES}:mse",
         "Reimers and Gurevych 2019 (SBERT), Section 3",
         negatives=no_negatives,
-        about="Learns from scores: the cosine of a pair must equal its score, scaled so that the highest is 1.",
     ),
 )

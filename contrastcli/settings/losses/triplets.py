@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from contrastcli.settings.objective import Margin, ObjectiveSettings, Spec
+from contrastcli.settings.objective import Form, Margin, ObjectiveSettings, Spec
 from contrastcli.settings.setting import Bounds
 
 
@@ -39,15 +39,10 @@ class MAT(Triplet, frozen=True, kw_only=True):
     margin_bounds = Bounds(-180, 180, "degrees")
 
 
-def _spec(name: str, settings: type[Triplet], dev_score: float, about: str) -> Spec:
-    loss, paper = f"contrastcli.objectives.triplets:{name}", "Nie et al. 2023"
-    return Spec(name, settings, ("sentences", "pairs"), loss, paper, measured=(56.13, dev_score), about=about)
-
+_NEEDS: tuple[Form, ...] = ("sentences", "pairs")
 
 SPECS = (
-    _spec(
-        "mpt", MPT, 71.78, "Pulls a pair together until it beats the nearest other sentence of the batch by a margin."
-    ),
-    _spec("met", MET, 70.92, "Like mpt, with the margin as a distance of unit vectors."),
-    _spec("mat", MAT, 71.05, "Like mpt, with the margin as an angle."),
+    Spec("mpt", MPT, _NEEDS, "contrastcli.objectives.triplets:mpt", "Nie et al. 2023", measured=(56.13, 71.78)),
+    Spec("met", MET, _NEEDS, "contrastcli.objectives.triplets:met", "Nie et al. 2023", measured=(56.13, 70.92)),
+    Spec("mat", MAT, _NEEDS, "contrastcli.objectives.triplets:mat", "Nie et al. 2023", measured=(56.13, 71.05)),
 )
