@@ -60,12 +60,6 @@ def on_a_terminal() -> bool:
     return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
 
 
-def check_terminal() -> None:
-    """Raises UsageError unless this process can show a screen."""
-    if not on_a_terminal():
-        raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
-
-
 def print_path(path: Path | str) -> None:
     """Print a path on stdout: a terminal gets it without control characters, a pipe as it is."""
     print(escaped(str(path)) if sys.stdout.isatty() else path, flush=True)

@@ -12,7 +12,7 @@ import click
 
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
-from contrastcli.errors import ContrastError
+from contrastcli.errors import ContrastError, UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 
@@ -38,7 +38,8 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 @click.pass_obj
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
-    boundary.check_terminal()
+    if not boundary.on_a_terminal():
+        raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
     _open_app(directory, run, mouse=not no_mouse)
 
 
@@ -440,7 +441,7 @@ def main() -> int:
             try:
                 return cli.invoke(context) or 0
             except ContrastError as error:
-                return boundary.report(error, debug, options.of_command(context))
+                return boundary.report(error, debug, context.meta[options.OPTIONS])
     except click.exceptions.Exit as end:
         return end.exit_code
     except BaseException as error:

@@ -143,10 +143,7 @@ def atomic_write(path: Path, data: bytes) -> None:
 
 
 def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]) -> T | None:
-    """Load a file of the cache, which `write` makes first where it is missing or damaged.
-
-    The result is None where the cache cannot be written.
-    """
+    """Load a file of the cache, made by `write` where it is missing or damaged; None if it cannot be written."""
     loaded = load_cached(name, load)
     if loaded is None and store_cached(name, write):
         with contextlib.suppress(OSError):
@@ -155,10 +152,7 @@ def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]
 
 
 def load_cached(name: str, load: Callable[[Path], T]) -> T | None:
-    """Load a file of the cache; None where it is missing or damaged, for which `load` may raise any exception.
-
-    Its checksum stands in the folder `checksums`.
-    """
+    """Load a file of the cache; None where it is missing or damaged, for which `load` may raise any exception."""
     path = cache_dir() / name
     with contextlib.suppress(Exception):
         if read_bytes(cache_dir() / "checksums" / name) == checksum_of(path).encode():

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
@@ -22,8 +22,8 @@ from contrastcli.runs import directory as runs
 from contrastcli.settings import sections
 from contrastcli.settings.setting import Setting
 
-_OPTIONS = "contrastcli.options"
-"""Where click keeps the options of the command that is read."""
+OPTIONS = "contrastcli.options"
+"""Where the `meta` of click's context has the options of the command that was last read."""
 
 _REMOTE = "CONTRAST_REMOTE"
 """The variable that names contrast on the machine of --host, where its shell does not find it."""
@@ -204,14 +204,8 @@ class Command(click.Command):
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
+        ctx.meta[OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
         return super().parse_args(ctx, args)
-
-
-def of_command(ctx: click.Context) -> Collection[str]:
-    """The options of the command that was last read."""
-    options: Collection[str] = ctx.meta[_OPTIONS]
-    return options
 
 
 class Group(Command, click.Group):

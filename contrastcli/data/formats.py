@@ -91,22 +91,17 @@ def read_file(path: Path, name: str, limit: int = 0) -> Frame:
         memory = max(UNPACKED_BYTES, MOST_EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
             return collect(_parquet(path, name, limit, memory), name, limit)
-        with _open(path) as stream:
+        packed = path.name.endswith(".gz")
+        # A buffer reads lines without a call into Python for each.
+        with io.BufferedReader(cast(io.RawIOBase, gzip.open(path))) if packed else path.open("rb") as stream:
             lines = decode(stream, name, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
-            if path.name.endswith(".gz"):
+            if packed:
                 lines = limit_memory(lines, memory, name)
             return _read_text(suffix, lines, name, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror}", "check the path and its permissions") from None
-
-
-def _open(path: Path) -> BinaryIO:
-    if not path.name.endswith(".gz"):
-        return path.open("rb")
-    # A buffer reads lines without a call into Python for each.
-    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))
 
 
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = _BYTES_OF_A_ROW) -> Lines:

@@ -24,30 +24,16 @@ LARGEST_JSON = 1 << 27
 
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
 
-NAMES: Mapping[str, Role] = {
-    "sentence": "sentence",
-    "text": "sentence",
-    "anchor": "anchor",
-    "premise": "anchor",
-    "sentence1": "anchor",
-    "sent0": "anchor",
-    "sentence_a": "anchor",
-    "question": "anchor",
-    "query": "anchor",
-    "positive": "positive",
-    "hypothesis": "positive",
-    "sentence2": "positive",
-    "sent1": "positive",
-    "sentence_b": "positive",
-    "answer": "positive",
-    "passage": "positive",
-    "negative": "negative",
-    "negatives": "negative",
-    "hard_neg": "negative",
-    "label": "label",
-    "score": "score",
-    "relatedness_score": "score",
+_NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
+    "sentence": ("sentence", "text"),
+    "anchor": ("anchor", "premise", "sentence1", "sent0", "sentence_a", "question", "query"),
+    "positive": ("positive", "hypothesis", "sentence2", "sent1", "sentence_b", "answer", "passage"),
+    "negative": ("negative", "negatives", "hard_neg"),
+    "label": ("label",),
+    "score": ("score", "relatedness_score"),
 }
+
+NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names}
 """The role of a column name in lower case. Hard negatives may be numbered: negative_1, negative_2 …"""
 
 LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")

@@ -272,15 +272,13 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
         if tensors:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path / "model.safetensors")
         modules.append({"idx": i, "name": str(i), "path": path.name, "type": f"{_MODULES}{kind}"})
-    prompts = {"default": encoder.prompt} if encoder.prompt else {}
-    default = "default" if prompts else None
     files: dict[str, object] = {
         "modules.json": modules,
-        # the saved tokenizer lowers the case
+        # The saved tokenizer lowers the case.
         "sentence_bert_config.json": {"max_seq_length": encoder.max_length, "do_lower_case": False},
         "config_sentence_transformers.json": {
-            "prompts": prompts,
-            "default_prompt_name": default,
+            "prompts": {"default": encoder.prompt} if encoder.prompt else {},
+            "default_prompt_name": "default" if encoder.prompt else None,
             "similarity_fn_name": "cosine",
         },
     }

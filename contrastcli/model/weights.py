@@ -47,10 +47,7 @@ def read_tensors(file: Path, remedy: str = "restore the file from a copy") -> di
 
 
 def read_pickled(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file that torch.save wrote, each in its own memory; none of its code is run.
-
-    Raises DataError for a file that holds anything else.
-    """
+    """The tensors of a file of torch.save, each in its own memory, run as no code. Raises DataError for others."""
     try:
         # It warns of pickles that torch did not write, which are refused.
         with warnings.catch_warnings(action="ignore"):

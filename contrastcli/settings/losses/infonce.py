@@ -14,7 +14,7 @@ from contrastcli.settings.objective import (
     Spec,
     Tau,
 )
-from contrastcli.settings.setting import about
+from contrastcli.settings.setting import about, about_data
 from contrastcli.settings.similarity import SIMILARITIES, Similarity
 
 
@@ -46,10 +46,9 @@ class InBatch(Contrast, frozen=True, kw_only=True):
 
     guide: Annotated[
         str,
-        about(
+        about_data(
             "models that drop negatives which they find closer than the positive, each NAME[:POOLING][=WEIGHT], with "
             "commas between; none: off",
-            role="data",
             names_model="several",
         ),
     ] = ""

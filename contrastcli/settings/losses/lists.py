@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from contrastcli.settings.losses.infonce import Contrast
 from contrastcli.settings.objective import AuxiliarySpec, Spec
-from contrastcli.settings.setting import about
+from contrastcli.settings.setting import about, about_data
 
 Distillation = Literal["listnet", "listmle"]
 
@@ -32,10 +32,8 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     )
     teachers: Annotated[
         str,
-        about(
-            "models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between",
-            role="data",
-            names_model="several",
+        about_data(
+            "models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", names_model="several"
         ),
     ] = ""
     teacher_tau: Annotated[float, about("temperature of a teacher's list", "τ2", gt=0, le=1000)] = 0.05
