@@ -61,6 +61,7 @@ def test_the_prose_of_a_topic_repeats_no_number(name: str) -> None:
 def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(click.Command, "invoke", lambda self, ctx: None)  # parsed, and not done
     monkeypatch.setattr(options.RunName, "convert", lambda *given: None)
+    monkeypatch.setattr("os.execvp", lambda *given: None)
     text = (topics.FOLDER / f"{name}.txt").read_text(encoding="utf-8").replace("\\\n", "")
     for line in re.findall(r"^ {4}contrast (.*?)(?:   .*| > .*)?$", text, re.M):
         if "--objective soft-triplet" in line:
