@@ -120,10 +120,8 @@ class BatchOrder:
     def __post_init__(self) -> None:
         rows = sum(self.mix.drawn) if self.mix else self.rows
         if self.batch_size > rows:
-            raise UsageError(
-                f"train.batch_size is {self.batch_size}, but the data has {rows} rows",
-                [Use("--batch-size", f"{rows} or less", "use"), "more data"],
-            )
+            what = f"train.batch_size is {self.batch_size}, but the data has {rows} rows"
+            raise UsageError(what, [Use("--batch-size", f"{rows} or less", "use"), "more data"])
 
     def epoch(self, number: int) -> list[Indices]:
         """The batches of an epoch, each the indices of its rows."""

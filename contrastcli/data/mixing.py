@@ -46,11 +46,9 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
         raise DataError(what, "train on sets of one form, or on one after the other")
     form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
     names = [*max((one.views for one in sets), key=len)]
-    # A set without positives is one of sentences.
-    columns = (
-        [one.views.get(v, one.views["anchor"] if v == "positive" else repeat("")) for v in names] for one in sets
-    )
-    rows = chain.from_iterable(zip(*views, strict=False) for views in columns)
+    # Only a set of sentences has no positives.
+    views_of = [{"positive": one.views["anchor"]} | one.views for one in sets]
+    rows = chain.from_iterable(zip(*(views.get(v, repeat("")) for v in names), strict=False) for views in views_of)
     views = read_columns(names, chain.from_iterable(rows))
     labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
     scores = [*chain.from_iterable(scaled(one.scores).tolist() for one in sets if one.scores)] or None

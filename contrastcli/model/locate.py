@@ -70,10 +70,7 @@ class ModelRef:
         return self._on_disk() or _cached(self.name)
 
     def absence(self) -> str:
-        """Why the model is not on this machine, in words; empty if it is. Asks the hub, and downloads nothing.
-
-        Raises DataError if there is no such model.
-        """
+        """Why the model is not on this machine, or "". Asks the hub alone. Raises DataError if there is no model."""
         if self.local_folder():
             return ""
         if _HUB_NAME.fullmatch(self.name) is None or os.path.isfile(os.path.expanduser(self.name)):
@@ -183,7 +180,7 @@ def _from_hub(name: str) -> Path:
     if _HUB_NAME.fullmatch(name) is None:
         raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
     with _hub_errors(name):
-        folder = _snapshot(name, local_files_only=False)
+        folder = _snapshot(name, cached_only=False)
     # Without a network the hub's client returns the incomplete snapshot that it has.
     if folder is None:
         what = f"the model '{name}' has no config.json and weights, in the hub cache or on the hub"
@@ -216,24 +213,22 @@ def _hub_errors(name: str) -> Iterator[None]:
 
 
 def _cached(name: str) -> Path | None:
-    if _HUB_NAME.fullmatch(name) is None:
-        return None
-    from huggingface_hub import errors
+    if _HUB_NAME.fullmatch(name):
+        from huggingface_hub import errors
 
-    with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
-        return _snapshot(name, local_files_only=True)
+        with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
+            return _snapshot(name, cached_only=True)
     return None
 
 
-def _snapshot(name: str, *, local_files_only: bool) -> Path | None:
+def _snapshot(name: str, *, cached_only: bool) -> Path | None:
     """The snapshot of a hub name if it holds a model; that of another tool may have a config or a tokenizer only."""
     from huggingface_hub import snapshot_download
 
     repo, _, revision = name.partition("@")
     for weights, files in (("model*.safetensors", _FILES), (PICKLED, _FILES + _PICKLES)):
-        folder = Path(
-            snapshot_download(repo, revision=revision or None, local_files_only=local_files_only, allow_patterns=files)
-        )
+        place = snapshot_download(repo, revision=revision or None, local_files_only=cached_only, allow_patterns=files)
+        folder = Path(place)
         if (folder / "config.json").is_file() and any(folder.glob(weights)):
             return folder
     return None

@@ -47,7 +47,7 @@ def read_tensors(file: Path, remedy: str = "restore the file from a copy") -> di
 
 
 def read_pickled(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file of torch.save, each in its own memory, run as no code. Raises DataError for others."""
+    """The tensors of a file of torch.save, each in its own memory; no code is run. Raises DataError for all else."""
     try:
         # It warns of pickles that torch did not write, which are refused.
         with warnings.catch_warnings(action="ignore"):

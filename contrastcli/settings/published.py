@@ -157,9 +157,8 @@ def _of_method(config: Config) -> list[ReportedScores]:
         differs = [key for key, allowed in wanted.items() if flat.get(key) not in allowed]
         if wanted and row.values and not set(differs).intersection(_ESSENTIAL):
             unstated = [key for key in counted if key not in wanted]
-            rest = [
-                [key for key in unstated if one.get(key) != flat[key]] for one in _presets(row.method, row.backbone)
-            ]
+            shipped = _presets(row.method, row.backbone)
+            rest = [[key for key in unstated if one.get(key) != flat[key]] for one in shipped]
             other = [_BACKBONE] if flat[_BACKBONE] != tables().backbones[row.backbone] else []
             of_method.append(replace(row, differs=(*other, *differs, *min(rest, key=len, default=[]))))
     return of_method
