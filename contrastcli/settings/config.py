@@ -18,21 +18,9 @@ from msgspec import structs
 
 from contrastcli.errors import DataError, UsageError, error_text
 from contrastcli.files import read_bytes, user_file
-from contrastcli.settings import catalogue
+from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import ObjectiveSettings, Spec
-from contrastcli.settings.sections import (
-    OBJECTIVE,
-    RESETS,
-    SECTIONS,
-    Alerts,
-    Data,
-    Dev,
-    Model,
-    Train,
-    all_settings,
-    find_setting,
-    settings_of,
-)
+from contrastcli.settings.sections import OBJECTIVE, RESETS, SECTIONS
 from contrastcli.settings.setting import Setting, Value, spell, values
 
 
@@ -42,11 +30,11 @@ class Config:
 
     spec: Spec
     objective: ObjectiveSettings
-    model: Model
-    data: Data
-    dev: Dev
-    train: Train
-    alerts: Alerts
+    model: sections.Model
+    data: sections.Data
+    dev: sections.Dev
+    train: sections.Train
+    alerts: sections.Alerts
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -74,11 +62,11 @@ class Config:
 
 def by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
     """Values by section and name."""
-    sections: dict[str, dict[str, Value]] = {}
+    grouped: dict[str, dict[str, Value]] = {}
     for key, value in values.items():
         section, name = key.split(".")
-        sections.setdefault(section, {})[name] = value
-    return sections
+        grouped.setdefault(section, {})[name] = value
+    return grouped
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     layers = _apply_resets([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
     top = next(layer for layer in reversed(layers) if OBJECTIVE.key in layer.values)
     spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
-    settings = settings_of(spec)
+    settings = sections.settings_of(spec)
     chosen: dict[str, Value] = {}
     sources = dict.fromkeys(settings, "default")
     notes: list[str] = []
@@ -120,10 +108,10 @@ def resolve(layers: Sequence[Layer]) -> Config:
                 continue
             chosen[key] = layer.read(settings[key])
             sources[key] = layer.sources[key]
-    sections = by_section(chosen)
-    objective = {name: value for name, value in sections["objective"].items() if name != OBJECTIVE.name}
+    grouped = by_section(chosen)
+    objective = {name: value for name, value in grouped["objective"].items() if name != OBJECTIVE.name}
     own = msgspec.convert(spec.settings.defaults(objective) | objective, spec.settings)
-    others = {section: msgspec.convert(sections.get(section, {}), struct) for section, struct in SECTIONS.items()}
+    others = {section: msgspec.convert(grouped.get(section, {}), struct) for section, struct in SECTIONS.items()}
     config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]
     return replace(config, notes=(*notes, *_check_objective(config, layers)))
 
@@ -149,7 +137,7 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
 def _unused(key: str, spec: Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and unknown keys."""
     source = layer.sources[key]
-    find_setting(key, source)
+    sections.find_setting(key, source)
     if layer.strict:
         what = f"the objective '{spec.name}' has no setting '{key}'"
         raise UsageError(what, f"it has {', '.join(spec.describe()) or 'none'}", key=key, source=source)
@@ -182,7 +170,7 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
 
 def conflicts(before: Config, after: Config) -> list[str]:
     """The settings that differ although a resume may not change them."""
-    old, settings = before.flat(), settings_of(after.spec)
+    old, settings = before.flat(), sections.settings_of(after.spec)
     return [key for key, value in after.flat().items() if value != old.get(key) and not settings[key].resumable]
 
 
@@ -219,7 +207,7 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
     """The values of `CONTRAST_<SECTION>_<KEY>`, for each known setting."""
-    names = {key: setting.variable for key, setting in all_settings().items() if environ.get(setting.variable)}
+    names = {key: setting.variable for key, setting in sections.all_settings().items() if environ.get(setting.variable)}
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
 
 
