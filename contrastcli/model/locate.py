@@ -37,11 +37,6 @@ class ModelRef:
     runs_dir: Path | None = field(default=None, compare=False)
     """Where an error looks for a run of a similar name."""
 
-    @classmethod
-    def of(cls, run: Run) -> ModelRef:
-        """The model of a run."""
-        return cls(str(run.path), run)
-
     def folder(self) -> Path:
         """The model folder: of a run its best checkpoint, else its last; of a hub name from the cache, else downloaded.
 
@@ -112,7 +107,7 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
     """
     word = default_word(runs_dir or Path()) if word is None else word
     run = _run(word, runs_dir)
-    return ModelRef.of(run) if run else ModelRef(word, runs_dir=runs_dir)
+    return ModelRef(str(run.path), run) if run else ModelRef(word, runs_dir=runs_dir)
 
 
 def _like(word: str, runs_dir: Path | None) -> str:

@@ -35,10 +35,9 @@ def _compare(a: Floats, b: Floats) -> tuple[float, float]:
 
 
 class Index:
-    """A corpus to search; the embeddings of its sentences are cached for each model."""
+    """A corpus to search, with vectors cached for each model. Raises DataError if it cannot be read."""
 
     def __init__(self, encoder: SentenceEncoder, corpus: Path, on_progress: OnProgress | None = None) -> None:
-        """Raises DataError if the corpus cannot be read."""
         self._encoder = encoder
         self._texts = load_documents(str(corpus))
         self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)

@@ -228,7 +228,7 @@ async def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands,
 
 
 async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: Path, tmp_path: Path) -> None:
-    ref, other = ModelRef(str(tmp_path)), ModelRef.of(Run(place / "one-run"))
+    ref, other = ModelRef(str(tmp_path)), ModelRef("run", Run(place / "one-run"))
     paths = {ref.scores_path(), ref.scores_path("cls"), other.scores_path(), other.scores_path("cls")}
     assert len(paths) == 4 and other.scores_path() == other.run.scores_path  # type: ignore[union-attr]
     ref.scores_path("cls").parent.mkdir(parents=True)
