@@ -167,12 +167,10 @@ def _run_on_host(ctx: click.Context, param: click.Parameter, host: str | None) -
 
 
 def _without_host(words: Sequence[str]) -> list[str]:
-    kept, rest = [], iter(words)
-    for word in rest:
-        if word == "--host":
-            next(rest)
-        elif not word.startswith("--host="):
-            kept.append(word)
+    kept = [word for word in words if not word.startswith("--host=")]
+    while "--host" in kept:
+        place = kept.index("--host")
+        del kept[place : place + 2]
     return kept
 
 

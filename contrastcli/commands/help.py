@@ -102,7 +102,7 @@ def _settings() -> Iterator[tuple[str, str]]:
 FACTS: Facts = {
     "api": lambda: ", ".join(sorted(api.__all__, key=str.lower)),
     "columns": lambda: _by_value(forms.NAMES.items()),
-    "conversions": lambda: [(form, ", ".join(others)) for form, others in forms.BECOMES.items() if others],
+    "conversions": lambda: [(form, ", ".join(others)) for form, others in forms.BECOMES.items()],
     "exit_codes": lambda: [(str(code), meaning) for code, meaning in EXIT_CODES.items()],
     "formats": lambda: list(forms.FORMATS.items()),
     "forms": lambda: _by_value((" + ".join(needed), shape) for shape, needed in forms.SHAPES),

@@ -25,7 +25,7 @@ _SCORES_BY_LABEL = (1.0, 0.5, 0.0)
 
 def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
     """The forms of `needs` that rows of `form` can become, the one that keeps most first."""
-    return [form] if form in needs else [target for target in BECOMES[form] if target in needs]
+    return [form] if form in needs else [target for target in BECOMES.get(form, ()) if target in needs]
 
 
 def adapt(

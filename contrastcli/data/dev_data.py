@@ -30,7 +30,6 @@ _FITTING: Mapping[Form, tuple[str, ...]] = {
     "labelled": ("spearman", *_RANKINGS, "accuracy"),
     "triplets": (*_RANKINGS, "accuracy", "spearman"),
     "pairs": _RANKINGS,
-    "sentences": (),
 }
 """The metrics of each kind of rows, the usual one first."""
 
@@ -97,10 +96,10 @@ def _shape(frame: Frame, columns: str, name: str) -> tuple[str, Form]:
 
 def _metric(dev: Dev, form: Form, source: str) -> str:
     """The metric of rows of that form. Raises DataError where none fits, UsageError where `dev.metric` does not."""
-    fitting = _FITTING[form]
-    if not fitting:
+    if form not in _FITTING:
         what = f"{source} holds {FORMS[form]}, which cannot be dev data: nothing says what is similar"
         raise DataError(what, [Use("--dev", "FILE", "give pairs, scored or not, with"), Use("--dev", "none")])
+    fitting = _FITTING[form]
     if dev.metric != "auto" and dev.metric not in fitting:
         what = f"dev.metric is '{dev.metric}', and {source} holds {FORMS[form]}"
         raise UsageError(what, f"choose of {', '.join(('auto', *fitting))}", key="dev.metric")

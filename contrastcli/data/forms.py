@@ -57,11 +57,9 @@ FORMS: Mapping[Form, str] = {
 }
 """Each form in words."""
 
-
 BECOMES: Mapping[Form, tuple[Form, ...]] = {
     "triplets": ("labelled", "pairs", "sentences"),
     "labelled": ("triplets", "pairs", "sentences"),
     "pairs": ("sentences",),
-    "sentences": (),
-    "scored": (),
 }
+"""The forms that rows of a form can become, the one that keeps most first."""
