@@ -209,7 +209,7 @@ def fsync_dir(folder: Path) -> None:
 
 
 _MAKE_ROOM = "make room, for instance with `contrast runs prune`"
-_LOCK_WAIT_SECONDS = 1.0
+LOCK_WAIT_SECONDS = 1.0
 _REMEDIES: Mapping[int | None, str] = {
     errno.ENOSPC: _MAKE_ROOM,
     errno.EDQUOT: _MAKE_ROOM,
@@ -263,7 +263,7 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
     lock = filelock.FileLock(path)
     with writing_to(path.parent):
         try:
-            lock.acquire(timeout=_LOCK_WAIT_SECONDS, poll_interval=0.02)
+            lock.acquire(timeout=LOCK_WAIT_SECONDS, poll_interval=0.02)
         except filelock.Timeout:
             raise taken from None
     try:

@@ -50,7 +50,7 @@ def without_waiting() -> Iterator[None]:
     """No test cuts the power or needs a lock that is held: waiting for a slow disk would take a third of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setattr(files, "_LOCK_WAIT_SECONDS", 0.02)
+        patch.setattr(files, "LOCK_WAIT_SECONDS", 0.02)
         yield
 
 

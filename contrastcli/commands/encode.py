@@ -25,7 +25,7 @@ from contrastcli.show import console
 _SAMPLE_TEXTS = 256
 """Texts whose embeddings are compared to those of fp32."""
 
-_STDIN_BYTES = 1 << 30
+STDIN_BYTES = 1 << 30
 """Memory for the sentences of stdin, which may have no end."""
 
 
@@ -54,7 +54,7 @@ def read_sentences(source: str) -> Sequence[str]:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
         return load_sentences(source)
-    lines = [line.strip() for _, line in limit_memory(decode(sys.stdin.buffer, "stdin"), _STDIN_BYTES, "stdin")]
+    lines = [line.strip() for _, line in limit_memory(decode(sys.stdin.buffer, "stdin"), STDIN_BYTES, "stdin")]
     if not lines:
         raise DataError("stdin is empty", "give one sentence a line")
     if "" in lines:

@@ -16,7 +16,7 @@ from contrastcli.settings.sections import Alerts
 _GPU_SAMPLES = 12
 """How many samples of the GPU an alert looks at: about a minute."""
 
-_WEBHOOK_SECONDS = 5.0
+WEBHOOK_SECONDS = 5.0
 """How long a webhook may take to answer."""
 
 
@@ -97,7 +97,7 @@ def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
     # A trickle of bytes defeats the socket's own timeout.
     thread = Thread(target=_send, args=(webhook, body.encode(), problems), daemon=True)
     thread.start()
-    thread.join(_WEBHOOK_SECONDS)
+    thread.join(WEBHOOK_SECONDS)
     yield from [Note(step=event.step, text=f"webhook failed: {problem}") for problem in problems]
 
 
@@ -111,7 +111,7 @@ def _send(webhook: str, body: bytes, problems: list[str]) -> None:
         if not webhook.startswith(("https://", "http://")):
             raise ValueError(f"'{webhook}' is no URL of the web")
         request = urllib.request.Request(webhook, body, {"Content-Type": "application/json"})
-        urllib.request.urlopen(request, timeout=_WEBHOOK_SECONDS).close()
+        urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS).close()
         problems.clear()
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None)

@@ -28,7 +28,7 @@ HEARTBEAT = 1.0
 CONTRAST = (sys.executable, "-m", "contrastcli")
 """The command line, as a process is started with it."""
 
-_POLL_SECONDS, _QUEUE_POLL_SECONDS = 0.1, 0.5
+POLL_SECONDS, QUEUE_POLL_SECONDS = 0.1, 0.5
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int
     while other.exists():
         # A run that is being deleted cannot be read.
         with contextlib.suppress(OSError):
-            if wait_for_end(other, _QUEUE_POLL_SECONDS).ended:
+            if wait_for_end(other, QUEUE_POLL_SECONDS).ended:
                 last = next((event for event in reversed(other.events()) if isinstance(event, Queued | Started)), None)
                 if isinstance(last, Queued):
                     wait_behind(Run(other.path.parent / last.behind), run, emit, step)
@@ -121,7 +121,7 @@ def wait_for_end(run: Run, timeout: float) -> Status:
         if status.ended and not _beats(run):
             with contextlib.suppress(RunError), run.locked():
                 return status
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _beats(run: Run) -> bool:

@@ -209,7 +209,7 @@ def test_a_small_parquet_of_many_values_is_refused(
 
 
 def test_sentences_without_end_are_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "_STDIN", 100_000)
+    monkeypatch.setattr(encode, "STDIN_BYTES", 100_000)
     words = ("encode", "-", "-o", "out.npy", *MODEL)
     refused(contrast(*words, stdin=b"y\n" * 5_000), 3, "stdin, line 1516: its lines would fill the memory")
     assert contrast(*words, stdin=b"y\n" * 500).code == 0

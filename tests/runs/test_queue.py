@@ -22,8 +22,8 @@ from support.recorded import append, recorded
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_QUEUE_POLL", 0.02)
-    monkeypatch.setattr(process, "_POLL", 0.01)
+    monkeypatch.setattr(process, "QUEUE_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(process, "POLL_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     for step in range(1, 2000):
         events.append(evaluated(step, step / 2000, step <= 50) if step % 50 == 0 else step_at(step, 1.0 / step))
     say(run, *events)
-    monkeypatch.setattr(event_file, "BLOCK", 777)  # so that lines are cut by the ends of blocks
+    monkeypatch.setattr(event_file, "BLOCK_BYTES", 777)  # so that lines are cut by the ends of blocks
     decoded: list[bytes] = []
 
     def counted(line: bytes) -> Event | None:
@@ -216,16 +216,22 @@ def test_a_second_process_is_kept_out_until_the_first_has_ended(run: Run) -> Non
     assert second() == "in\n"
 
 
-def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
+def holding(run: Run, seconds: float) -> subprocess.Popen[bytes]:
+    """A process that holds the run for some seconds, and does so already."""
     program = (
         "import pathlib, sys, time\n"
         "from contrastcli.runs.process import hold\n"
         "from contrastcli.runs.directory import Run\n"
-        "with hold(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(60)\n"
+        "with hold(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(float(sys.argv[2]))\n"
     )
-    command = [sys.executable, "-c", program, str(run.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"in\n"
+    command = [sys.executable, "-c", program, str(run.path), str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"in\n"
+    return process
+
+
+def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
+    with holding(run, 60) as process:
         process.kill()
         process.wait()
     assert run.status().state == "killed"
@@ -273,16 +279,8 @@ def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> Non
 
 
 def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> None:
-    program = (
-        "import pathlib, sys, time\n"
-        "from contrastcli.runs.process import hold\n"
-        "from contrastcli.runs.directory import Run\n"
-        "with hold(Run(pathlib.Path(sys.argv[1]))): print('in', flush=True), time.sleep(0.3)\n"
-    )
-    command = [sys.executable, "-c", program, str(run.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"in\n"
-        writer = Writer(socket.gethostname(), process.pid, time.time())
+    with holding(run, 0.3) as process:
+        writer = Writer(socket.gethostname(), process.pid, psutil.Process(process.pid).create_time())
         say(run, started(writer), Done(step=1, status="stopped", code=0))
         assert run.status().state == "stopped"
         assert wait_for_end(run, timeout=30.0).state == "stopped"

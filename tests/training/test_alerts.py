@@ -116,7 +116,7 @@ def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast
 )
 def test_whatever_a_webhook_answers_is_noted(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it never ends: a byte now and then is an answer to a socket."""
-    monkeypatch.setattr(alerts, "_WEBHOOK_SECONDS", 0.5)
+    monkeypatch.setattr(alerts, "WEBHOOK_SECONDS", 0.5)
 
     def serve() -> None:
         with contextlib.suppress(OSError):
