@@ -27,6 +27,12 @@ EVERY_KIND: list[Event] = [
 ]
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of events that does not exist yet."""
+    return tmp_path / "events.jsonl"
+
+
 def write(path: Path, *events: Event) -> None:
     writer = EventWriter(path)
     for event in events:
@@ -34,8 +40,7 @@ def write(path: Path, *events: Event) -> None:
     writer.close()
 
 
-def test_what_is_written_is_read_back_with_the_time_of_writing(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_what_is_written_is_read_back_with_the_time_of_writing(path: Path) -> None:
     write(path, *EVERY_KIND)
     written = read(path)
     assert [type(event) for event in written] == [type(event) for event in EVERY_KIND]
@@ -44,23 +49,20 @@ def test_what_is_written_is_read_back_with_the_time_of_writing(tmp_path: Path) -
     assert fields == [{k: getattr(event, k) for k in event.__struct_fields__ if k != "time"} for event in EVERY_KIND]
 
 
-def test_each_line_is_a_json_object_named_in_lower_case(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_each_line_is_a_json_object_named_in_lower_case(path: Path) -> None:
     write(path, *EVERY_KIND)
     names = [json.loads(line)["event"] for line in path.read_text(encoding="utf-8").splitlines()]
     assert names == ["started", "progress", "evaluated", "step", "angles", "saved", "note", "done"]
 
 
-def test_the_writer_returns_the_events_that_it_wrote(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_the_writer_returns_the_events_that_it_wrote(path: Path) -> None:
     writer = EventWriter(path)
     written = [writer(event) for event in EVERY_KIND]
     writer.close()
     assert path.read_bytes() == b"".join(map(encode, written))
 
 
-def test_numbers_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_numbers_that_are_not_finite_are_written_as_null(path: Path) -> None:
     write(path, Step(step=1, loss=float("nan"), parts={"contrast": float("inf")}, lr=1e-5, epoch=0.0))
     written = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert written["loss"] is None and written["parts"] == {"contrast": None}
@@ -68,8 +70,7 @@ def test_numbers_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None
     assert isinstance(event, Step) and event.loss is None
 
 
-def test_a_torn_last_line_is_not_read_and_is_cut_before_appending(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_a_torn_last_line_is_not_read_and_is_cut_before_appending(path: Path) -> None:
     write(path, Note(step=1, text="whole"))
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"event":"note","step":2,"te')
@@ -79,8 +80,7 @@ def test_a_torn_last_line_is_not_read_and_is_cut_before_appending(tmp_path: Path
     assert [event.step for event in read(path)] == [1, 3]
 
 
-def test_a_file_that_is_one_torn_line_is_emptied_before_appending(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_a_file_that_is_one_torn_line_is_emptied_before_appending(path: Path) -> None:
     path.write_bytes(b'{"event":"no')
     write(path, Note(step=3, text="after"))
     assert [event.step for event in read(path)] == [3]
@@ -90,8 +90,7 @@ def test_a_file_that_is_one_torn_line_is_emptied_before_appending(tmp_path: Path
     "line",
     [b'{"event":"teleported","step":1}', b'{"event":"note"}', b'{"step":1}', b"garbage", b"\xff\xfe", b"[1]", b""],
 )
-def test_an_unknown_event_is_skipped(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "events.jsonl"
+def test_an_unknown_event_is_skipped(path: Path, line: bytes) -> None:
     path.write_bytes(line + b'\n{"event":"note","step":2,"text":"known"}\n')
     assert decode(line) is None
     assert [event.step for event in read(path)] == [2]
@@ -102,8 +101,7 @@ def test_unknown_fields_are_skipped_and_spaces_and_order_do_not_matter() -> None
     assert event == Note(step=2, text="x")
 
 
-def test_a_resume_makes_later_events_and_the_earlier_end_void(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_a_resume_makes_later_events_and_the_earlier_end_void(path: Path) -> None:
     steps = [Note(step=step, text="first") for step in (100, 120, 130)]
     resumed = started(step=120, resumed_from=120)
     write(path, started(), *steps, Done(step=130, status="stopped", code=0), resumed, Note(step=130, text="second"))
@@ -111,18 +109,16 @@ def test_a_resume_makes_later_events_and_the_earlier_end_void(tmp_path: Path) ->
     assert kept == [(0, "started"), (100, "first"), (120, "first"), (120, "started"), (130, "second")]
 
 
-def test_a_resumed_run_has_not_ended(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_a_resumed_run_has_not_ended(path: Path) -> None:
     write(path, started(), Done(step=120, status="stopped", code=0), started(step=120, resumed_from=120))
     assert [type(event) for event in read(path)] == [Started, Started]
 
 
-def test_a_run_without_events_reads_as_none(tmp_path: Path) -> None:
-    assert read(tmp_path / "events.jsonl") == []
+def test_a_run_without_events_reads_as_none(path: Path) -> None:
+    assert read(path) == []
 
 
-def test_follow_yields_what_another_process_appends(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_follow_yields_what_another_process_appends(path: Path) -> None:
     program = (
         "import pathlib, sys, time\n"
         "from contrastcli.runs.event_file import EventWriter\n"
@@ -140,8 +136,7 @@ def test_follow_yields_what_another_process_appends(tmp_path: Path) -> None:
     assert [event.step for event in seen] == list(range(5))
 
 
-def test_follow_waits_for_the_rest_of_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_follow_waits_for_the_rest_of_a_line(path: Path) -> None:
     path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
     events = follow(path, interval=0.0)
     assert next(events) == Note(step=1, text="a")
@@ -151,8 +146,7 @@ def test_follow_waits_for_the_rest_of_a_line(tmp_path: Path) -> None:
     assert next(events) == Note(step=2, text="b")
 
 
-def test_follow_continues_after_a_torn_line_was_cut(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_follow_continues_after_a_torn_line_was_cut(path: Path) -> None:
     path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
     events = follow(path, interval=0.0)
     assert [next(events), next(events)] == [Note(step=1, text="a"), None]
@@ -178,8 +172,7 @@ def random_history(seed: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_run_reads_the_same_from_either_end(seed: int, tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
+def test_a_run_reads_the_same_from_either_end(seed: int, path: Path) -> None:
     write(path, *random_history(seed))
     assert list(read_from_end(path, lambda: [b"{"]))[::-1] == read(path)
 
@@ -197,8 +190,7 @@ def test_an_event_is_void_where_a_later_resume_began_before_it(seed: int) -> Non
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-def test_a_line_too_long_for_an_event_is_passed_over_from_either_end(tmp_path: Path, end: bytes) -> None:
-    path = tmp_path / "events.jsonl"
+def test_a_line_too_long_for_an_event_is_passed_over_from_either_end(path: Path, end: bytes) -> None:
     first, second = Note(step=1, time=1.0, text="a"), Note(step=2, time=2.0, text="b")
     write(path, first)
     with open(path, "ab") as file:

@@ -63,6 +63,12 @@ class Clock:
 
 
 @pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Tty:
+    monkeypatch.setenv("TERM", "xterm")
+    return Tty()
+
+
+@pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(consoles, "time", made)
@@ -162,10 +168,10 @@ def test_json_is_the_bytes_of_the_events_file_live_and_watched(tmp_path: Path) -
     assert [json.loads(line)["step"] for line in live.getvalue().splitlines()] == [event.step for event in RUN]
 
 
-def test_a_terminal_gets_a_bar_with_loss_score_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_a_bar_with_loss_score_rate_and_time_left(
+    terminal: Tty, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Tty()
     show(RUN, Bars(terminal))
     bar, drawn = last_bar(terminal), terminal.getvalue()
     assert bar.startswith("train ") and "125/5698" in bar
@@ -194,10 +200,8 @@ def test_a_terminal_is_asked_to_notify_the_desktop_in_its_own_way(
     assert notification("run a; step 3: b") == code
 
 
-def test_a_narrow_terminal_keeps_the_step_and_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_keeps_the_step_and_the_loss(terminal: Tty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Tty()
     show(RUN, Bars(terminal))
     bar = last_bar(terminal)
     assert "125/5698" in bar and "loss 1.234" in bar and "…" in bar and len(bar) <= 50
@@ -208,9 +212,7 @@ def test_a_narrow_terminal_keeps_the_step_and_the_loss(monkeypatch: pytest.Monke
     [Progress(step=0, what="tokenising", done=2, total=2), msgspec.structs.replace(STEP, step=1)],
     ids=["done", "training goes on"],
 )
-def test_work_that_is_over_leaves_the_terminal(monkeypatch: pytest.MonkeyPatch, after: Event) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Tty()
+def test_work_that_is_over_leaves_the_terminal(terminal: Tty, after: Event) -> None:
     shown = Bars(terminal)
     show([Progress(step=0, what="tokenising", done=1, total=2), after], shown)
     before = len(terminal.getvalue())
@@ -219,9 +221,7 @@ def test_work_that_is_over_leaves_the_terminal(monkeypatch: pytest.MonkeyPatch, 
     assert "tokenising" not in terminal.getvalue()[before:]
 
 
-def test_bars_continue_where_an_ended_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Tty()
+def test_bars_continue_where_an_ended_run_is_resumed(terminal: Tty) -> None:
     resumed = msgspec.structs.replace(STARTED, step=131, resumed_from=131)
     end = Done(step=140, status="stopped", code=0)
     show([*RUN, resumed, msgspec.structs.replace(STEP, step=140), end], Bars(terminal))
@@ -271,9 +271,7 @@ def test_training_outlives_its_terminal() -> None:
         show(RUN, Lines(Hangup()))
 
 
-def test_bars_outlive_their_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Tty()
+def test_bars_outlive_their_terminal(terminal: Tty) -> None:
     shown = IgnoreClosedStream(Bars(terminal))
     show(RUN[:4], shown)
     terminal.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.screen import Screen
 
 from contrastcli.files import user_file
 from contrastcli.tui.app import ContrastApp
@@ -22,9 +21,7 @@ dark = false
 """
 
 
-@pytest.fixture(autouse=True)
-def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+pytestmark = pytest.mark.usefixtures("without_setup")
 
 
 def write(text: str) -> None:

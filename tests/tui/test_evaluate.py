@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.screen import Screen
 from textual.widgets import Checkbox, Static
 
 from contrastcli.evaluation.suites import STS as STS_SUITE
@@ -79,10 +78,7 @@ def measuring(code: int, error: str = "", **suites: Any) -> Answer:
     return answer
 
 
-@pytest.fixture(autouse=True)
-def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The screen Setup has tests of its own, and runs commands too."""
-    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+pytestmark = pytest.mark.usefixtures("without_setup")
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from contrastcli.runs.events import Done, Note, Progress, System
 from contrastcli.runs.status import Digest, this_process
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.history import feed
 from contrastcli.tui.live import header
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
@@ -39,11 +38,8 @@ TEXTS: dict[Kind, tuple[str, ...]] = {
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look and draw more often than a user would notice, so that tests wait less."""
-    monkeypatch.setattr(live, "DRAW_SECONDS", 0.02)
-    monkeypatch.setattr(live, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(feed, "POLL_SECONDS", 0.05)
+def quick(quick_live: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is said of a run that is quiet for long."""
     monkeypatch.setattr(header, "QUIET_SECONDS", math.inf)
 
 

@@ -20,20 +20,12 @@ from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
-from contrastcli.tui.history import feed
-from contrastcli.tui.live import screen as live
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
 from support.screens import NARROW, footer, says, show, until
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look and draw more often than a user would notice, so that tests wait less."""
-    monkeypatch.setattr(live, "DRAW_SECONDS", 0.02)
-    monkeypatch.setattr(live, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(feed, "POLL_SECONDS", 0.05)
+pytestmark = pytest.mark.usefixtures("quick_live")
 
 
 def opened(run: Run) -> ContrastApp:

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from textual.screen import Screen
 from textual.widgets import Input
 
 from contrastcli.runs import directory as runs
@@ -32,10 +31,7 @@ from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, sett
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
 
 
-@pytest.fixture(autouse=True)
-def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Setup, which has tests of its own."""
-    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+pytestmark = pytest.mark.usefixtures("without_setup")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from textual.screen import Screen
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
@@ -21,11 +20,7 @@ from support.screens import screen_text, until
 from support.settings import preset
 from support.sweeps import make_sweep
 
-
-@pytest.fixture(autouse=True)
-def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Setup has tests of its own."""
-    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+pytestmark = pytest.mark.usefixtures("without_setup")
 
 
 async def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
