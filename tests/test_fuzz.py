@@ -7,7 +7,6 @@ what once failed and is run by default.
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from support.damage import Thing
-from support.forked import Outcome, import_commands, run
+from support.forked import import_commands, run
 from support.fuzzing import ARGUMENTS, ENVIRONMENT, TARGETS, Case, World, fault, make_world
 from support.tiny import Tiny
 
@@ -89,22 +88,3 @@ def try_case(world: World, case: Case, counts: Counter[str] | None = None) -> st
         counts[what or ("accepted" if outcome.code == 0 else "refused")] += 1
     world.restore()
     return what
-
-
-def test_a_case_is_written_and_read(world: World) -> None:
-    for damaged in (b"\x00\xff{}", Thing.PIPE):
-        case = Case("data/rows.json", ("runs",), damaged)
-        assert Case.from_json(case.to_json("hangs")) == case
-        assert json.loads(case.to_json("hangs"))["fault"] == "hangs"
-
-
-@pytest.mark.parametrize("verb", ["train", "export", "encode", "query"])
-def test_help_is_judged_as_text(verb: str) -> None:
-    """And not as the path, the vectors or the answers that the command prints without -h."""
-    case = Case("data/rows.json", (verb, "-h"), b"")
-    assert fault(case, Outcome(0, f"Usage: contrast {verb} [OPTIONS]\n", "", 300.0)) == ""
-
-
-@pytest.mark.parametrize("letter", ["\x1b", "\x9b", "\u202e", "\u200e", "\u200f", "\u061c"])
-def test_a_character_that_controls_the_terminal_is_a_fault(letter: str) -> None:
-    assert fault(Case("data/rows.json", ("runs",), b""), Outcome(0, f"a{letter}b\n", "", 300.0)).startswith("control")

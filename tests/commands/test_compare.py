@@ -59,17 +59,6 @@ def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: l
     assert dev.mean == pytest.approx(72) and dev.sd == pytest.approx(statistics.stdev([71, 73, 72]))
 
 
-def test_how_a_run_is_carried_out_and_how_its_data_is_named_make_no_other_method(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "texts.txt").write_text("a\n")
-    monkeypatch.chdir(tmp_path)
-    one = finished(tmp_path, "one", 0.7, train__seed=1, data__train="texts.txt", train__device="cpu")
-    two = finished(tmp_path, "two", 0.8, train__seed=2, data__train=str(tmp_path / "texts.txt"), train__log_every=3)
-    other = finished(tmp_path, "other", 0.8, train__seed=2, data__train="else.txt")
-    assert [len(method.runs) for method in side_by_side.compare([one, two, other]).groups] == [2, 1]
-
-
 def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None:
     chosen = [
         finished(tmp_path, "one", 0.70, train__seed=1),
@@ -224,8 +213,9 @@ def other(run: Run) -> Run:
     return Run(Path(shutil.copytree(run.path, run.path.with_name("other"))))
 
 
-def test_a_run_named_twice_is_one_run(contrast: Contrast, run: Run) -> None:
-    refused(contrast("compare", "simple", "simple"), 2, "only one run to compare")
+@pytest.mark.parametrize("names", [("simple",), ("simple", "simple")])
+def test_one_run_cannot_be_compared(contrast: Contrast, run: Run, names: tuple[str, ...]) -> None:
+    refused(contrast("compare", *names), 2, "only one run to compare")
 
 
 def test_pairs_for_a_test_that_was_not_requested_are_refused(contrast: Contrast, other: Run) -> None:
@@ -239,7 +229,3 @@ def test_a_folder_for_pictures_that_cannot_be_is_refused_before_all_else(
     pytest.importorskip("matplotlib")
     Path("file").touch()
     refused(contrast(*words, "--out", "file"), 1, "cannot write file: File exists")
-
-
-def test_one_run_cannot_be_compared(contrast: Contrast, run: Run) -> None:
-    refused(contrast("compare", "simple"), 2, "only one run")

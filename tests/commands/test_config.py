@@ -10,7 +10,6 @@ import pytest
 
 from contrastcli.files import user_file
 from contrastcli.settings import presets
-from contrastcli.settings.sections import all_settings
 from support.command import Contrast
 
 
@@ -38,14 +37,6 @@ def test_a_value_comes_from_the_highest_place_that_names_it(
     assert sources(contrast, *preset, "--lr", "5e-3")[key] == (5e-3, "--lr")
     assert sources(contrast, *preset, "--set", "train.lr=6e-3")[key] == (6e-3, "--set train.lr")
     assert sources(contrast, *preset, "--seed", "1")[key] == (4e-3, "CONTRAST_TRAIN_LR")
-
-
-def test_data_and_dev_have_short_options(contrast: Contrast) -> None:
-    settings = sources(contrast, "--data", "a.txt", "--dev", "none", "--objective", "simace", "--backbone", "b")
-    assert settings["data.train"] == ("a.txt", "--data")
-    assert settings["dev.data"] == ("none", "--dev")
-    assert settings["objective.name"] == ("simace", "--objective")
-    assert settings["model.backbone"] == ("b", "--backbone")
 
 
 def test_settings_are_shown_with_their_places_and_symbols(contrast: Contrast) -> None:
@@ -105,13 +96,6 @@ def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_
     assert [line.split()[3] for line in averages] == ["78.20", "77.46", "77.08", "73.46"]
     assert "not comparable): SUBJ is 99.6 for every model" in contrast("presets", "show", "supcon-medium").out
     assert contrast("presets", "show", "starter").out.startswith("[about]\n")
-
-
-def test_every_setting_of_training_has_an_option(contrast: Contrast) -> None:
-    text = contrast("train", "--help").out
-    for setting in all_settings().values():
-        if setting.section in ("objective", "model", "train"):
-            assert re.search(rf"^  {setting.flag}\b", text, re.MULTILINE), setting.key
 
 
 def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> None:

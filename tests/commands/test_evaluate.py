@@ -67,10 +67,6 @@ def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contra
     failed(answer._replace(out=""), 3, "not measured: SICK-R", "--data-dir")
 
 
-def test_evaluation_without_its_data_says_how_to_get_it(contrast: Contrast) -> None:
-    refused(contrast("eval", "tiny/backbone", "--data-dir", "nowhere"), 3, "not measured: STS12", "--data-dir")
-
-
 @pytest.mark.usefixtures("unmeasured")
 def test_a_folder_for_scores_that_cannot_be_is_refused_before_measuring(contrast: Contrast, run: Run) -> None:
     Path("file").touch()

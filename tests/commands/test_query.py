@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -14,7 +13,6 @@ import pytest
 
 import contrastcli
 from contrastcli.commands.query import read_pairs, read_questions
-from contrastcli.errors import DataError
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
@@ -40,12 +38,6 @@ def test_two_sentences_have_a_cosine_and_an_angle(contrast: Contrast) -> None:
     assert answer["cosine"] == pytest.approx(expected, abs=1e-12)
     assert answer["angle_deg"] == pytest.approx(degrees, abs=1e-6)
     assert answer["cosine"] != round(answer["cosine"], 6)
-
-
-def test_a_sentence_is_at_no_angle_to_itself(contrast: Contrast) -> None:
-    answer = json.loads(contrast("query", A, A, *MODEL, "--json").out)
-    assert (answer["cosine"], answer["angle_deg"]) == (1.0, 0.0)
-    assert contrast("query", A, A, *MODEL).out.split()[:2] == ["1.0000", "0.0°"]
 
 
 def test_pairs_of_stdin_are_answered_in_order(contrast: Contrast) -> None:
@@ -82,25 +74,6 @@ def test_the_nearest_sentences_of_a_corpus_are_listed_and_its_vectors_cached(
     assert "encoding" in contrast("query", some[3], "--corpus", "corpus.txt", *MODEL).err
 
 
-def test_a_corpus_smaller_than_k_is_given_whole(contrast: Contrast) -> None:
-    Path("corpus.txt").write_text("one\ntwo\nthree\n")
-    assert len(contrast("query", "two", "--corpus", "corpus.txt", "-k", "99", *MODEL).out.splitlines()) == 3
-
-
-def test_a_model_is_the_option_else_the_variable_else_the_newest_run(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def asked(*words: str) -> str:
-        return str(json.loads(contrast("query", A, B, "--json", *words).out)["model"])
-
-    assert asked() == "runs/simple"
-    monkeypatch.setenv("CONTRAST_MODEL", "tiny/backbone")
-    assert asked() == "tiny/backbone"
-    assert asked("--model", "simp") == "runs/simple"
-    assert asked("--model", "last") == "runs/simple"
-    assert asked("--model", str(run.checkpoint())) == str(run.checkpoint())
-
-
 def test_a_run_answers_with_its_best_checkpoint_else_its_last(contrast: Contrast, run: Run) -> None:
     shutil.copytree("tiny/backbone", run.checkpoints_dir / "000009")
     first, second = sentences()[:2]
@@ -127,7 +100,14 @@ def test_a_malformed_query_is_refused_before_a_model_is_loaded(contrast: Contras
     refused(contrast("query", *words), 2, "")
 
 
-@pytest.mark.parametrize(("line", "what"), [(b"a", "TAB"), (b"a\t", "TAB"), (b"a\tb\tc", "TAB"), (b"\xff\tb", "UTF-8")])
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        *((line, "TAB") for line in (b"a", b"a\t", b"a\t  ", b"\tb", b"a\tb\tc")),
+        *((line, "UTF-8") for line in (b"\xff\tb", b"a\t\xff")),
+        (b"", "stdin is empty"),
+    ],
+)
 def test_a_bad_line_of_stdin_is_named(contrast: Contrast, line: bytes, what: str) -> None:
     answer = contrast("query", "-", "--model", "tiny/backbone", stdin=b"a\tb\n" + line + b"\n")
     assert answer.code == 3 and "stdin, line 2" in answer.err
@@ -141,13 +121,6 @@ def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
     )
 
 
-def test_pairs_of_any_number_come_in_their_order() -> None:
-    lines = b"".join(f"a {i}\tb {i}\r\n".encode() for i in range(9000))
-    blocks = list(read_pairs(io.BytesIO(lines)))
-    assert [pair for block in blocks for pair in block] == [(f"a {i}", f"b {i}") for i in range(9000)]
-    assert len(blocks) > 1
-
-
 def test_a_line_is_answered_before_the_next_has_come() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb", buffering=0) as sender:
@@ -158,19 +131,6 @@ def test_a_line_is_answered_before_the_next_has_come() -> None:
         assert next(pairs) == [("c", "d")]
         sender.write(b"how so\nwhy\n")
         assert next(questions) == ["how so", "why"]
-
-
-@pytest.mark.parametrize(
-    "bad", [b"one sentence\n", b"a\tb\tc\n", b"\tb\n", b"a\t  \n", b"\n", b"a\t\xff\n"], ids=lambda line: repr(line)
-)
-def test_a_line_that_is_no_pair_is_named(bad: bytes) -> None:
-    with pytest.raises(DataError, match="stdin, line 3"):
-        list(read_pairs(io.BytesIO(b"a\tb\nc\td\n" + bad + b"e\tf\n")))
-
-
-def test_no_pairs_at_all_are_an_error() -> None:
-    with pytest.raises(DataError, match="stdin is empty"):
-        list(read_pairs(io.BytesIO(b"")))
 
 
 def test_another_pooling_may_be_asked_for(contrast: Contrast) -> None:

@@ -134,12 +134,6 @@ def test_a_resume_takes_what_it_may_change(contrast: Contrast, run: Run) -> None
     assert run.config().train.token_budget == 64
 
 
-def test_a_length_beyond_the_backbone_is_cut_with_a_note(contrast: Contrast) -> None:
-    answer = contrast(*train(*LABELLED, "--max-length", "512"))
-    assert answer.code == 0
-    assert "model.max_length is 32, the most that this backbone reads" in answer.err
-
-
 def test_rows_of_another_form_are_converted_with_a_note(contrast: Contrast) -> None:
     answer = contrast(*train("--data", "tiny/triplets.jsonl"))
     assert answer.code == 0

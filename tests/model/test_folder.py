@@ -247,10 +247,12 @@ BOMB = {
     "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20} for _ in range(8)],
 }
 BROKEN: dict[str, tuple[Change, str]] = {
-    "config missing": (remove("config.json"), "config.json"),
+    "config missing": (remove("config.json"), "has no config.json"),
     "config truncated": (truncate("config.json"), "config.json"),
-    "weights missing": (remove("model.safetensors"), "model.safetensors"),
-    "weights truncated": (truncate("model.safetensors"), "model.safetensors"),
+    "config no object": (edit("config.json", lambda _: []), "config.json"),
+    "config empty": (edit("config.json", lambda _: {}), "config.json"),
+    "weights missing": (remove("model.safetensors"), "has no model.safetensors"),
+    "weights truncated": (truncate("model.safetensors"), "model.safetensors is truncated or corrupt"),
     "tokenizer missing": (remove("tokenizer.json"), "tokenizer"),
     "tokenizer truncated": (truncate("tokenizer.json"), "tokenizer.json"),
     "tokenizer's settings truncated": (truncate("tokenizer_config.json"), "tokenizer_config.json"),

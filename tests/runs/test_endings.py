@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, UsageError
+from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
 from contrastcli.settings.sections import Train
@@ -182,13 +182,6 @@ def test_a_broken_weight_diverges_at_the_first_step(tiny: Tiny, place: Path, tmp
         train(run)
     assert run.checkpoints() == {}
     assert told(run, Evaluated)[0].score is None
-
-
-def test_a_batch_larger_than_the_data_starts_nothing(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, train__batch_size=161)
-    with pytest.raises(UsageError, match="the data has 160 rows"):
-        train(run)
-    assert run.events() == []
 
 
 def test_a_run_is_not_resumed_with_other_rows(tiny: Tiny, place: Path, tmp_path: Path) -> None:

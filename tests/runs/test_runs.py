@@ -134,45 +134,11 @@ def test_a_whole_name_is_not_ambiguous_where_others_contain_it(tmp_path: Path) -
     assert find_run("seed1", tmp_path) == short
 
 
-def test_an_ambiguous_part_lists_what_it_may_mean(tmp_path: Path) -> None:
-    three_runs(tmp_path)
-    with pytest.raises(DataError, match="means 2 runs") as caught:
-        find_run("simace", tmp_path)
-    assert "a-simace-second" in caught.value.hint and "b-simace-first" in caught.value.hint
-
-
 def test_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
     three_runs(tmp_path)
     with pytest.raises(DataError) as caught:
         find_run("c-supcom-third", tmp_path)
     assert caught.value.hint == "did you mean 'c-supcon-third'?"
-
-
-def test_without_any_run_the_hint_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        find_run("last", tmp_path / "runs")
-    assert "contrast train" in caught.value.hint
-
-
-# Checkpoints
-
-
-def test_a_run_means_its_best_checkpoint_else_its_last(run: Run) -> None:
-    for name in ("000100", "000120"):
-        (run.checkpoints_dir / name).mkdir(parents=True)
-    run.checkpoints_path.write_text('{"last": "000120"}')
-    assert run.checkpoint().name == "000120"
-    run.checkpoints_path.write_text('{"last": "000120", "best": "000100"}')
-    assert run.checkpoint().name == "000100"
-    assert run.checkpoint("last").name == "000120"
-
-
-@pytest.mark.parametrize("content", ["{}", '{"last": "000120"}', '{"last": '])
-def test_a_missing_checkpoint_is_an_error(run: Run, content: str) -> None:
-    assert run.checkpoints() == {}
-    run.checkpoints_path.write_text(content)
-    with pytest.raises(DataError):
-        run.checkpoint()
 
 
 # Removing, pruning, comparing

@@ -65,11 +65,6 @@ def test_a_similarity_needs_no_margin(outside: EntryPoint) -> None:
     assert (resolved.objective.bounds(), resolved.objective.inactive(), resolved.notes) == ({}, {}, ())
 
 
-def test_another_packages_settings_have_limits_too(outside: EntryPoint) -> None:
-    with pytest.raises(UsageError, match=r"objective\.sharpness"):
-        config(objective__name="decoupled", objective__sharpness=-1.0)
-
-
 def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside: EntryPoint) -> None:
     assert catalogue.find_objective("simace").name == "simace"
     config(objective__name="simcse", objective__tau=0.1)

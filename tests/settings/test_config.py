@@ -7,8 +7,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from contrastcli.errors import DataError, UsageError
-from contrastcli.files import cache_dir, user_file
+from contrastcli.errors import UsageError
+from contrastcli.files import cache_dir
 from contrastcli.settings import catalogue, config, sections
 from contrastcli.settings.config import Layer
 
@@ -61,33 +61,11 @@ def test_the_default_is_simcse_with_its_defaults() -> None:
     assert set(resolved.sources) == set(resolved.flat())
 
 
-def test_a_higher_layer_takes_precedence() -> None:
-    places = [
-        file("[train]\nlr = 0.001\nseed = 1\nclip = 1.5\nepochs = 2", "user.toml"),
-        file("[train]\nlr = 0.002\nseed = 2\nclip = 2.5", "contrast.toml"),
-        file("[train]\nlr = 0.003\nseed = 3", "preset.toml"),
-        environment(CONTRAST_TRAIN_LR="0.004"),
-        flags(train__lr="0.005"),
-    ]
-    resolved = config.resolve(places)
-    assert (resolved.train.epochs, resolved.train.clip, resolved.train.seed, resolved.train.lr) == (2, 2.5, 3, 0.005)
-    lower = config.resolve(places[:-1])
-    assert (lower.train.lr, lower.sources["train.lr"]) == (0.004, "CONTRAST_TRAIN_LR")
-
-
 def test_a_flag_that_is_not_set_does_not_override_a_file() -> None:
     resolved = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
     assert resolved.train.batch_size == 7
     assert resolved.sources["train.batch_size"] == "run.toml"
     assert (resolved.train.lr, resolved.sources["train.lr"]) == (0.25, "--lr")
-
-
-def test_the_folders_file_precedes_the_users() -> None:
-    file("[train]\nseed = 1\nepochs = 9", user_file())
-    file("[train]\nseed = 2", "contrast.toml")
-    resolved = config.resolve(config.user_layers())
-    assert (resolved.train.seed, resolved.train.epochs) == (2, 9)
-    assert resolved.sources["train.epochs"] == str(user_file())
 
 
 def test_files_that_do_not_exist_are_no_layers() -> None:
@@ -207,13 +185,6 @@ def test_flags_spell_true_and_false_in_the_usual_ways(word: str, value: bool) ->
     assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
 
 
-def test_a_file_that_cannot_be_read_is_a_data_error(folder: Path) -> None:
-    for path in (folder / "absent.toml", folder):
-        with pytest.raises(DataError) as raised:
-            config.file_layer(path)
-        assert str(path) in raised.value.what
-
-
 @pytest.mark.parametrize("content", [b"[train\nlr = 1", b"lr = 1", b"[train]\nlr = 1\nlr = 2", b"\xff\xfe"])
 def test_a_file_that_is_not_toml_is_an_error_with_its_name(content: bytes) -> None:
     Path("bad.toml").write_bytes(content)
@@ -314,10 +285,6 @@ def test_every_setting_has_its_environment_variable() -> None:
 
 def test_an_empty_variable_and_those_of_other_programs_are_ignored() -> None:
     assert environment(CONTRAST_TRAIN_LR="", CONTRAST_RUNS="runs", PATH="/bin").values == {}
-
-
-def test_a_bad_variable_is_named_by_its_setting() -> None:
-    assert "train.seed" in complaint(environment(CONTRAST_TRAIN_SEED="one"))[0]
 
 
 def test_contrast_cache_moves_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

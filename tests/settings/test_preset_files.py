@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.settings import config as configs
 from contrastcli.settings import presets
 from contrastcli.settings.presets import Preset
@@ -41,12 +41,6 @@ def complaint(toml: str) -> tuple[str, str]:
     with pytest.raises(UsageError) as raised:
         configs.resolve(read(toml).layers)
     return raised.value.what, raised.value.hint
-
-
-def test_an_unknown_preset_names_the_nearest() -> None:
-    with pytest.raises(UsageError) as raised:
-        presets.find("simcse-bert-bass")
-    assert raised.value.hint == "did you mean 'simcse-bert-base'?"
 
 
 @pytest.mark.parametrize("name", ["", "sweeps/simace-grid", "../presets/starter", "starter.toml"])
@@ -126,11 +120,6 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
 def test_a_mistake_in_a_file_is_named(toml: str, what: str, hint: str) -> None:
     error = complaint(toml)
     assert what in error[0] and error[1].startswith(hint)
-
-
-def test_a_file_that_is_not_there_is_a_data_error() -> None:
-    with pytest.raises(DataError, match=r"mine\.toml cannot be read"):
-        presets.read(Path("mine.toml"))
 
 
 def test_a_run_is_trained_from_a_file_with_a_base(contrast: Contrast) -> None:

@@ -205,10 +205,6 @@ def test_other_settings_have_no_published_result() -> None:
     assert published.exact(preset("simace-bert-base", objective__margin=12.0)) == []
 
 
-def test_a_score_is_spelled_with_its_deviation() -> None:
-    assert [str(score) for score in (Score(78.2), Score(75.97, 0.69))] == ["78.20", "75.97 ± 0.69"]
-
-
 @pytest.mark.parametrize(
     ("row", "task", "printed"),
     [
