@@ -35,18 +35,13 @@ def topics() -> dict[str, str]:
 
 
 def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Facts) -> str:
-    """The topic that is asked for, or without a word the overview. Raises UsageError if there is none."""
+    """The topic that is asked for, else every topic with its first line. Raises UsageError if there is none."""
     if not words:
-        return overview(width)
+        last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
+        return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
     if words[0] not in topics():
         raise UsageError(f"there is no help on '{words[0]}'", nearest(words[0], [*topics(), *commands]))
     return topic(words[0], width, more)
-
-
-def overview(width: int) -> str:
-    """Every topic with its first line."""
-    last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
-    return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
 
 
 def topic(name: str, width: int, more: Facts) -> str:

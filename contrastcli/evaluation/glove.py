@@ -19,13 +19,10 @@ from itertools import chain, takewhile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastcli.errors import DataError, UsageError, Use
-from contrastcli.evaluation.procedure import Subject
+from contrastcli.evaluation.procedure import Floats, Subject
 from contrastcli.settings.sections import Pooling
-
-Floats = NDArray[np.float32]
 
 _SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz")
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000

@@ -40,16 +40,6 @@ class Drawing:
     x: Range
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A character at a point, such as ◆ at the best score."""
-
-    x: float
-    y: float
-    glyph: str
-    ink: int = 0
-
-
 def draw(picture: Picture, width: int, height: int) -> Drawing:
     """A picture of any kind but bars in `height` rows of `width` characters.
 
@@ -58,9 +48,9 @@ def draw(picture: Picture, width: int, height: int) -> Drawing:
     scale = _log10 if picture.log else float
     shown = _lines(picture)
     lines = [(line.x, list(map(scale, line.y))) for line in shown]
-    marks = [replace(mark, y=scale(mark.y)) for mark in _marks(picture)]
-    xs = [x for line, _ in lines for x in line] or [mark.x for mark in marks]
-    ys = [y for _, line in lines for y in line] or [mark.y for mark in marks]
+    marks = [(x, scale(y), glyph, ink) for x, y, glyph, ink in _marks(picture)]
+    xs = [x for line, _ in lines for x in line] or [x for x, *_ in marks]
+    ys = [y for _, line in lines for y in line] or [y for _, y, *_ in marks]
     x_limits, y_limits = _limits(picture)
     x_low, x_high = _range(xs, x_limits, _MARGIN if picture.kind in ("points", "path") else 0.0)
     y_low, y_high = _range(ys, y_limits and (scale(y_limits[0]), scale(y_limits[1])), _MARGIN)
@@ -78,7 +68,7 @@ def draw(picture: Picture, width: int, height: int) -> Drawing:
     if picture.cursor is not None:
         canvas.rule(picture.cursor)
     for mark in marks:
-        canvas.mark(mark.x, mark.y, mark.glyph, mark.ink)
+        canvas.mark(*mark)
     plot = [[(labels.get(n, "").rjust(gutter - 1) + "│", 0), *cells] for n, cells in enumerate(canvas.rows())]
     x_ticks = _x_ticks(x_low, x_high, gutter, width, picture.x_label)
     return Drawing([*legend, *plot, x_ticks], gutter, (x_low, x_high))
@@ -100,22 +90,22 @@ def _lines(picture: Picture) -> Sequence[Series]:
     return () if has_shapes(picture) else picture.series
 
 
-def _marks(picture: Picture) -> Iterator[Mark]:
-    """The best point, the ends of paths, and the shapes of points.
+def _marks(picture: Picture) -> Iterator[tuple[float, float, str, int]]:
+    """The best point, the ends of paths, and the shapes of points: x, y, glyph and ink.
 
     A point of each series in turn, so that no series hides the others where they mix.
     """
     if picture.best:
-        yield Mark(*picture.best, "◆", POSITIVE)
+        yield *picture.best, "◆", POSITIVE
     for series in picture.series if picture.kind == "path" else ():
         if finite := [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x + y)]:
-            yield Mark(*finite[0], "○", HARDEST)
-            yield Mark(*finite[-1], "●", POSITIVE)
+            yield *finite[0], "○", HARDEST
+            yield *finite[-1], "●", POSITIVE
     every = picture.series if has_shapes(picture) else ()
     for points in zip_longest(*(zip(s.x, s.y, strict=True) for s in every)):
         for n, point in enumerate(points):
             if point is not None:
-                yield Mark(point[0], point[1], SHAPES[n % len(SHAPES)], every[n].ink or n + 1)
+                yield *point, SHAPES[n % len(SHAPES)], every[n].ink or n + 1
 
 
 def _limits(picture: Picture) -> tuple[Range | None, Range | None]:
