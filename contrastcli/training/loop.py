@@ -64,7 +64,7 @@ class Trainer:
 
     def run_steps(self) -> str:
         """Train to the end, or until asked to stop; returns "finished" or "stopped". Raises DivergedError."""
-        # read at the first product
+        # They are read at the first product.
         os.environ.update({name: _CACHED_SHAPES for name in _CACHES if name not in os.environ})
         try:
             if self.position.to_evaluate:  # new, or stopped in an evaluation
@@ -188,14 +188,11 @@ class Trainer:
             memory_mb=round(memory_mb(self.encoder.device), 1),
         )
         self.session.emit(event)
-        bounds = self.config.objective.bounds().get("margin")
-        in_degrees = bounds is not None and bounds.unit == "degrees"
-        margin = float(self.config.flat()["objective.margin"]) if in_degrees else 0.0
         logged = self.config.train.log_every
         every = logged * ceil(self.plan.steps / (logged * angles.BATCHES))
         shows_texts = batch.step in (1, self.plan.steps) or batch.step % every == 0
         texts = self.plan.corpus.texts if shows_texts else ()
-        self.session.emit(angles.measure(batch.step, outcome.views, batch.rows, margin, texts))
+        self.session.emit(angles.measure(batch.step, outcome.views, batch.rows, _margin_deg(self.config), texts))
 
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""
@@ -243,6 +240,12 @@ class Trainer:
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)
             self.session.emit(Saved(step=self.position.step, checkpoint=name, best=best))
         self.session.world.wait()
+
+
+def _margin_deg(config: Config) -> float:
+    """The objective's margin; 0 where it has none, or one in another unit."""
+    bounds = config.objective.bounds().get("margin")
+    return float(config.flat()["objective.margin"]) if bounds and bounds.unit == "degrees" else 0.0
 
 
 class Clock:
