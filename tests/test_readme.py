@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_every_room_is_named() -> None:
 
 
 def test_the_files_to_read_first_exist() -> None:
-    named = re.findall(r"`(\w+/\w+\.py)`", section("Reading the code"))
+    named = re.findall(r"`(\w+/[a-z]\w+\.py)`", section("Reading the code"))
     assert len(named) == 5
     assert all((PACKAGE / name).is_file() for name in named)
 
@@ -42,8 +43,9 @@ FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE})
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_the_map_of_a_folder_names_every_file_with_a_comment(folder: Path) -> None:
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-    named = re.findall(r"^(\w+\.py)  +\S", text, re.M)
-    assert sorted(named) == sorted(path.name for path in folder.glob("*.py") if path.name != "__init__.py")
+    named = re.findall(r"^(\w+\.py(?:, \w+\.py)*)  +\S|  (\w+\.py)  +\S", text, re.M)
+    files = [name for listed in named for names in listed if names for name in names.split(", ")]
+    assert sorted(files) == sorted(path.name for path in folder.glob("*.py") if path.name != "__init__.py")
 
 
 def test_every_screen_is_named() -> None:
@@ -75,3 +77,10 @@ def test_there_is_a_command_for_the_main_job_and_one_for_the_tests() -> None:
 
 def test_ci_runs_the_tests_as_it_says() -> None:
     assert '"$python" -m pytest -n 3' in (ROOT / ".ci" / "check").read_text(encoding="utf-8")
+
+
+def test_the_loss_it_shows_is_that_of_the_whole_package() -> None:
+    """Which a test of the topic installs and trains."""
+    (block,) = re.findall(r"^```python\n(.*?)^```$", section("Add your own objective"), re.M | re.S)
+    source = (topics.FOLDER / "own-objective.txt").read_text(encoding="utf-8")
+    assert indent(block, "    ") in source

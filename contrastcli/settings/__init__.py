@@ -6,6 +6,7 @@ objective.py   what an objective is: its `Spec` and the base of its settings
 losses/        the settings and the `Spec` of each objective that comes with contrast
 catalogue.py   all objectives, those of other packages too
 similarity.py  similarities of embeddings: formula, curve, margin
+metrics.py     the metrics of a dev set: Spearman, nDCG, MRR and others
 config.py      the settings of a run, stacked from files, presets, environment and flags
 presets.py     files of settings, with a base, a grid and what they say of themselves
 published.py   the papers' tables (published.toml), and the rows of them that apply to a run
