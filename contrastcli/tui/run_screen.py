@@ -13,14 +13,14 @@ from textual.binding import Binding, BindingType
 
 from contrastcli.boundary import printable
 from contrastcli.runs.directory import Run
-from contrastcli.runs.status import IN_PROGRESS, State, Status
+from contrastcli.runs.status import IN_PROGRESS, Status
 from contrastcli.show.format import size
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import hidden_key
 
-SHAPES: dict[State, str] = {
+SHAPES: dict[str, str] = {
     "queued": "◔",
     "starting": "◌",
     "running": "●",
@@ -30,6 +30,7 @@ SHAPES: dict[State, str] = {
     "finished": "✔",
     "failed": "✖",
     "diverged": "▲",
+    "broken": "▣",
 }
 """A shape for each state, so that it is seen at a glance without colour too."""
 

@@ -10,10 +10,11 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from contrastcli.runs.sweeps import short
-from contrastcli.runs.text import MISSING, fixed
+from contrastcli.runs.text import MISSING, excerpt, fixed
 from contrastcli.settings.metrics import METRICS
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
+from contrastcli.tui.run_screen import SHAPES
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import has_words
@@ -31,7 +32,7 @@ class RunColumn:
     title: str
     width: int
     value: Callable[[Entry], Value | None]
-    text: Callable[[Entry], str]
+    write: Callable[[Entry], str] | None = None
     highest_first: bool = False
     right: bool = False
 
@@ -42,20 +43,15 @@ class RunColumn:
             return value in (None, ""), True, str(value)
         return False, False, -value if self.highest_first else value
 
+    def text(self, entry: Entry) -> str:
+        if self.write:
+            return self.write(entry)
+        return "" if (value := self.value(entry)) is None else shortened(spell(value), self.width)
+
 
 def _of(name: str, scale: float = 1.0) -> Callable[[Entry], Value | None]:
     """A number of the status."""
-
-    def value(entry: Entry) -> Value | None:
-        number = getattr(entry.status, name, None)
-        return None if number is None else scale * number
-
-    return value
-
-
-def _number(name: str, digits: int, scale: float = 1.0) -> Callable[[Entry], str]:
-    value = _of(name, scale)
-    return lambda entry: MISSING if (number := value(entry)) is None else fixed(float(number), digits)
+    return lambda entry: None if (number := getattr(entry.status, name, None)) is None else scale * number
 
 
 def _best(entry: Entry) -> str:
@@ -89,18 +85,12 @@ def _step(entry: Entry) -> str:
 
 
 def _setting(key: str, title: str, width: int) -> RunColumn:
-    def value(entry: Entry) -> Value | None:
-        return entry.settings.get(key)
-
-    def text(entry: Entry) -> str:
-        return "" if (own := value(entry)) is None else shortened(spell(own), width)
-
-    return RunColumn(title, width, value, text)
+    return RunColumn(title, width, lambda entry: entry.settings.get(key))
 
 
 USUAL: tuple[RunColumn, ...] = (
-    RunColumn("name", 0, lambda e: e.name, lambda e: e.name),
-    RunColumn("state", 10, lambda e: e.state, lambda e: f"{e.shape} {e.state}"),
+    RunColumn("name", 0, lambda e: e.name),
+    RunColumn("state", 10, lambda e: e.state, lambda e: f"{SHAPES[e.state]} {e.state}"),
     RunColumn("step", 11, _of("step"), _step, highest_first=True, right=True),
     RunColumn("best dev", 12, _of("best", 100), _best, highest_first=True, right=True),
     RunColumn("updated", 8, _of("updated"), _updated, highest_first=True, right=True),
@@ -111,12 +101,10 @@ USUAL: tuple[RunColumn, ...] = (
 """The columns that are shown unless others are chosen, from the left as many as there is room for."""
 
 _MORE = (
-    RunColumn("note", 24, lambda e: e.note, lambda e: shortened(e.note, 24, keep_end=False)),
-    RunColumn("loss", 8, _of("loss"), _number("loss", 4), right=True),
-    RunColumn(
-        "dev metric", 10, lambda e: e.status.title if e.status else "", lambda e: e.status.title if e.status else ""
-    ),
-    RunColumn("best step", 9, _of("best_step"), _number("best_step", 0), right=True),
+    RunColumn("note", 24, lambda e: e.note, lambda e: excerpt(e.note, 24)),
+    RunColumn("loss", 8, _of("loss"), lambda e: fixed(getattr(e.status, "loss", None), 4), right=True),
+    RunColumn("dev metric", 10, lambda e: e.status.title if e.status else ""),
+    RunColumn("best step", 9, _of("best_step"), lambda e: fixed(getattr(e.status, "best_step", None), 0), right=True),
     RunColumn("created", 10, _of("created"), _created),
 )
 
@@ -184,8 +172,6 @@ def _named(word: str, columns: Mapping[str, RunColumn]) -> RunColumn | None:
     return columns.get(word) or next((c for title, c in columns.items() if word in re.split(r"[ .]", title)), None)
 
 
-def shortened(text: str, width: int, keep_end: bool = True) -> str:
-    """The end of a text that is too long, since names of runs begin alike, or its beginning."""
-    if len(text) <= width:
-        return text
-    return "…" + text[len(text) - width + 1 :] if keep_end else text[: max(0, width - 1)] + "…"
+def shortened(text: str, width: int) -> str:
+    """The end of a text that is too long, since names of runs begin alike."""
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]

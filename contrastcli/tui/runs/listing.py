@@ -12,7 +12,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member, dev_score
 from contrastcli.settings.setting import Value
-from contrastcli.tui.run_screen import SHAPES, RunView, note_of
+from contrastcli.tui.run_screen import RunView, note_of
 
 _REST_SECONDS = 0.002
 
@@ -34,10 +34,6 @@ class Entry(RunView):
     @property
     def state(self) -> str:
         return self.status.state if self.status and not self.problem else "broken"
-
-    @property
-    def shape(self) -> str:
-        return SHAPES[self.status.state] if self.status and not self.problem else "▣"
 
     @property
     def remark(self) -> str:

@@ -11,6 +11,7 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
+from contrastcli.runs.text import excerpt
 from contrastcli.tui.runs.columns import RunColumn, row_text, shortened
 from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import hidden_key
@@ -93,7 +94,8 @@ class RunsTable(DataTable[Text]):
         marks = [self._marks.get(entry.name, " ") for entry in row.entries]
         mark = marks[0] if row.entry else "●" if marks and " " not in marks else " "
         before, name, after = row.label
-        name = before + shortened(name, self._name_width - len(before + after), keep_end=bool(row.entry)) + after
+        width = max(1, self._name_width - len(before + after))
+        name = before + (shortened if row.entry else excerpt)(name, width) + after
         texts = [_aligned(row_text(row, column) if column.width else name, column) for column in self._laid_out]
         return [Text(mark, style="bold"), *texts]
 
