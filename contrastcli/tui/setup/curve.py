@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from contrastcli.settings.setting import spell
 from contrastcli.settings.similarity import SIMILARITIES
@@ -11,9 +10,7 @@ from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.tui.setup.draft import Draft
 
-CurveView = Literal["value", "gradient", "by_cosine"]
-
-VIEWS: dict[CurveView, tuple[str, str]] = {
+VIEWS = {
     "value": ("similarity of a positive ÷ τ, by angle", "g gradient"),
     "gradient": ("its gradient on the embedding ÷ τ, |∂s/∂z|", "g slope"),
     "by_cosine": ("its slope over the cosine ÷ τ, |ds/dcos|", "g back"),
@@ -24,7 +21,7 @@ _STEEPEST = 4
 """In slopes of the cosine: the angle's slope, infinite at both ends, is not shown beyond that."""
 
 
-def similarity_picture(draft: Draft, view: CurveView) -> Picture:
+def similarity_picture(draft: Draft, view: str) -> Picture:
     """The chosen similarity and the plain cosine with the same temperature; no curve where there is no such choice."""
     title, _ = VIEWS[view]
     if draft.fields["objective.similarity"].off:

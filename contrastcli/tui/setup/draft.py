@@ -146,13 +146,13 @@ class Draft:
 
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
-        named = presets.find(self.preset).layers if self.preset else ()
+        self._named = presets.find(self.preset).layers if self.preset else ()
         self.error = ""
         try:
             standing = config.user_layers()
         except ContrastError as error:
             standing, self.error = [], _in_words(error)
-        self._layers = [*standing, *named, config.environment_layer(os.environ)]
+        self._layers = [*standing, *self._named, config.environment_layer(os.environ)]
         self._inherited = self._resolve_valid({}).spec.name
         self._update()
 
@@ -244,8 +244,7 @@ class Draft:
         resets = sections.RESETS.get(key, ())
         below = self._resolve({k: v for k, v in self._values.items() if k != key and not k.startswith(resets)})
         value, source = below.flat()[key], below.sources[key]
-        preset = presets.find(self.preset).layers if self.preset else ()
-        place = "preset" if any(source in layer.sources.values() for layer in preset) else source
+        place = "preset" if any(source in layer.sources.values() for layer in self._named) else source
         return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
 
 

@@ -12,16 +12,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.widgets import Input
 
-from contrastcli.settings import presets, sections
+from contrastcli.settings import catalogue, presets, sections
+from contrastcli.tui.fields import completion
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
-from contrastcli.tui.fields.completion import (
-    ABSENT,
-    complete_model,
-    complete_path,
-    complete_sets,
-    data_files,
-    used_before,
-)
 from contrastcli.tui.fields.model_field import list_models
 from contrastcli.tui.setup.draft import Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
@@ -45,7 +38,7 @@ _SECTIONS: Mapping[str, str] = {
 _SPARE_ROWS = 4
 """For the preset, and for notes of two lines."""
 _VALUE_WIDTH = 20  # a longer one takes the row
-_COMPLETED = {"data.train": complete_sets, "dev.data": complete_path}
+_COMPLETED = {"data.train": completion.complete_sets, "dev.data": completion.complete_path}
 """How a name of data that is typed is completed."""
 _STARTER = ("starter", "texts that come with contrast")
 _KNOWN: Mapping[str, Choices] = {
@@ -62,16 +55,16 @@ _KNOWN: Mapping[str, Choices] = {
 class SettingRow(Horizontal):
     """One setting: its name and symbol, its value, and a note: unit, the paper's value, or what is wrong."""
 
-    def __init__(self, field: Field, objectives: Choices = ()) -> None:
-        self.field, self._objectives = field, objectives
+    def __init__(self, field: Field) -> None:
+        self.field = field
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
         self.value: Input | ChoiceField
         title, names_model = f"{field.label}: {field.setting.help}", field.setting.names_model == "one"
-        complete = complete_model if names_model else _COMPLETED.get(field.setting.key)
-        if self._objectives:
-            self.value = ChoiceField("Objective", self._options, id="objective")
+        complete = completion.complete_model if names_model else _COMPLETED.get(field.setting.key)
+        if field.setting == sections.OBJECTIVE:
+            self.value = ChoiceField("Objective", _objectives, id="objective")
         elif complete:
-            other = ABSENT if names_model else "as typed"
+            other = completion.ABSENT if names_model else "as typed"
             id = field.setting.key.replace(".", "-")
             self.value = ChoiceField(title, self._offered, complete=complete, other=other, id=id)
         elif self._options():
@@ -103,14 +96,13 @@ class SettingRow(Horizontal):
 
     def _options(self) -> Choices:
         setting = self.field.setting
-        values = ("true", "false") if setting.kind is bool else setting.choices
-        return self._objectives or [(value, "") for value in values]
+        return [(value, "") for value in (("true", "false") if setting.kind is bool else setting.choices)]
 
     def _offered(self) -> Choices:
         """Names that are known, those that earlier runs used first."""
         directory, key = cast("ContrastApp", self.app).directory, self.field.setting.key
-        known = list_models(directory) if key == "model.backbone" else [*data_files(), *_KNOWN[key]]
-        return list(dict([*used_before(directory, key), *(choice for choice in known if choice[0])]).items())
+        known = list_models(directory) if key == "model.backbone" else [*completion.data_files(), *_KNOWN[key]]
+        return list(dict([*completion.used_before(directory, key), *(choice for choice in known if choice[0])]).items())
 
     @on(Input.Blurred)
     def _tidy(self) -> None:
@@ -142,25 +134,16 @@ class SettingsForm(VerticalScroll, can_focus=False):
         self._draft: Draft | None = None
         self._more = False
 
-    def fill(self, draft: Draft, more: bool) -> None:
-        """Show a draft in place of the one before."""
+    def show(self, draft: Draft, more: bool, typing: str = "") -> None:
+        """Show the present state of a draft; the text of the setting that is being typed stays."""
         self._draft, self._more = draft, more
-        self.show()
-
-    def show(self, typing: str = "") -> None:
-        """Take the draft's present state; the text of the setting that is being typed stays."""
-        assert self._draft
-        self.preset.show(self._draft.preset)
-        count = len(self._draft.typed)
+        self.preset.show(draft.preset)
+        count = len(draft.typed)
         self._changes.update(f"{count} changed · u undo · r reset" if count else "unchanged")
         self._sift()
-        for key, field in self._draft.fields.items():
+        for key, field in draft.fields.items():
             if key in self._rows:
                 self._rows[key].show(field, typing=key == typing)
-
-    def show_more(self, more: bool) -> None:
-        self._more = more
-        self._sift()
 
     def find(self) -> None:
         self._find.display = True
@@ -220,13 +203,15 @@ class SettingsForm(VerticalScroll, can_focus=False):
         missing.sort(key=lambda field: not field.setting.essential)
         for name, section in self._sections.items():
             here = [field for field in missing if field.setting.section == name]
-            section.mount(*(self._row(field, draft) for field in here if field.setting.essential or name in whole))
+            added = [SettingRow(field) for field in here if field.setting.essential or name in whole]
+            self._rows |= {row.field.setting.key: row for row in added}
+            section.mount(*added)
 
-    def _row(self, field: Field, draft: Draft) -> SettingRow:
-        specs = draft.objectives if field.setting == sections.OBJECTIVE else ()
-        objectives = [(s.name, f"{s.about} {s.paper}; takes {', '.join(s.needs)}".strip()) for s in specs]
-        row = self._rows[field.setting.key] = SettingRow(field, objectives)
-        return row
+
+def _objectives() -> Choices:
+    """All objectives with what they are and what they take."""
+    specs = catalogue.all_objectives()
+    return [(s.name, f"{s.about} {s.paper}; takes {', '.join(s.needs)}".strip()) for s in specs]
 
 
 def _presets() -> Choices:

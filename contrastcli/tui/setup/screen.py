@@ -19,7 +19,7 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.setup.curve import VIEWS, CurveView, similarity_picture
+from contrastcli.tui.setup.curve import VIEWS, similarity_picture
 from contrastcli.tui.setup.draft import Draft, draft_of
 from contrastcli.tui.setup.dry_run_panel import DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
@@ -60,7 +60,7 @@ class SetupScreen(ModeScreen):
     draft: Draft
     """What is being set up; keys and fields that need it wait until it is there."""
     _is_open = False
-    _view: CurveView = "value"
+    _view = "value"
     _is_starting = False
 
     def body(self) -> ComposeResult:
@@ -97,7 +97,6 @@ class SetupScreen(ModeScreen):
         return None if waits and not self._is_open else super().check_action(action, parameters)
 
     def choose(self, run: Run) -> None:
-        """Take the settings of a run."""
         self._open(run)
 
     @work(group="open", exclusive=True)
@@ -111,7 +110,6 @@ class SetupScreen(ModeScreen):
             self.contrast.fail(error)
             return
         self._is_open = True
-        self._form.fill(self.draft, last.more)
         self.refresh_bindings()
         self._show()
 
@@ -143,7 +141,7 @@ class SetupScreen(ModeScreen):
 
     def action_more(self) -> None:
         self.contrast.remembered.more = not self.contrast.remembered.more
-        self._form.show_more(self.contrast.remembered.more)
+        self._show()
 
     def action_find(self) -> None:
         self._form.find()
@@ -174,7 +172,7 @@ class SetupScreen(ModeScreen):
     def _show(self, typing: str = "") -> None:
         draft = self.draft
         self.contrast.remembered.keep_draft(self._folder, (draft.preset, dict(draft.typed)))
-        self._form.show(typing)
+        self._form.show(draft, self.contrast.remembered.more, typing)
         self._show_about()
         self.query_one("#command", PlainText).update(self.clipboard_text())
         self._draw()
@@ -183,9 +181,8 @@ class SetupScreen(ModeScreen):
 
     def _draw(self) -> None:
         no_curve = f"no curve: {self.draft.fields['objective.similarity'].off}"
-        below: CurveView = "gradient" if self._view == "value" else self._view
-        shown: tuple[tuple[str, CurveView], ...] = (("value", "value"), ("gradient", below))
-        for name, view in shown:
+        below = "gradient" if self._view == "value" else self._view
+        for name, view in (("value", "value"), ("gradient", below)):
             chart = self.query_one(f"#{name}", ChartView)
             chart.border_subtitle = VIEWS[view][1]
             chart.show(similarity_picture(self.draft, view), no_curve)
