@@ -274,7 +274,7 @@ async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
 
 async def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, models: Models) -> None:
     answers: list[str] = []
-    process = QueryProcess(tmp_path, ("--model", "any"), answers.append)
+    process = QueryProcess(tmp_path, ("--model", "any"), answers.append, None)
     task = asyncio.create_task(process.run())
     process.ask("a\ta")
     while not answers:

@@ -31,11 +31,7 @@ class QueryProcess:
     """Answers one line at a time, and of those that wait only the newest. Slow to start and quick to answer."""
 
     def __init__(
-        self,
-        directory: Path,
-        args: Sequence[str],
-        on_answer: Callable[[str], None],
-        on_progress: OnProgress | None = None,
+        self, directory: Path, args: Sequence[str], on_answer: Callable[[str], None], on_progress: OnProgress | None
     ) -> None:
         self._directory, self.args = directory, args
         self._on_answer, self._on_progress = on_answer, on_progress
@@ -51,18 +47,13 @@ class QueryProcess:
         process = await start_process(self._directory, "query", "-", "--json", *self.args, stdin=PIPE)
         assert process.stderr
         # Read all the while: a process waits as soon as the pipe of its errors is full.
-        error = asyncio.create_task(read_error(process.stderr, self._report))
+        error = asyncio.create_task(read_error(process.stderr, self._on_progress))
         try:
             while answer := await _exchange(process, await self._waiting.get()):
-                self._on_progress = None  # after an answer it is old
                 self._on_answer(answer.decode())
             return await error or silent(await process.wait())
         finally:
             await end_process(process)
-
-    def _report(self, event: Progress) -> None:
-        if self._on_progress:
-            self._on_progress(event)
 
 
 async def _exchange(process: Process, line: str) -> bytes:
@@ -87,6 +78,7 @@ class QueryPanel(Vertical):
         self.border_title = title
         self._directory = directory
         self._process: QueryProcess | None = None
+        self._bars: Bars | None = None  # until the first answer
 
     def show_answer(self, line: str) -> None:
         """Show an answer. Raises msgspec.DecodeError for one without numbers."""
@@ -120,10 +112,12 @@ class QueryPanel(Vertical):
         self.show_message(reason)
 
     def _receive(self, line: str) -> None:
+        self._bars = None
         try:
             self.show_answer(line)
         except msgspec.DecodeError:
             self.show_message(NO_NUMBERS)
 
     def _show_progress(self, event: Progress) -> None:
-        self.show_message(f"{self._bars.update(event)}{self.how_to_stop}")
+        if self._bars:
+            self.show_message(f"{self._bars.update(event)}{self.how_to_stop}")
