@@ -97,10 +97,9 @@ def progress_bar(share: float, width: int = 24) -> str:
 
 
 class Bars:
-    """The last few kinds of work that reported progress."""
+    """The last four kinds of work that reported progress."""
 
-    def __init__(self, most: int = 4) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._works: dict[str, tuple[Progress, float]] = {}  # with the time of its beginning
 
     def update(self, event: Progress) -> str:
@@ -109,7 +108,7 @@ class Bars:
         if event.done < before.done or before.total != event.total:  # begun again
             began = time.monotonic()
         self._works[event.what] = event, began
-        return "\n".join(_bar(*work) for work in list(self._works.values())[-self._most :])
+        return "\n".join(_bar(*work) for work in list(self._works.values())[-4:])
 
 
 def _bar(event: Progress, began: float) -> str:
