@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from textual.dom import DOMNode
+from textual.worker import Worker
+
 from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.events import Started, decode
 from contrastcli.tui.history.history import History
@@ -33,6 +36,10 @@ class Feed:
         self.history = History()
         self.earlier: float | None = None
         """The share of the file that has been read, while only its end is shown."""
+
+    def start(self, node: DOMNode, group: str) -> Worker[None]:
+        """Follow in a worker of a screen or a widget, until that is cancelled."""
+        return node.run_worker(self.follow, group=group)
 
     async def follow(self) -> None:
         """Read what there is, then what comes, until cancelled."""

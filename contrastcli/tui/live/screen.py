@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from copy import copy
 from dataclasses import replace
 from typing import ClassVar
@@ -11,10 +12,15 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from contrastcli.errors import ContrastError
+from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Alert
+from contrastcli.runs.status import IN_PROGRESS, State, Status
+from contrastcli.settings.sections import Alerts
 from contrastcli.tui.history.feed import Feed
+from contrastcli.tui.history.history import History
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
-from contrastcli.tui.live.notices import Notices
 from contrastcli.tui.live.panels import run_readings
 from contrastcli.tui.live.view_screen import ViewScreen
 from contrastcli.tui.widgets import PlainText, hidden_key
@@ -78,14 +84,11 @@ class LiveScreen(ViewScreen):
         self._header.announce(run)
         self.remove_class("-empty")
         self.refresh_bindings()
-        self._follow(self.feed)
+        self.workers.cancel_group(self, "run")
+        self.feed.start(self, "run")
         self._poll(run, self.feed)
 
-    @work(group="feed", exclusive=True)
-    async def _follow(self, feed: Feed) -> None:
-        await feed.follow()
-
-    @work(group="poll", exclusive=True)
+    @work(group="run")
     async def _poll(self, run: Run, feed: Feed) -> None:
         notices = await asyncio.to_thread(Notices, run)
         while True:
@@ -156,9 +159,30 @@ class LiveScreen(ViewScreen):
         return "\n\n".join([summary(self._snapshot), numbers, "\n".join(history.log)])
 
     def _show_no_run(self) -> None:
-        self.workers.cancel_group(self, "feed")
-        self.workers.cancel_group(self, "poll")
+        self.workers.cancel_group(self, "run")
         self._run = self.feed = self._snapshot = None
         self.contrast.run_shown, self.contrast.watched = None, ""
         self.add_class("-empty")
         self.refresh_bindings()
+
+
+class Notices:
+    """What a followed run calls for attention with: each notice once, and none of what happened before."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run.name
+        self._last_time = time.time()
+        self._last_state: State = "finished"
+        try:
+            self._settings = run.config().alerts
+        except ContrastError:
+            self._settings = Alerts()
+
+    def new(self, history: History, status: Status) -> list[str]:
+        """The texts of the notices since the last call."""
+        events = [event for event in history.calls_for_attention if event.time > self._last_time]
+        self._last_time = max([self._last_time, *(event.time for event in events)])
+        if status.state in ("silent", "killed") and self._last_state in IN_PROGRESS:
+            events.append(Alert(step=status.step, rule=status.state, text=status.message, hint=status.hint))
+        self._last_state = status.state
+        return [text for event in events if (text := notice(self._run, event, self._settings))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
@@ -76,21 +76,18 @@ class ViewScreen(RunScreen):
         self._news.set()
 
     def action_log(self) -> None:
-        self._change_view(replace(self.view, log=not self.view.log))
-        self.contrast.remembered.log_scale = self.view.log
+        self._change_view(log=not self.view.log)
 
     def action_share(self, by: int) -> None:
         shares = list(SHARES)
         number = shares.index(self.view.share) + by
-        self._change_view(replace(self.view, share=shares[min(max(number, 0), len(shares) - 1)]))
+        self._change_view(share=shares[min(max(number, 0), len(shares) - 1)])
 
     def action_smooth(self) -> None:
-        self._change_view(replace(self.view, smoothing=after(self.view.smoothing, SMOOTHING)))
-        self.contrast.remembered.smoothing = self.view.smoothing
+        self._change_view(smoothing=after(self.view.smoothing, SMOOTHING))
 
     def action_axis(self) -> None:
-        self._change_view(replace(self.view, axis=after(self.view.axis, AXES), cursor=None))
-        self.contrast.remembered.axis = self.view.axis
+        self._change_view(axis=after(self.view.axis, AXES), cursor=None)
 
     def action_go(self, by: int) -> None:
         """Move the cursor at which values are read."""
@@ -107,7 +104,7 @@ class ViewScreen(RunScreen):
         """Read values at a place of the x axis, or the newest ones at its end."""
         if self.feed:
             _, last = self.view.x_range(self.feed.history)
-            self._change_view(replace(self.view, cursor=x if x < last * (1 - 1e-9) else None))
+            self._change_view(cursor=x if x < last * (1 - 1e-9) else None)
 
     @work
     async def action_choose(self) -> None:
@@ -130,15 +127,11 @@ class ViewScreen(RunScreen):
         """Draw the curves of a run, by its path, below those of every run that is shown; none where empty."""
         self.workers.cancel_group(self, "baseline")
         self.contrast.remembered.baseline, self._baseline = path, None
-        if path and Run(Path(path)).exists():
-            run = Run(Path(path))
-            self._baseline = run.name, Feed(run.events_path, self._news.set)
-            self._follow_baseline(self._baseline[1])
+        if path and (run := Run(Path(path))).exists():
+            feed = Feed(run.events_path, self._news.set)
+            self._baseline = run.name, feed
+            feed.start(self, "baseline")
         self._news.set()
-
-    @work(group="baseline", exclusive=True)
-    async def _follow_baseline(self, feed: Feed) -> None:
-        await feed.follow()
 
     def action_zoom(self) -> None:
         self._zoom("" if self.contrast.remembered.zoomed else self._area.focused_name or self._area.shown[0])
@@ -154,11 +147,12 @@ class ViewScreen(RunScreen):
 
     def action_leave_field(self) -> None:
         self._zoom("")
-        self._change_view(replace(self.view, cursor=None))
+        self._change_view(cursor=None)
         super().action_leave_field()
 
-    def _change_view(self, view: LiveView) -> None:
-        self.view = view
+    def _change_view(self, **changes: Any) -> None:
+        self.view, last = replace(self.view, **changes), self.contrast.remembered
+        last.log_scale, last.smoothing, last.axis = self.view.log, self.view.smoothing, self.view.axis
         self._news.set()
 
     def _zoom(self, name: str) -> None:

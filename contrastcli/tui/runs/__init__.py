@@ -5,6 +5,5 @@ listing.py        the runs as they were last read
 columns.py        what the table can show, sort by and filter by
 tree.py           runs below headings: methods, sweeps, tables of the papers
 runs_table.py     the widget of the table
-overlay_panel.py  several runs on shared axes, and what sets them apart
-pair_tests.py     bootstrap tests of two runs
+overlay_panel.py  several runs on shared axes, what sets them apart, and bootstrap tests of two
 """

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from msgspec import structs
+from msgspec import convert, structs
 from textual import work
 from textual.containers import Container, ScrollableContainer
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Progress
+from contrastcli.runs.results import Bootstrap
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture
-from contrastcli.show.runs import by_method, run_details, side_by_side
+from contrastcli.show.runs import bootstrap, by_method, run_details, side_by_side
+from contrastcli.tui import processes
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import metrics
@@ -71,12 +76,8 @@ class OverlayPanel(Container):
         self.pause()
         self._feeds = {run: Feed(run.events_path, self._news.set) for run in self._chosen[:INKS]}
         for feed in self._feeds.values():
-            self._follow(feed)
+            feed.start(self, "feeds")
         self._news.set()
-
-    @work(group="feeds")
-    async def _follow(self, feed: Feed) -> None:
-        await feed.follow()
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:
@@ -104,6 +105,33 @@ class OverlayPanel(Container):
             series.append(replace(drawn, name=name, ink=0, readings=() if last is None else (number(last),)))
         count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
         return Picture(metric.kind, metric.title + count, "lines", "step", "", tuple(series))
+
+
+class PairTests:
+    """Results or progress in words, by the names of the two runs; `changed` is called when there are new ones."""
+
+    def __init__(self, directory: Path, changed: Callable[[], object]) -> None:
+        self._directory, self._changed = directory, changed
+        self._texts: dict[tuple[str, ...], str] = {}
+
+    def text(self, names: Sequence[str]) -> str:
+        """What is known of these runs; empty for others than two that are tested."""
+        return self._texts.get(tuple(names), "")
+
+    async def run(self, names: Sequence[str]) -> None:
+        """Test the difference of two runs."""
+
+        def show(text: str) -> None:
+            self._texts[tuple(names)] = text
+            self._changed()
+
+        def show_progress(event: Progress) -> None:
+            show(f"comparing: {event.what} {event.done:,} of {event.total:,}")
+
+        show("comparing …")
+        words = ("compare", *names, "--bootstrap", "--json")
+        done = await processes.run_command(self._directory, *words, on_progress=show_progress)
+        show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"], Bootstrap)))
 
 
 def labels(names: Sequence[str], width: int) -> list[str]:

@@ -17,8 +17,7 @@ from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing
-from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
-from contrastcli.tui.runs.pair_tests import PairTests
+from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, PairTests
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key
