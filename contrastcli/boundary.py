@@ -108,7 +108,7 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
-        return 0  # the reader has gone, as of `| head`
+        return 0  # as of `| head`
     if debug:
         narrate("".join(traceback.format_exception(error)))
     ours = error if isinstance(error, ContrastError) else _explain(error)

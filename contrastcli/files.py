@@ -101,7 +101,7 @@ def replaced(path: Path) -> Iterator[Path]:
     """A temporary file that replaces `path` after the body, or is removed on an error. Raises OSError."""
     # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
     draft = draft_of(path)
-    draft.touch(exist_ok=False)  # fails before the work, not after it
+    draft.touch(exist_ok=False)  # fails before the work
     try:
         yield draft
         os.replace(draft, path)

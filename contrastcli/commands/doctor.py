@@ -15,7 +15,7 @@ from contrastcli.settings import presets
 
 def examine(runs_dir: Path) -> dict[str, Any]:
     """Versions, device, precision, folders and extras by name. Uses no network."""
-    import torch  # loaded only when a device is needed
+    import torch  # heavy
 
     from contrastcli.model.devices import choose_device, choose_precision, default_budget, device_name
 

@@ -37,7 +37,7 @@ def measure(
     If there are several models, each has its own folder in `folder`. Raises UsageError, DataError and RunError, if
     possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
     """
-    from contrastcli.evaluation.evaluate import check_model, evaluate  # torch is loaded only when a model is needed
+    from contrastcli.evaluation.evaluate import check_model, evaluate  # loads torch
     from contrastcli.evaluation.procedure import Options
 
     chosen = check_suites(suites)
@@ -66,7 +66,7 @@ def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress
     """Pictures of the suite geometry and, if a model is a run, of the first run's training sentences under each."""
     labels = pictures.labels([one.model for one in scores])
     suites: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    for one in scores:  # the suites measured now, and of a run those that were measured before
+    for one in scores:  # of a run, also those measured before
         run = resolve(one.model).run
         before = run.scores().get("suites", {}) if run else {}
         suites[labels[one.model]] = {**before, **one.to_json()["suites"]}
@@ -82,7 +82,7 @@ def draw_sentences(
     models: Mapping[str, tuple[str, Pooling | None]], data: sections.Data, advance: OnProgress
 ) -> Picture:
     """A picture of training sentences under models, by label the name and pooling of each. Raises DataError."""
-    from contrastcli.evaluation.evaluate import load_subject  # torch is loaded only when a model is needed
+    from contrastcli.evaluation.evaluate import load_subject  # loads torch
     from contrastcli.evaluation.geometry import pca, training_sentences
 
     texts = training_sentences(data)

@@ -86,6 +86,6 @@ def uniformity(vectors: Tensor, t: float = 2.0) -> float:
     total = 0.0
     for start in range(0, count, _ROWS_AT_ONCE):
         cosines = rows[start : start + _ROWS_AT_ONCE] @ rows.T  # (rows, N)
-        total += float(torch.exp(2 * t * (cosines - 1)).double().sum())  # ‖a − b‖² = 2 − 2 cos
+        total += float(torch.exp(2 * t * (cosines - 1)).double().sum())  # ‖a−b‖² = 2−2 cos
     # Without each row with itself.
     return math.log((total - count) / (count * (count - 1)))

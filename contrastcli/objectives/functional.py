@@ -30,7 +30,8 @@ def promoted(x: Tensor) -> Tensor:
 
 def to_device(x: Tensor, device: torch.device) -> Tensor:
     """A tensor of the CPU on a device. CUDA is not waited for, as it is by `Tensor.to` and by an index on the CPU."""
-    return x.to(device, non_blocking=device.type != "mps")  # which copies memory that may be in other use by then
+    # Apple's GPU would copy memory that may be in other use by then.
+    return x.to(device, non_blocking=device.type != "mps")
 
 
 @contextmanager
@@ -91,14 +92,14 @@ def checked(on: bool) -> Iterator[None]:
 def check_inputs(result: Tensor, inputs: Iterable[Tensor]) -> None:
     """Raise HiddenInput if the graph of a result reaches a leaf that is not one of its inputs."""
     by_id = {id(tensor): tensor for tensor in inputs}
-    seen = {tensor.grad_fn for tensor in by_id.values()}  # the graph behind the inputs does not matter
+    seen = {tensor.grad_fn for tensor in by_id.values()}  # not the graph behind the inputs
     pending = [result.grad_fn]
     while pending:
         node = pending.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        leaf = getattr(node, "variable", None)  # set on nodes that accumulate the gradient of a leaf
+        leaf = getattr(node, "variable", None)  # of nodes that accumulate gradients
         if leaf is not None and id(leaf) not in by_id:
             raise HiddenInput(*leaf.shape)
         pending += [previous for previous, _ in node.next_functions]

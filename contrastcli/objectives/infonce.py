@@ -90,7 +90,7 @@ def direction_loss(
     """The contrast of the anchors' vectors in one view with the columns of others, of which the first is the target."""
     size, targets = len(full[of]), len(names)
     names = [*names, of] if settings.same_side else names
-    everything = torch.cat([full[name] for name in names])  # (M, d), row i's positive is i
+    everything = torch.cat([full[name] for name in names])  # (M, d), i's positive at i
     guides = torch.cat([full[GUIDE + name] for name in names]) if settings.guide else everything
     places = torch.arange(len(everything), device=everything.device)
     row_of, view_of = places % size, places // size

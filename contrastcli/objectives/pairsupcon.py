@@ -48,7 +48,7 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
     """
     similarity, tau = settings.chosen_similarity, settings.tau
     with full_precision(views) as full:
-        z = heads["projection"](torch.cat([full["anchor"], full["positive"]]))  # (2N, 128), j + N beside j
+        z = heads["projection"](torch.cat([full["anchor"], full["positive"]]))  # (2N, 128), j's partner at j+N
         size = len(full["anchor"])
         here = rows.to(z.device)
         places = torch.arange(len(z), device=z.device)

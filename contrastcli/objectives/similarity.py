@@ -18,7 +18,8 @@ def unit(x: Tensor) -> Tensor:
     """Each vector scaled to length 1, a zero vector left at zero with a zero gradient: (..., d) → (..., d)."""
     x = promoted(x)
     exponent = x.detach().abs().amax(dim=-1, keepdim=True).clamp_min(1).log2().floor().clamp_max(126)
-    x = x * torch.exp2(-exponent)  # exact; the squares of numbers above 1e19 are not finite in float32
+    # Exact: the squares of numbers above 1e19 are not finite in float32.
+    x = x * torch.exp2(-exponent)
     length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     return x / length.clamp_min(SHORTEST) * (length > SHORTEST)
 

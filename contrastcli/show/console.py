@@ -203,4 +203,4 @@ def notification(text: str) -> str:
     by_777 = term.startswith(("rxvt", "foot")) or "VTE_VERSION" in os.environ
     kind, text = "777;notify;contrast" if by_777 else "9", printable(text).replace(";", ",")
     code = f"\x1b]{kind};{text}\a"
-    return f"\x1bPtmux;\x1b{code}\x1b\\" if "TMUX" in os.environ else code  # tmux hands it on, if it is set to
+    return f"\x1bPtmux;\x1b{code}\x1b\\" if "TMUX" in os.environ else code  # where tmux passes it on

@@ -164,7 +164,7 @@ def of_scores(suite: str, models: Mapping[str, Mapping[ScoreName, float]]) -> Pi
 
 def of_slopes(similarities: Sequence[str]) -> Picture:
     """How steeply similarities change with the cosine, over the angle: SimACE Figure 1b."""
-    angles = [angle for angle in ANGLES if 5 <= angle <= 175]  # the angle's has no limit at the ends
+    angles = [angle for angle in ANGLES if 5 <= angle <= 175]  # unbounded at the ends
     series = [Series(name, angles, curve(SIMILARITIES[name], 0.0, 1.0, angles).by_cosine) for name in similarities]
     return Picture("slope", "slope of similarities by the cosine", "lines", _ANGLE, "|ds / dcos|", tuple(series))
 

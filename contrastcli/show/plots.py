@@ -45,8 +45,8 @@ _STYLE: Any = {
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "savefig.dpi": 600,
-    "svg.fonttype": "path",  # the same letters on every machine, and sharp at any size
-    "svg.hashsalt": "contrast",  # so that equal pictures are equal files
+    "svg.fonttype": "path",  # the same on every machine
+    "svg.hashsalt": "contrast",  # equal pictures, equal files
 }
 
 

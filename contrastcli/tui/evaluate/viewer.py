@@ -41,5 +41,5 @@ def open_file(path: Path) -> bool:
         return False
     quiet = subprocess.DEVNULL
     process = subprocess.Popen([viewer, path], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-    threading.Thread(target=process.wait, daemon=True).start()  # some viewers run until they are closed
+    threading.Thread(target=process.wait, daemon=True).start()  # it may run until closed
     return True

@@ -24,7 +24,7 @@ def default_model(directory: Path) -> str:
     """The model that is used where none is named: CONTRAST_MODEL, else the newest run that has ended; empty without."""
     try:
         return default_word(directory)
-    except (OSError, ContrastError):  # no run has ended, or one is being deleted
+    except (OSError, ContrastError):  # none, or one being deleted
         return ""
 
 

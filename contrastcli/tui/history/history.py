@@ -30,7 +30,7 @@ class Samples(Generic[E]):
     def __init__(self) -> None:
         self.newest: E | None = None
         self.kept: list[E] = []
-        self._every = 1  # one of 1, 2, 4 … is kept
+        self._every = 1  # a power of two
         self._seen = 0
 
     def add(self, event: E) -> None:

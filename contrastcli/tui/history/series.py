@@ -65,7 +65,7 @@ class TimeSeries:
             x = [float(places[a * size]) for a in edges[:-1]]
             return x, running_mean([mean(means[a:b]) for a, b in pairwise(edges)], smooth)
         spans = [(places[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
-        if end * size < last:  # the block that is not full yet
+        if end * size < last:  # a block not yet full
             rest = self.values[end * size : last]
             spans.append((places[last - 1], *extremes(rest, rest)))
         x = [float(place) for place, _, _ in spans for _ in range(2)]

@@ -89,5 +89,5 @@ def _read(run: Run) -> Entry:
     except ContrastError as error:
         return replace(seen, problem=f"{error.what} · {error.hint}")
     member = Member(run.name, config.flat(), status.state, dev_score(status))
-    assert member.identity  # in the thread: it looks for files
+    assert member.identity  # looks for files, off the UI
     return replace(seen, settings=member.settings, member=member)

@@ -37,7 +37,7 @@ class DryRunPanel(Vertical):
         self._summary, self._rows = PlainText(id="summary"), PlainText(id="rows")
         super().__init__(self._summary, self._rows, id="dry-run", classes="panel")
         self.border_title = "Summary"
-        self.error = ""  # of the dry run or the start
+        self.error = ""  # of dry run or start
         self._preview: Preview | None = None
         self._planned: object = None
 

@@ -192,7 +192,7 @@ class SetupScreen(ModeScreen):
     async def action_start(self, queued: bool = False) -> None:
         if self._is_starting or self.draft.problem:
             return
-        if self._dry_run.error:  # its cause may be gone by now
+        if self._dry_run.error:  # perhaps solved by now
             self._dry_run.run(self.draft)
             return
         self._is_starting = True
