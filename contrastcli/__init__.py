@@ -7,7 +7,7 @@ cli.py        every command, in one file: words into calls
 options.py    click's types and decorators; the options that are made from the settings
 api.py        what an objective of another package may import
 boundary.py   the edge of the process: its streams, its version, an exception as two lines
-files.py      files that are never half written, cached or locked; the user's folders
+files.py      writing a file whole or not at all, locks, caches on disk; the user's folders
 errors.py     the one error type, its exit codes, and a hint's remedies
 tui/          the full-screen app: a client of the command line
 commands/     what each command does

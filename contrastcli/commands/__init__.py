@@ -2,8 +2,8 @@
 
 job.py          from typed words to the settings of a run or to a sweep
 train.py        preview, start, resume and watch a run
-sweep.py        train the cells of a sweep, and print their scores
-papers.py       train, measure and print the items of the papers
+sweep.py        train cells in turn; those of a sweep, and their scores
+papers.py       the papers' tables and figures: train their cells, measure and print
 compare.py      runs side by side, with Welch's test and a paired bootstrap
 evaluate.py     measure models on suites, and draw their geometry
 encode.py       the sentences of a file to vectors on disk

@@ -2,7 +2,7 @@
 
 sources.py    data by the name that a user types: a path, hf:…, senteval:DIR, starter, stsb
 hub.py        data sets and files of the Hugging Face hub
-formats.py    a file as named columns (a Frame), with the line of each row for errors
+formats.py    a .csv, .tsv, .jsonl, .parquet … as named columns (a Frame), with lines for errors
 forms.py      tables for `contrast help`: formats, names of columns, forms of rows
 roles.py      which column is the anchor, the positive, the label …, and its checked values
 examples.py   training rows (Examples) and scored pairs, made from a Frame; their fingerprints

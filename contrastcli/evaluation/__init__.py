@@ -5,7 +5,7 @@ procedure.py     what the file of a suite consists of: subject, options, `Proced
 measure.py       measure a suite: read, score or take from the cache, average
 evaluate.py      measure models by name, and write their scores
 sts.py, transfer.py, fewshot.py, clustering.py, retrieval.py, geometry.py, mteb.py   the suites
-senteval.py      SentEval's folder of data sets
+senteval.py      reads SentEval's folder: the files of STS and of transfer
 ranking.py       nDCG, MRR, recall, MAP and the accuracy of triplets
 glove.py         files of word vectors as a baseline
 significance.py  Welch's t-test and the paired bootstrap

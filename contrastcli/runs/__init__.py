@@ -4,9 +4,9 @@ directory.py   the files of a run; create, find, list, delete and prune runs
 events.py      the typed events of training, and their lines of JSON
 event_file.py  events.jsonl, appended to, read from either end, or followed
 status.py      the state of a run, from its last events, heartbeat and process
-process.py     the process that trains: lock, heartbeat, start, stop, wait for its end
+process.py     the process that trains, from outside: start, stop, wait for its end; its lock and heartbeat
 checksums.py   checksums of a checkpoint's files
-cells.py       a cell of a sweep or of a paper's table: a run that one command trains among others
+cells.py       a cell of a sweep or of a paper's table: one of the runs that commands/sweep.py trains in turn
 sweeps.py      a grid of settings times seeds, its cells, and its file
 methods.py     runs that differ only in their seed: mean and deviation
 alerts.py      rules over events, and the webhook

@@ -1,7 +1,7 @@
 """Results as text and pictures.
 
 answers.py   similarities, neighbours, mined rows, benchmarks
-scores.py    scores of models, next to the papers'
+scores.py    scores of models, with the published ones next to them
 runs.py      runs: all, one, several side by side, sweeps
 settings.py  settings, presets, objectives
 papers.py    the papers' tables in five formats

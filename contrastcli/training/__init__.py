@@ -2,7 +2,7 @@
 
 plan.py         what a run will do, from its settings and data, before weights are loaded
 setup.py        from a plan to a trainer: weights, tokens, heads, optimiser, fresh or restored
-process.py      the process that trains a run: lock, heartbeat, signals, first and last event
+process.py      inside the process that trains a run: signals, the first and the last event
 session.py      what ties a training to that process: events, stop requests, other processes
 loop.py         the trainer: steps, logging, evaluation, saving, early stopping
 batch.py        the texts of a step, its chunks, and the seeds of their dropout
