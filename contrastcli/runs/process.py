@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from contrastcli.boundary import PROGRESS
 from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
@@ -152,6 +153,7 @@ def start_detached(command: Sequence[str], log: Path) -> int:
     with writing_to(log), open(log, "ab") as output:
         process = subprocess.Popen(
             command,
+            env={name: value for name, value in os.environ.items() if name != PROGRESS},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -294,8 +294,13 @@ def test_waiting_for_an_end_gives_up_after_its_time(run: Run) -> None:
     assert wait_for_end(run, timeout=0.0).state == "running"
 
 
-def test_a_launched_process_has_its_own_session_and_writes_to_the_log(run: Run) -> None:
-    program = "import os, sys; print(sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read()); sys.exit('end')"
+def test_a_launched_process_has_its_own_session_and_writes_to_the_log(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import os, sys; print(sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read())"
+    program += "; sys.exit(os.environ.get('CONTRAST_PROGRESS', 'end'))"
+    # The app sets it for its own children; a run's log is for people.
+    monkeypatch.setenv("CONTRAST_PROGRESS", "json")
     run.log_path.write_text("before\n")
     pid = launch(run, ["--flag"], command=[sys.executable, "-c", program])
     assert pid != os.getpid()
