@@ -333,9 +333,12 @@ def _decoded(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping
 
 def _class_names(schema: Any) -> dict[str, Sequence[str]]:
     """The names of the classes of labels by column, which `datasets` records in a schema."""
+    import pyarrow
+
     recorded = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    features = recorded.get("info", {}).get("features", {})
-    columns = ((name, kind) for name, kind in features.items() if isinstance(kind, dict))
+    features = recorded.get("info", {}).get("features") or {}
+    numbered = {field.name for field in schema if pyarrow.types.is_integer(field.type)}
+    columns = ((name, kind) for name, kind in features.items() if name in numbered and isinstance(kind, dict))
     return {name: kind["names"] for name, kind in columns if kind.get("_type") == "ClassLabel"}
 
 

@@ -268,6 +268,10 @@ def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path, monkeypa
     assert frame.columns == {"premise": ["a", "b", "c"], "label": ["contradiction", "entailment", "-"]}
     assert frame.where(2) == "a.parquet, row 3"
     assert read_file(tmp_path / "a.parquet", "a.parquet", limit=2).columns["premise"] == ["a", "b"]
+    spelled = rows.data.table.set_column(1, "label", [["neutral", "entailment", "neutral"]])
+    assert b"ClassLabel" in spelled.schema.metadata[b"huggingface"]
+    parquet.write_table(spelled, tmp_path / "b.parquet")
+    assert read_file(tmp_path / "b.parquet", "b.parquet").columns["label"] == ["neutral", "entailment", "neutral"]
 
 
 @pytest.mark.parametrize(("split", "rows"), [("train", 5749), ("dev", 1500), ("test", 1379)])
