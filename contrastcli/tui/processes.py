@@ -21,6 +21,8 @@ OnProgress = Callable[[Progress], None]
 
 _LONGEST_LINE = 1 << 24
 """Bytes of a line of output."""
+_MOST_LINES = 6
+"""Of what a process printed that ended without an error of its own."""
 
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
@@ -59,7 +61,7 @@ async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | Non
             lines = [_with_fields(record)]
         elif on_progress:
             on_progress(record)
-    return "".join(lines).strip()
+    return "".join(lines[-_MOST_LINES:]).strip()
 
 
 def silent(code: int) -> str:
@@ -74,7 +76,7 @@ def _with_fields(error: ErrorRecord) -> str:
 
 
 def _label(option: str) -> str:
-    return option.removeprefix("--").replace("-", " ")
+    return option.removeprefix("--").replace("-", " ") if option.startswith("--") else option
 
 
 async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:

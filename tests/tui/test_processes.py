@@ -14,6 +14,7 @@ from contrastcli.tui import processes
 from contrastcli.tui.processes import Finished
 
 NO_DATA = ErrorRecord("no data", ["get some", Use("--dev", "none")])
+BAD_FILE = ErrorRecord("τ is 0", ["raise it"], source="runs/2026-11-23-simcse/config.toml")
 
 
 async def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[Progress]]:
@@ -46,6 +47,8 @@ async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
     [
         (b"Segmentation fault\n", "Segmentation fault"),
         (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nhint: get some, or dev none"),
+        (msgspec.json.encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
+        (b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
         (b"", ""),
     ],
 )
