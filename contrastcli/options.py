@@ -161,7 +161,7 @@ def _run_on_host(ctx: click.Context, param: click.Parameter, host: str | None) -
     if folder := folder.removeprefix("~/").removeprefix("~"):
         command = f"cd {shlex.quote(folder)} && {command}"
     try:
-        os.execvp("ssh", ["ssh", *(["-t"] if boundary.on_a_terminal() else []), "--", address, command])
+        os.execvp("ssh", ["ssh", "-t" if boundary.on_a_terminal() else "-n", "--", address, command])
     except FileNotFoundError:
         raise RunError("there is no command ssh here", "install OpenSSH's client") from None
 

@@ -52,7 +52,7 @@ def test_ssh_gets_the_command_without_the_host(
     contrast: Contrast, argv: list[str], words: list[str], address: str, command: str
 ) -> None:
     contrast(*words)
-    assert argv == ["ssh", "--", address, command]
+    assert argv == ["ssh", "-n", "--", address, command]
 
 
 def test_a_terminal_here_is_one_there(contrast: Contrast, argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
