@@ -1,6 +1,6 @@
 """Events of a run: one type per kind, with the text and the numbers that consoles, logs and charts show.
 
-An event is a JSON object in one line of `events.jsonl`: `{"event": "evaluated", "step": 125, "spearman": 0.78, …}`.
+An event is a JSON object in one line of `events.jsonl`: `{"event": "evaluated", "step": 125, "score": 0.78, …}`.
 Readers skip events and fields that they do not know, so that an older version can watch a newer run. Numbers that are
 not finite are written as null. Another package adds a kind of event by a subclass of Event.
 """
