@@ -26,6 +26,11 @@ def test_it_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
+def test_its_pictures_and_files_are_there() -> None:
+    linked = re.findall(r"\]\((?!http)([^)#]+)", README)
+    assert len(linked) >= 2 and all((ROOT / path).is_file() for path in linked)
+
+
 def test_every_room_is_named() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert folders <= set(re.findall(r"\b(\w+)/", section("Reading the code")))
