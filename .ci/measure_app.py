@@ -8,8 +8,6 @@ Run it from the repository's root: PYTHONPATH=tests python .ci/measure_app.py
 4. A fresh process: from its start to its first frame, and what it has imported by then.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

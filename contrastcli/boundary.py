@@ -1,7 +1,5 @@
 """The edge of the process: its version, its streams and what they can show, and an exception as two lines."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

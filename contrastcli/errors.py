@@ -1,7 +1,5 @@
 """The one error type, which says what is wrong and what helps, its exit codes, and what libraries' errors say."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

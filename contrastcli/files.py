@@ -1,7 +1,5 @@
 """The user's folders, and files that are never half written: replaced, cached, locked or flushed to disk."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

@@ -1,7 +1,5 @@
 """Click's types and decorators: what commands share, options that are made from the settings, and errors of click."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """Every test runs offline, on one thread or CONTRAST_TEST_THREADS, and does not touch the user's own files."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import io

@@ -1,7 +1,5 @@
 """The names that an objective of another package may import stay, wherever the files behind them move."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from operator import attrgetter

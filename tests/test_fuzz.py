@@ -5,8 +5,6 @@ What fails is written to fuzz-failures.jsonl in the working folder, in the form 
 what once failed and is run by default.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator

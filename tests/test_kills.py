@@ -4,8 +4,6 @@
 What fails is written to kill-failures.jsonl in the working folder.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

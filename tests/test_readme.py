@@ -1,7 +1,5 @@
 """The README says what there is, briefly."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ All programs of a measurement take turns in every round (A B C A B C), so that r
 the machine changes.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

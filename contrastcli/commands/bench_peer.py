@@ -1,7 +1,5 @@
 """sentence-transformers, as `contrast bench` measures it: the same weights, texts and threads, its output silenced."""
 
-from __future__ import annotations
-
 import io
 import time
 import warnings

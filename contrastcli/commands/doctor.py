@@ -1,7 +1,5 @@
 """`contrast doctor`: what this machine offers."""
 
-from __future__ import annotations
-
 import os
 import platform
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """`contrast encode`: the sentences of a file to vectors on disk."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """`contrast export`: a model as a folder that other tools load, with a model card, or as ONNX; both are checked."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import warnings

@@ -1,7 +1,5 @@
 """`contrast help`: topics in plain text, prose from `help/` with tables made from the program's own data."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From the words of a command line to what they ask for: the settings of a run, or a sweep."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

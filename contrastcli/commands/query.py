@@ -1,7 +1,5 @@
 """`contrast query`: similarities of pairs and neighbours in a corpus; texts on stdin are answered as they come."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

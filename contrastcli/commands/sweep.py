@@ -3,8 +3,6 @@
 A cell that diverges or fails does not end the sweep, nor does a lost terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path

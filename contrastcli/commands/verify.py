@@ -1,7 +1,5 @@
 """`contrast runs verify`: the settings, checkpoints, events and scores of a run are read, and checksums compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training rows in other forms, and rows held out as dev data. The notes of the result say what was done."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Dev data, which choose the best checkpoint: scored pairs, or rows without scores for a retrieval metric."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Training rows and scored pairs, and how they are made from the columns of a frame."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Two published forms are recognised by their content: STS-B (tabs, no header) and SICK (tabs, in a .txt).
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

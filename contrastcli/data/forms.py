@@ -1,7 +1,5 @@
 """What data may look like: formats of files, roles of columns, forms of rows. Tables only, which `help` prints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

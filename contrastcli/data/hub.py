@@ -1,7 +1,5 @@
 """Data sets of the Hugging Face hub: `hf:owner/name[@revision][/file][?config=…&split=…]`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

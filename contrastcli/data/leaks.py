@@ -1,7 +1,5 @@
 """Training rows that hold a text of the dev set, which would make its score too good."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal

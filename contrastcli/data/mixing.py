@@ -1,7 +1,5 @@
 """Several sets of training rows as one: their names and weights, and their forms made alike."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

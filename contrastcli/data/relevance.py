@@ -1,7 +1,5 @@
 """Queries, documents, and which documents are relevant to which query; also made from training rows."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The role of each column, by its name or by `data.columns`, and the cells of a role as checked values."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

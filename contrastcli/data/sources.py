@@ -1,7 +1,5 @@
 """Data by the name that a user gives: a path, `hf:…`, `senteval:DIR`, `starter`, `stsb`, `split:5%` or `none`."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from pathlib import Path

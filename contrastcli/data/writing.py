@@ -1,7 +1,5 @@
 """Rows of texts into files that `formats` reads again."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

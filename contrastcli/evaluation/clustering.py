@@ -4,8 +4,6 @@ A set X is a file X.tsv, X.txt or X of lines with a class, a tab and a text, or 
 with its class in the same line. X is its name, whatever the case and punctuation, or a usual one (agnewsdataraw-8000).
 """
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Measure models by name, and write their scores to the directory of a run and to a folder."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress

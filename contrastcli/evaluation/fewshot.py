@@ -1,7 +1,5 @@
 """Few-shot transfer: 16 labelled rows a class, five training sets (PairSupCon's Table 6)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from contrastcli.evaluation import senteval

@@ -1,7 +1,5 @@
 """Geometry of the embeddings: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 10-11) and angles of pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

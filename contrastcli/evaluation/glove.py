@@ -5,8 +5,6 @@ A token that the file lacks is looked up without the ASCII punctuation around it
 no stop word is left out. Only the vectors of words in the texts are kept in memory.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import math

@@ -1,7 +1,5 @@
 """Measuring a suite: read the data of its tasks, score them or read their scores from the cache, average."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -5,8 +5,6 @@ similarities. Ties count against the model: of documents with equal cosines, the
 model that gives all texts one vector scores next to nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

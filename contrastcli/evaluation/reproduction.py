@@ -1,7 +1,5 @@
 """A table of a paper, made again: the run or model behind each number, and ours next to the printed ones."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A set NAME is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id,
 corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as on the hub, or a folder of such files.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Comparison of runs: settings, results and measured scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec.structs import asdict

@@ -1,7 +1,5 @@
 """Is one method better than another? Welch's t-test over seeds, and a paired bootstrap over pairs or queries."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

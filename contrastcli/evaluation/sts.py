@@ -1,7 +1,5 @@
 """Semantic textual similarity: the seven test sets, Spearman and Pearson of cosine and human score."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ To add a suite, write a file in `evaluation/` with its `measure.Procedure`, and 
 numpy or torch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The device and precision of a run, and its memory."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

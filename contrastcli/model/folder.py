@@ -9,8 +9,6 @@
 WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model that a word names, and its folder: of a run, on disk, the embedded starter, or from the hub."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Measures of sentence vectors: cosine and angle, correlation, alignment and uniformity."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Literal

@@ -1,10 +1,8 @@
 """Hard negatives: for each pair, texts near to its anchor that are not its positive, by exact search in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +69,7 @@ class Pool:
     keys: Indices
 
     @classmethod
-    def of(cls, texts: Iterable[str], anchors: Indices, positives: Indices, candidates: Indices) -> Pool:
+    def of(cls, texts: Iterable[str], anchors: Indices, positives: Indices, candidates: Indices) -> Self:
         """The pool of these texts; of candidates that are equal, the first one stays."""
         keys = Texts.of(map(text_key, texts)).distinct()[1]
         first = np.unique(keys[candidates], return_index=True)[1]

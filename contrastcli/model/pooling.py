@@ -1,7 +1,5 @@
 """Token vectors → one sentence vector."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from contrastcli.model.bert.network import Hidden

@@ -1,7 +1,5 @@
 """The similarity of pairs of sentences, and the nearest sentences of a corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Embeddings on disk: files in three formats, written block by block, and a cache for each model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The weights of a model folder: safetensors, or a pytorch_model.bin read as nothing but tensors and copied to them."""
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 import warnings

@@ -4,8 +4,6 @@ Torch's own threads share every operation and wait for one another at its end, f
 encoder are too short. Here a thread has chunks of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache

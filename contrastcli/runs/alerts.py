@@ -1,7 +1,5 @@
 """Alerts: rules over the events of a run, and the webhook they are sent to."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 The state of a cell is that of its run directory, so that the command may be killed at any moment and repeated.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ A checkpoint has one in its folder, for the model, and one in `training/`. Model
 may have a file of this name for another purpose.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

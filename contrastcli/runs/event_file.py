@@ -3,8 +3,6 @@
 A resume voids the events beyond the step from which it continues, and an earlier end. Readers leave these out.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator

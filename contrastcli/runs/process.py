@@ -1,7 +1,5 @@
 """The process that trains a run: lock and heartbeat, launching it, asking it to stop, waiting for its end."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

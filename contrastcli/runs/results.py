@@ -1,7 +1,5 @@
 """The results of commands, as types without torch: a command prints them as JSON, and the app decodes that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any, Self
@@ -134,7 +132,7 @@ class Spread(msgspec.Struct, frozen=True):
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> Self:
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values), tuple(values))
 
     def __format__(self, form: str) -> str:

@@ -5,8 +5,6 @@ runs/
   NAME-tau=0.05-seed=42/     a cell: a run like any other
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

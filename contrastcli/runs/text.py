@@ -1,7 +1,5 @@
 """Numbers and texts as people read them, in the lines of events and elsewhere."""
 
-from __future__ import annotations
-
 import math
 
 from contrastcli.boundary import printable

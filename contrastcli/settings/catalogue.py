@@ -4,8 +4,6 @@ Adding an objective is one file in `objectives/`, one `Spec` in `losses/` and a 
 adds its own under the entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """GPU memory of training, estimated from the size of the backbone, the batch and the token budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil
 from typing import Any, NamedTuple

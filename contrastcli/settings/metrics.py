@@ -1,7 +1,5 @@
 """The metrics of dev sets and of retrieval, by name: the one table of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 `papers.toml` says how; the printed numbers are those of `published.toml`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

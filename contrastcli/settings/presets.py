@@ -5,8 +5,6 @@ preset, which may not have a base itself unless this one is a grid, with `[grid]
 have all of these.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterator, Mapping

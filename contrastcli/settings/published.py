@@ -1,7 +1,5 @@
 """The papers' results: the tables of published.toml, and the rows of them that apply to a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The settings that every run has: model, data, dev, train, and the choice of an objective, which has others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Annotated, Literal

@@ -3,8 +3,6 @@
 The command line, the presets, the form, the dry run, the grouping of runs and the error messages are all made from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

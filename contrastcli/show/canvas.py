@@ -1,7 +1,5 @@
 """A grid of braille dots: lines and marks over ranges of x and y, as rows of text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ A screen colours the rows, a terminal prints them; lines differ in their dashes 
 without colour.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The cosine's gradient has the factor sin θ, which vanishes as two sentences bec
 Training clamps cosines to ±(1 − 1e-6) inside arccos, a tenth of a degree from either end; these curves are not clamped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

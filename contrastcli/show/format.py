@@ -1,7 +1,5 @@
 """Values, tables, JSON and paragraphs as text for a terminal."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The papers' tables and figures as text: what there is, what an item takes, and its numbers in five formats."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from shutil import get_terminal_size

@@ -3,8 +3,6 @@
 Each but t-SNE's overlays several runs or models. `sketch` draws them as text, `plots` as PNG and SVG.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Runs as text or JSON: all of a directory, one in detail, several side by side, methods over seeds, sweeps."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings, presets and objectives as text or JSON: those of a run, and those to choose from."""
 
-from __future__ import annotations
-
 from shutil import get_terminal_size
 from textwrap import shorten
 

@@ -1,7 +1,5 @@
 """A batch in degrees: the angles between anchors, their positives and their negatives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ A checkpoint is written under a temporary name, with the checksums of its files,
 checkpoints.json is replaced; then older ones are removed. A kill at any moment leaves all others whole.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path

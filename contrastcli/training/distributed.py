@@ -5,8 +5,6 @@ the whole batch, and carries the gradient back through its own chunks. Chunk see
 on the process; on a CPU the chunks are the same for any number of processes, so dropout is the same too.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The record of what a run was trained with, so that a number can be traced back."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

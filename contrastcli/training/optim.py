@@ -1,7 +1,5 @@
 """Optimiser and learning rate. The rate is a function of the step, so there is no scheduler state to lose."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

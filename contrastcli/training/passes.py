@@ -1,7 +1,5 @@
 """The two passes of a batch's chunks through their encoders, on a CPU several chunks side by side."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """What a run will do, worked out from its settings and data before any weights are loaded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The process that trains a run: lock and heartbeat, signals, the first and the last event."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress

@@ -1,7 +1,5 @@
 """What ties a training to its surroundings: where its events go, who may stop it, and the other processes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """From a plan to a trainer: weights, tokens, heads and optimiser, fresh or as a checkpoint left them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

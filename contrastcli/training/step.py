@@ -6,8 +6,6 @@ al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Set
 embeddings, and their gradient is handed to the chunks, so that both ways differ in nothing but memory and time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

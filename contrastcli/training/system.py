@@ -1,7 +1,5 @@
 """The machine while it trains: its GPU by NVML, the process and the disk by psutil."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

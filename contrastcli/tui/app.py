@@ -1,7 +1,5 @@
 """The app: five screens on a runs directory. It reads run directories, and runs the command line for all else."""
 
-from __future__ import annotations
-
 import gc
 import time
 from asyncio import to_thread

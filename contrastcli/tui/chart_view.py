@@ -1,7 +1,5 @@
 """A widget that draws a picture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The user's own themes and keys: app.toml, next to the file of the user's settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What opens over a screen: a question, a line to type, and help."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

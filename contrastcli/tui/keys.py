@@ -4,8 +4,6 @@ So what is typed ahead reaches the field that its first key opens. Letters that 
 or a stalled connection, and no commands.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The screens and their keys, to read outside the app."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from textual.binding import Binding, BindingType

@@ -1,7 +1,5 @@
 """`contrast …` in child processes: how the app does everything that takes longer than a frame."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """What can be done with a run, and in which states: the keys are the same in Live and Runs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

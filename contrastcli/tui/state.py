@@ -1,7 +1,5 @@
 """What the app remembers from one session to the next."""
 
-from __future__ import annotations
-
 import contextlib
 
 import msgspec

@@ -1,7 +1,5 @@
 """The app's terminal, which goes away with its window, its multiplexer or its connection."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

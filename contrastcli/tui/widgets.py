@@ -1,7 +1,5 @@
 """What every screen is made of: plain text, rows of a form, keys that the footer leaves out."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from typing import TypeVar

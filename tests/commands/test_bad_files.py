@@ -1,7 +1,5 @@
 """Damaged, hostile and odd files: each ends in two lines, and none hangs, aborts or takes the machine's memory."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """Odd machines: no streams, no working folder, other encodings, no memory, other users."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

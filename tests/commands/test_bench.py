@@ -1,7 +1,5 @@
 """`contrast bench`: what is measured, and how it is shown."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """Methods over seeds, side by side: what counts, what is tested, and how it reads."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import statistics

@@ -1,7 +1,5 @@
 """`contrast config`, `presets` and `doctor`: every setting with its source, every preset, the machine."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

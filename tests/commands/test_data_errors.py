@@ -1,7 +1,5 @@
 """Bad data is an error of two lines on stderr, with nothing on stdout and exit code 3."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

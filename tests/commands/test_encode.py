@@ -1,7 +1,5 @@
 """`contrast encode` writes the embeddings of sentences, in order, from a file or stdin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

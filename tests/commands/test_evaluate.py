@@ -1,7 +1,5 @@
 """`contrast eval`: the scores as JSON, what is missing, and what is refused before anything is measured."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

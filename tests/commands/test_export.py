@@ -1,7 +1,5 @@
 """An export holds the same model, says what it is, and appears whole or not at all."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """A disk that is full, or fails, at every write of a command in turn: two lines, nothing lost, nothing left half."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,7 +1,5 @@
 """Help and version: every command has help that fits a terminal, with examples that parse."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

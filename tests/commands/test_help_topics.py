@@ -1,7 +1,5 @@
 """`contrast help`: what a topic must mention, how it reads in a terminal, and where a command's help is."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from textwrap import dedent

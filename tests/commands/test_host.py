@@ -1,7 +1,5 @@
 """--host: the same command on another machine, by the system's ssh in place of this process."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

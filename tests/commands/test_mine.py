@@ -1,7 +1,5 @@
 """`contrast mine` turns pairs into triplets, and says how."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`contrast papers`: a table made end to end, also after a kill, and printed in every format; pictures; errors."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The command as a process: signals, pipes, a full disk, and unexpected errors."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

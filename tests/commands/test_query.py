@@ -1,7 +1,5 @@
 """`contrast query`: pairs, stdin and a corpus, which model answers, and questions that are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What a command prints as JSON is one type, which another process decodes and gets all of."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs that are damaged, missing, locked or ambiguous are an error of two lines on stderr with the right exit code."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`contrast runs`, `watch` and `stop`: what they show of runs, and what they change."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

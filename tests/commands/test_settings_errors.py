@@ -1,7 +1,5 @@
 """Bad settings are an error of two lines on stderr, with nothing on stdout and before there is a run."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The embedded starter: enough texts, honestly varied, and a first training run that helps."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter, defaultdict

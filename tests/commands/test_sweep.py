@@ -1,7 +1,5 @@
 """`contrast sweep` and `contrast train --seeds`: what is printed where, what is refused, and how it stops."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Training a sweep's cells: the table, cells that fail or stop, signals. Cells end at once in place of processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

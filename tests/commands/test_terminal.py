@@ -1,7 +1,5 @@
 """Whatever data, names, settings and messages hold, no command sends a terminal anything but text."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

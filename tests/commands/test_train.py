@@ -1,7 +1,5 @@
 """`contrast train` from the first word to the last: what is printed where, and what a run repeats."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """`contrast runs verify`: every kind of damage is named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

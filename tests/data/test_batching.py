@@ -1,7 +1,5 @@
 """Every row once an epoch, groups together, chunks within their budget."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dev data: what is held out of training rows, and which metric fits which rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

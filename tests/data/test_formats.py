@@ -1,7 +1,5 @@
 """Files are read as they stand, or refused with the line that is wrong and the remedy."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Data sets and files of the hub, from caches as its clients keep them: no test asks the network."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts of the dev set among the training texts: named, dropped or refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

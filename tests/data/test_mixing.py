@@ -1,7 +1,5 @@
 """Several sets as one: names and weights, forms made alike, and what an epoch draws of each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Columns get their role by name or by the user's word, never by order; labels, scores and sentences are checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Data by name, what one form of rows becomes for an objective, and what is held out of it."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Sequence

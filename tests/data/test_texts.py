@@ -1,7 +1,5 @@
 """Columns of texts are sequences as lists are, in memory and on disk."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

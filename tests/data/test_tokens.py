@@ -1,7 +1,5 @@
 """Texts are tokenised once; the cache returns the tokens of these texts only, and never fails a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

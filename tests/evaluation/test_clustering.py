@@ -1,7 +1,5 @@
 """Clustering: the files of the sets, and agreement with their classes by brute force."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

@@ -1,7 +1,5 @@
 """`contrast eval --suite geometry`: which pairs it measures, the angles between them, and the plane that shows them."""
 
-from __future__ import annotations
-
 import json
 import math
 import zlib

@@ -1,7 +1,5 @@
 """Word vectors as a baseline: what a sentence becomes, and what is wrong with a file."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A suite is added from outside by a file and a line, and is seen wherever suites are."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

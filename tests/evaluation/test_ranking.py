@@ -1,7 +1,5 @@
 """Ranking metrics, computed again from sorted lists, as trec_eval's documentation defines them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Ours next to the paper's: what is compared with what, and when they agree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

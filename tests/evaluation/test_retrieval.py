@@ -1,7 +1,5 @@
 """The suite retrieval: sets as BEIR and NanoBEIR publish them, and what is measured of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SentEval's STS files: what is read from them, what is wrong with them, and where they come from."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 import time

@@ -1,7 +1,5 @@
 """Significance against textbook formulas, exact answers and brute force."""
 
-from __future__ import annotations
-
 import math
 import random
 

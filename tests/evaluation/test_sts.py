@@ -1,7 +1,5 @@
 """The seven STS sets scored: every number recomputed by loops."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

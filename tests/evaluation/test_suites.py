@@ -1,7 +1,5 @@
 """What all suites share: names, the cache of scores, where results go, and what an interruption leaves."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """SentEval's transfer tasks: what is read from their files, and every number by another road."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

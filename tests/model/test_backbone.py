@@ -1,7 +1,5 @@
 """The backbone equals transformers' own models, and says what is wrong with a folder that it cannot read."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """What a GPU gets to do at once."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

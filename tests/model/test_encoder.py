@@ -1,7 +1,5 @@
 """Embeddings of many texts: the same whatever way through the encoder is taken."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

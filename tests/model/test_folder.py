@@ -1,7 +1,5 @@
 """Model folders: pooling, head and normalisation as the folder defines them, and errors for bad folders."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The model that a word names: a run, a folder, the starter or a name on the hub."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

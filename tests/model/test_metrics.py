@@ -1,7 +1,5 @@
 """Alignment and uniformity, recomputed pair by pair."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Hard negatives are those that a search by loops over single texts would choose."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

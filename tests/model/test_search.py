@@ -1,7 +1,5 @@
 """The similarity of pairs, and the nearest sentences of a corpus."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

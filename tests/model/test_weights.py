@@ -1,7 +1,5 @@
 """Models published without safetensors: their pickled tensors are read, and nothing else that a pickle may hold."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Several threads with a chunk each: the same results in the same order, and an end when one fails."""
 
-from __future__ import annotations
-
 import threading
 import time
 

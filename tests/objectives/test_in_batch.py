@@ -1,7 +1,5 @@
 """The settings of every contrast of a batch, in value and gradient, against plain loops over float64 lists."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """InfoNCE and DCL against plain loops, in value and gradient, and the identities that InfoNCE must keep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

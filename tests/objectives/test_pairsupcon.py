@@ -1,7 +1,5 @@
 """PairSupCon against plain loops, in value and gradient, and the identities that it must keep."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """The losses on scored pairs against plain loops, in value and gradient, and what a batch may lack."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

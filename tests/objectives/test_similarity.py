@@ -1,7 +1,5 @@
 """Similarities against trigonometry: vectors on the unit circle, whose angles are known."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """SupCon against plain loops, in value and gradient, and the identities that it must keep; SBERT's softmax."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

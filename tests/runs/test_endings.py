@@ -1,7 +1,5 @@
 """How a run ends other than well: signals, divergence, errors; and what it leaves."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

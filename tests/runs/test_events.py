@@ -1,7 +1,5 @@
 """What is written to events.jsonl, and what readers make of it."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """What a killed process leaves is removed by the next one that does its work."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

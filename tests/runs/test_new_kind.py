@@ -1,7 +1,5 @@
 """A kind of event that the package does not know: its type and a panel are all that it takes to see it everywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar

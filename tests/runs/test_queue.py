@@ -1,7 +1,5 @@
 """Runs that wait for the end of another one."""
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import closing

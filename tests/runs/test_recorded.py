@@ -1,7 +1,5 @@
 """Run directories that an earlier commit has written (2b9eb71) are listed, resumed, evaluated and queried."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The run directory as users meet it: names, lists, checkpoints, removing, comparing."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

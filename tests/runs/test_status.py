@@ -1,7 +1,5 @@
 """The state of a run, and the process that trains it: locks, stopping, waiting, launching."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

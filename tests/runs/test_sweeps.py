@@ -1,7 +1,5 @@
 """A sweep's cells: every combination of a grid for every seed, each with the settings that the same words give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

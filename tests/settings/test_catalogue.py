@@ -1,7 +1,5 @@
 """The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import inspect
 from collections.abc import Callable

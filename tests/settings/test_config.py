@@ -1,7 +1,5 @@
 """Settings: which source takes precedence, errors for bad values, and how a run is repeated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import platformdirs

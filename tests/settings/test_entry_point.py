@@ -1,7 +1,5 @@
 """An objective of another package, installed as the help says, is one like ours."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

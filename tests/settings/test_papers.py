@@ -1,7 +1,5 @@
 """How the papers' tables are made: every one is there, and the run of each row is what the paper prints it of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

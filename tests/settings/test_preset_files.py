@@ -1,7 +1,5 @@
 """Files of presets: settings above a base, `[about]`, a grid; and errors for mistakes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

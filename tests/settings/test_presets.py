@@ -1,7 +1,5 @@
 """Presets against the papers' settings, which are written down here a second time, and the rows of their tables."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The papers' tables as data: they agree with themselves, with the presets and with the objectives."""
 
-from __future__ import annotations
-
 import pytest
 
 from contrastcli.evaluation.suites import SUITES

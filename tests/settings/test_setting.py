@@ -1,7 +1,5 @@
 """What a setting declares of itself drives the options, the resume, the grouping of seeds, the form and the errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A similarity is one object: with it in the table it is a choice that trains, is drawn and has its margin's unit."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

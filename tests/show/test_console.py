@@ -1,7 +1,5 @@
 """What a terminal, a pipe and a program see of a run."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The curves of the app against the similarities that train, and against their gradients by autograd."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The papers' pictures as data: each value was reported by a run or measured of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures as text and as files: what is in them can be read off them, with and without colour."""
 
-from __future__ import annotations
-
 import builtins
 import csv
 import math

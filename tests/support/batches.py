@@ -1,7 +1,5 @@
 """Batches of embeddings for the losses, and the comparison of a loss with plain loops, in value and gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 

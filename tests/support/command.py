@@ -1,7 +1,5 @@
 """Command lines in tests: what they print, and the form that an error must have."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A stand-in for the command line that the app runs in child processes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

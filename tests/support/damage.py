@@ -1,7 +1,5 @@
 """Damage to files, the same for the same seed: bytes, values of JSON and TOML, and what stands at a path."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

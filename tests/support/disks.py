@@ -1,7 +1,5 @@
 """A disk that fills up or fails at a chosen moment, in this process: for files written by Python and by libraries."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,7 +1,5 @@
 """Events in tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import asdict

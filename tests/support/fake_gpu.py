@@ -6,8 +6,6 @@ Autograd must not have run before the device is registered, so this is a program
 the outcome of each case as a line of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Writes what it was asked to the file that FAKE_QUERY_LOG names, a JSON object a line.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

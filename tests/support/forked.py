@@ -1,7 +1,5 @@
 """Commands in forks of this process, which has imported what they load: processes that start in milliseconds."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource

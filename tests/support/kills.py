@@ -1,7 +1,5 @@
 """SIGKILL to commands: at any moment, before any of their changes of the disk, while a draft is written."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Runs in every state without training: run directories as training would leave them, the same each time."""
 
-from __future__ import annotations
-
 import math
 import os
 import socket

@@ -1,7 +1,5 @@
 """Runs that were interrupted, compared with runs that were not."""
 
-from __future__ import annotations
-
 import pytest
 
 from contrastcli.runs.directory import Run

@@ -1,7 +1,5 @@
 """Equality up to the rounding of float32 on any CPU: its instruction set decides in which order a sum is taken."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

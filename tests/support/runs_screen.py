@@ -1,7 +1,5 @@
 """The screen Runs in tests."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """The app in tests: shown at a size, waited for, read as text and compared with how it looked before."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Settings in tests: by key, or by keyword with two underscores for the point, as train__lr=1e-3."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from contrastcli.settings import config as configs

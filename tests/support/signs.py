@@ -1,7 +1,5 @@
 """Signs of life of a run in tests: what its process writes, and processes that have ended."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

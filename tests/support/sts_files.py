@@ -1,7 +1,5 @@
 """Small STS sets in the formats of SentEval's files, and an encoder that needs no model."""
 
-from __future__ import annotations
-
 import itertools
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Sweeps in tests: over any settings, under the name `s`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

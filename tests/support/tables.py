@@ -1,7 +1,5 @@
 """The result of a suite as people see it, and rows of texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from contrastcli.data.examples import ScoredPairs, scored_from_frame

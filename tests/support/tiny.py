@@ -1,7 +1,5 @@
 """A world small enough to train in a second: a random BERT, its tokenizer, and rows of every form."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

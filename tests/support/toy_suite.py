@@ -1,7 +1,5 @@
 """A suite of another package: this file, and one line that adds `SUITE` to the suites that there are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """What tests start as another process: trains or resumes the runs in the folders that are its arguments."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Trainers before their first step, and every objective in its variants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

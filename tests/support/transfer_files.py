@@ -1,7 +1,5 @@
 """Small transfer sets in the formats of SentEval's files, and an encoder that half knows their classes."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace

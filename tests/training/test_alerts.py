@@ -1,7 +1,5 @@
 """Alerts: which events raise them, that each is raised once, and what a webhook hears."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

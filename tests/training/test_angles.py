@@ -1,7 +1,5 @@
 """The angles that are logged, against plain loops over pairs of rows."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What an objective declares next to the encoder is made from its settings, by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from contrastcli.errors import UsageError

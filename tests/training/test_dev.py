@@ -1,7 +1,5 @@
 """A run whose dev data are pairs without scores: what its best model does is what was logged, under its own name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two processes that share a batch take the steps that one process takes."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A loss that depends on a weight that nothing would train is an error, not a weight that silently stays as it was."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 from collections.abc import Callable, Mapping

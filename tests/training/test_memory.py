@@ -1,7 +1,5 @@
 """The contrastive batch and the memory of a step are independent."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from itertools import islice

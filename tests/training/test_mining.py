@@ -1,7 +1,5 @@
 """Training mines its hard negatives again, from its own state. See test_resume.py for runs that were killed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The peer encoder and the perturbed views: trained with the model, saved next to it, and never a part of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A whole step runs on a device that is not the CPU, without mixing devices and without waiting for it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A run that is stopped inside a step or an evaluation, at any chunk, ends as one that was not stopped."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run that was killed and resumed equals one that was not, bit for bit. See test_kills.py for kills at any moment."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

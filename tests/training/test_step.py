@@ -1,7 +1,5 @@
 """A step's gradient is that of the whole batch, however it is cut and whether graphs are kept or computed again."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence

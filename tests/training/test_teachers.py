@@ -1,7 +1,5 @@
 """Teachers: named like any model, run once a sentence by their own contract, and never trained."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run from its first event to its last: events, checkpoints and its end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tests of several screens need."""
 
-from __future__ import annotations
-
 import pytest
 from textual.screen import Screen
 

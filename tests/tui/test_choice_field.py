@@ -1,7 +1,5 @@
 """The list that every choice of the app is made from: what it shows for what is typed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The user's own themes and keys: what app.toml changes, and what is said of a mistake in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that is being set up: what is kept and what is reset, the note of each setting, and the command."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

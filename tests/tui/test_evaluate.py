@@ -1,7 +1,5 @@
 """The screen Evaluate, with a stand-in for the command that measures."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

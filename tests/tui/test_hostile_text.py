@@ -1,7 +1,5 @@
 """Names, settings and events with control characters and markup: every screen shows them as text."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

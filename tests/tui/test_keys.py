@@ -1,7 +1,5 @@
 """Keys that arrive together, as from a paste or after a stalled connection: what they do, and what they do not."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

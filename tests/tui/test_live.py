@@ -1,7 +1,5 @@
 """The Live screen on recorded runs: what it shows of each, what its keys do, at 80×24 and at 140×45."""
 
-from __future__ import annotations
-
 import gc
 import math
 from itertools import pairwise

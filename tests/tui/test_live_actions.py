@@ -1,7 +1,5 @@
 """What the keys of Live do to a run, and what Live notices of it by itself."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

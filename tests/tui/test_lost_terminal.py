@@ -1,7 +1,5 @@
 """The app in a terminal of its own, which goes away: the app ends, and training does not."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

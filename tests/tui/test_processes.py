@@ -1,7 +1,5 @@
 """What the app reads from a child process: its progress, and an error whose options it shows as fields."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

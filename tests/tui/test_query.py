@@ -1,7 +1,5 @@
 """The screen Query: two sentences and a corpus, answered by a process that stands in for a model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

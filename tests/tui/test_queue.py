@@ -1,7 +1,5 @@
 """The queue in the app: a run that waits, and one that is put behind it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """The screen Runs, on recorded runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

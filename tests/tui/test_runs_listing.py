@@ -1,7 +1,5 @@
 """What the screen Runs shows of runs, without the screen: its listing, columns, filters and details."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The runs of the screen Runs below headings: methods, sweeps and the papers' tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

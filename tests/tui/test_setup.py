@@ -1,7 +1,5 @@
 """The Setup screen: its form, keys and states, the curve, the summary, the command and the start."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import AsyncIterator

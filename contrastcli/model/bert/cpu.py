@@ -3,9 +3,7 @@
 Elsewhere, without dropout and in torch.compile, each of these is torch's own operation.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -72,7 +70,7 @@ class Packing(NamedTuple):
     place, and the places of padding; None if all places are computed."""
 
     @classmethod
-    def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Packing:
+    def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Self:
         """Of a (B, T) bool mask. Other devices compute padding too, in fewer operations, and so do traces."""
         if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return cls(size, None if mask is None else mask[:, None, None, :])

@@ -1,11 +1,9 @@
 """The differences within the BERT family: published names, config keys, positions and dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 import torch.nn.functional as F
@@ -145,7 +143,7 @@ class Shape:
             raise ValueError(f"it would have {count:,} parameters")
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Shape:
+    def of(cls, config: Mapping[str, Any]) -> Self:
         """The shape in a config. Raises KeyError for a missing size, msgspec.ValidationError for an impossible one."""
         family = FAMILIES[config["model_type"]]
         keys = family.keys

@@ -4,8 +4,6 @@ One encoder serves all of them; `families` has the differences, and `cpu` what m
 equal transformers' to 1e-5 in fp32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """PairSupCon, SupCon with its baseline Augment, and SBERT's softmax: labelled pairs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from contrastcli.settings.losses.infonce import Compared, Contrast

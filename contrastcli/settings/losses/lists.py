@@ -1,7 +1,5 @@
 """PCL and RankCSE: InfoNCE, and the lists of similarities of other encoders."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from contrastcli.settings.losses.infonce import Contrast

@@ -1,7 +1,5 @@
 """CoSENT, AoE, Pearson's r and SBERT's squared error: scored pairs."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from contrastcli.settings.losses.infonce import Compared

@@ -1,7 +1,5 @@
 """MPT, MET and MAT of Nie et al.: a row's positive against the hardest anchor of the batch."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from contrastcli.settings.objective import Form, Margin, ObjectiveSettings, Spec

@@ -4,8 +4,6 @@ An objective's settings declare its auxiliaries (`ObjectiveSettings.auxiliaries`
 optimiser and the checkpoints use them through this interface alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pkgutil import resolve_name

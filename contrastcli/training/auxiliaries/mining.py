@@ -1,7 +1,5 @@
 """Hard negatives that training mines again and again, with the encoder as it is then."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

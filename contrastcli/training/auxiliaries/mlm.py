@@ -4,8 +4,6 @@ Masks are drawn for the whole batch beforehand, and every chunk's loss is divide
 tokens, so that the gradient is that of one mean over the batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Teachers: models whose view of the sentences an objective distils. They encode each sentence once, untrained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast, get_args

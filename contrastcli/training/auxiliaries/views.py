@@ -1,7 +1,5 @@
 """Further views of sentences, PCL's: by perturbing their tokens, and by a second encoder (Wu et al. 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace

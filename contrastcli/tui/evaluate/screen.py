@@ -1,7 +1,5 @@
 """Evaluate: measure a run or a model in a process of its own, and see the result next to the papers' rows."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress

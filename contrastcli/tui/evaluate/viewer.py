@@ -1,7 +1,5 @@
 """Pictures as files, opened with the viewer of the system."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

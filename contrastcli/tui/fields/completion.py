@@ -1,7 +1,5 @@
 """What may be typed into a field of names apart from its list: paths, and models that are not in the list."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The field that names a model: a run, a folder or a name on the hub."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -5,8 +5,6 @@ decodes would make the loop wait for Python's lock, 5 ms at a time. The newest e
 History of their own; the whole is read meanwhile, and replaces it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

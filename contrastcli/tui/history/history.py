@@ -1,7 +1,5 @@
 """A run's events so far, as the app draws them."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections import defaultdict, deque

@@ -1,7 +1,5 @@
 """The panels of Live on the screen: which, in which order, in how many columns, and the one that fills it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from textual.containers import VerticalScroll

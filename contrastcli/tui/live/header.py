@@ -1,7 +1,5 @@
 """The header of Live: the state of a run in words and shapes, its progress, and what to do next."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The panels of Live: what each makes of a run's history. They draw only what has changed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

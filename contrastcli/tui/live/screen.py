@@ -1,7 +1,5 @@
 """Live: a run as it trains, or as it was."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from copy import copy

@@ -1,7 +1,5 @@
 """What of a history Live shows: the part of it, the x axis, smoothing, the cursor, and the run to compare with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from contrastcli.show.chart import number

@@ -1,7 +1,5 @@
 """The keys of Live that change how a run is looked at, whatever it does meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

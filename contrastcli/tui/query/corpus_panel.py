@@ -1,7 +1,5 @@
 """The sentences of a file that are nearest to a question."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

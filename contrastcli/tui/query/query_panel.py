@@ -1,7 +1,5 @@
 """`contrast query -` as a process that stays, and what the panels that ask it have in common."""
 
-from __future__ import annotations
-
 import asyncio
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Query: how alike two sentences are to one model or two, as one types, and what is nearest in a corpus."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """How similar two sentences are to one model: their cosine, and their angle as a picture."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

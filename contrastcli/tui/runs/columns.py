@@ -1,7 +1,5 @@
 """What the table of runs can show, sort by and filter by: one list of columns, every setting among them."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The runs of a directory as the table of Runs shows them: read in a thread, and only if they have changed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

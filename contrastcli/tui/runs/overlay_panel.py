@@ -1,7 +1,5 @@
 """Several runs on shared axes and their differences in words; or one run and its details."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """The table of runs: as wide as there is room, and the cursor stays at its run while the rest changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Runs: all runs of the directory in a table, several on shared axes, and what can be done with one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import ClassVar

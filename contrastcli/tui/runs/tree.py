@@ -1,7 +1,5 @@
 """Runs below headings: their method, or the sweep or table of a paper that they belong to, and in it their method."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set

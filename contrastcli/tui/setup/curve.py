@@ -1,7 +1,5 @@
 """The curves of the chosen similarity, which Setup shows next to its form."""
 
-from __future__ import annotations
-
 import math
 
 from contrastcli.settings.setting import spell

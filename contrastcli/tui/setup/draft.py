@@ -1,7 +1,5 @@
 """What is being set up: a preset, what was typed over it, and what follows from both. No widget is known here."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The summary of what would be trained, from a dry run of the command line."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

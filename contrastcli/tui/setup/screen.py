@@ -1,7 +1,5 @@
 """Setup: what is trained, from what, and how; what that does to angles; a dry run; and the start."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import ClassVar
