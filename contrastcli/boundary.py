@@ -12,7 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from contrastcli.errors import ContrastError, ErrorRecord, InterruptedEarly, RunError, UsageError, error_text, in_words
+from contrastcli.errors import (
+    ContrastError,
+    ErrorRecord,
+    InterruptedEarly,
+    Preempted,
+    Preemption,
+    RunError,
+    UsageError,
+    error_text,
+    in_words,
+)
 
 __version__ = "0.1.0"
 
@@ -122,6 +132,8 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
 
 def _explain(error: BaseException) -> ContrastError:
     """An exception of Python as an error of ours."""
+    if isinstance(error, Preemption):
+        return Preempted("preempted before the training began", "start it again with the same command")
     if isinstance(error, EOFError | KeyboardInterrupt):
         return InterruptedEarly("interrupted", "nothing was changed")
     if isinstance(error, OSError) and error.strerror:

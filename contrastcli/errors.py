@@ -13,6 +13,7 @@ EXIT_CODES: Mapping[int, str] = {
     2: "a bad value, key, preset or combination",
     3: "data, model or run missing, malformed or unsuitable; an evaluation without all of its sets, after the rest",
     4: "diverged: the batch is saved, and the last good checkpoint is kept",
+    75: "preempted: ended by SIGTERM or SIGUSR1 before the last step, to be started again with the same command",
     130: "interrupted before anything was saved",
 }
 
@@ -106,6 +107,16 @@ class InterruptedEarly(ContrastError):
     """The user interrupted before anything was saved."""
 
     code = 130
+
+
+class Preempted(ContrastError):
+    """SIGTERM or SIGUSR1 ended the training before its last step."""
+
+    code = 75
+
+
+class Preemption(KeyboardInterrupt):
+    """SIGTERM or SIGUSR1, which no handler of errors may swallow; reported as Preempted."""
 
 
 def error_text(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, list_runs
 from contrastcli.runs.events import Evaluated, Event, Saved, Step
-from contrastcli.runs.process import launch
+from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Preview, sourced
 from contrastcli.runs.status import digest
 from contrastcli.runs.text import score
@@ -130,11 +130,31 @@ def start(
     detach: bool = False,
     show: Callable[[Run], None] | None = None,
 ) -> int:
-    """Train a new run or resume one; returns the exit code. Raises ContrastError.
+    """Train a new run or resume one; returns the exit code. Raises ContrastError, and KeyboardInterrupt on a signal.
 
     A `run` that does not exist is made, perhaps by another process first. It trains in this process; with `detach` or
     `show` in its own process, and `show` is called when that has started. It begins when the run `after` has ended.
     """
+    with handle_signals(interrupt):
+        prepared = _prepare(config, run, runs_dir, name)
+    if prepared is None:
+        return 0
+    run, plan = prepared
+    if not detach and show is None:
+        return _train_here(run, plan, json, after)
+    behind = ("--after", str(after.path.resolve())) if after else ()
+    launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui", *behind])
+    if show is not None:
+        show(run)
+        print_path(run.path)
+        return _report(run)
+    print_path(run.path)
+    narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}")
+    return 0
+
+
+def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
+    """Check all that training needs, and write the run; None for one that has finished."""
     from contrastcli.model.devices import choose_device
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
@@ -145,24 +165,14 @@ def start(
     if run and status and status.state == "finished" and plan.steps <= status.steps:
         by = "--epochs" if plan.is_capped_by_epochs else "--max-steps"
         narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
-        return 0
+        return None
     choose_device(config.train.device)
     if processes.is_main:
         for model in plan.models:
             # Errors of models come before a run is created.
             resolve(model).folder()
         run = _write(config, run, runs_dir, name)
-    run = Run(Path(processes.broadcast(str(run.path) if run else "")))
-    if not detach and show is None:
-        return _train_here(run, plan, json, after)
-    behind = ("--after", str(after.path.resolve())) if after else ()
-    launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui", *behind])
-    if show is not None:
-        show(run)
-        return _report(run)
-    print_path(run.path)
-    narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}")
-    return 0
+    return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
 
 
 def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
@@ -183,14 +193,14 @@ def _report(run: Run) -> int:
     status = run.status()
     if not status.ended:
         narrate(f"{run.name} is still training: contrast watch {run.name}")
-    elif status.code == 0:
-        _print_result(run)
-    else:
+    elif status.code and status.message:
         narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
-    print_path(run.path)
+    else:
+        _print_result(run)
     return status.code
 
 
+@handle_signals(interrupt)
 def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     from contrastcli.training.distributed import world
     from contrastcli.training.process import supervise
@@ -229,7 +239,10 @@ def _print_result(run: Run) -> None:
 
 
 def watch(run: Run, json: bool) -> int:
-    """Show the events of a run as they are written; returns its exit code."""
+    """Show the events of a run as they are written, of one that has ended its result; returns its exit code."""
+    if not json and (status := run.status()).ended:
+        narrate(f"{run.name}: {status.state} at step {status.step:,} of {status.steps:,}")
+        return _report(run)
     shown, begin, alerts = console.console(json), time.time(), Alerts()
     with contextlib.suppress(ContrastError):
         alerts = run.config().alerts
@@ -243,6 +256,4 @@ def watch(run: Run, json: bool) -> int:
         shown.close()
     status = run.status()
     # No event says that a run was killed.
-    if status.state == "killed":
-        narrate(f"{run.name} killed: {status.message}\nhint: {status.hint}")
-    return status.code
+    return _report(run) if status.state == "killed" else status.code

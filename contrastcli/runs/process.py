@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import RunError
+from contrastcli.errors import Preemption, RunError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event, Queued, Started
@@ -82,6 +82,11 @@ def handle_signals(handle: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def interrupt(number: int) -> NoReturn:
+    """What a signal does where nothing can be saved. Raises KeyboardInterrupt, its subclass Preemption for SIGTERM."""
+    raise KeyboardInterrupt if number == signal.SIGINT else Preemption
 
 
 def request_stop(run: Run) -> None:

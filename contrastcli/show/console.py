@@ -192,7 +192,7 @@ class Bars(Console):
 
 def _line(event: Event, steps: int = 0) -> str:
     """The line of an event; none for a failure, which the command line reports itself."""
-    return "" if isinstance(event, Done) and event.code else event.line(steps)
+    return "" if isinstance(event, Done) and event.code and event.message else event.line(steps)
 
 
 def notification(text: str) -> str:

@@ -6,14 +6,23 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 import torch
 
-from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, RunError, UsageError, error_text
+from contrastcli.errors import (
+    ContrastError,
+    DivergedError,
+    InterruptedEarly,
+    Preempted,
+    Preemption,
+    RunError,
+    UsageError,
+    error_text,
+)
 from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Event, Note, Started, Step
-from contrastcli.runs.process import handle_signals, hold, wait_behind
+from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
 from contrastcli.runs.status import Writer
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
@@ -35,11 +44,13 @@ class _Interrupts:
 
     in_loop = False
     stop_requested = False
+    preempted = False
 
     def __call__(self, number: int) -> None:
         if not self.in_loop or (self.stop_requested and number == signal.SIGINT):
-            raise KeyboardInterrupt
+            interrupt(number)
         self.stop_requested = True
+        self.preempted |= number != signal.SIGINT
 
 
 def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
@@ -65,7 +76,9 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         session = Session(emit, lambda: interrupts.stop_requested or run.stop_path.exists(), world)
         trainer = make_trainer(run, plan, device, session)
         interrupts.in_loop = True
-        done = Done(status=trainer.run_steps(), step=trainer.position.step, code=0)
+        status = trainer.run_steps()
+        preempted = status == "stopped" and world.any(interrupts.preempted)
+        done = Done(status=status, step=trainer.position.step, code=Preempted.code if preempted else 0)
         emit(done)
         return done
 
@@ -132,7 +145,9 @@ def _recorded(run: Run, config: Config, watch: Watch) -> Iterator[Emit]:
         yield emit
     except (Exception, KeyboardInterrupt) as error:
         end = _explain(run, error)
-        status = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}.get(type(error), "failed")
+        status = {DivergedError: "diverged", KeyboardInterrupt: "stopped", Preemption: "stopped"}.get(
+            type(error), "failed"
+        )
         with suppress(RunError):  # a full disk
             emit(Done(step=step, status=status, code=end.code, message=end.what, hint=end.hint))
         if isinstance(error, KeyboardInterrupt):
@@ -148,6 +163,9 @@ def _explain(run: Run, error: BaseException) -> ContrastError:
     if not isinstance(error, KeyboardInterrupt):
         what = f"{type(error).__name__}: {error_text(error)}"
         return ContrastError(what, f"contrast --debug train --resume {run.name}")
+    command = f"contrast train --resume {run.name}"
+    if isinstance(error, Preemption):
+        return Preempted("preempted before it took a step", command)
     if run.checkpoints():
-        return ContrastError("interrupted while a step was under way", f"contrast train --resume {run.name}")
-    return InterruptedEarly("interrupted", "no step had been saved yet; start again")
+        return ContrastError("interrupted while a step was under way", command)
+    return InterruptedEarly("interrupted", f"no step had been saved yet; start again: {command}")

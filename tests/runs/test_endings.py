@@ -13,11 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly
+from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
 from contrastcli.settings.sections import Train
-from contrastcli.training import angles, loop, optim
+from contrastcli.training import angles, loop, optim, plan
+from support.command import LABELLED, Contrast, refused
+from support.command import train as train_command
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
 from support.waiting import wait_until
 
@@ -26,9 +28,10 @@ from support.waiting import wait_until
 def test_a_signal_ends_the_step_saves_and_stops(tiny: Tiny, place: Path, number: signal.Signals) -> None:
     before = signal.getsignal(number)
     run = tiny.run(place)
-    assert train(run, on_step(7, lambda: signal.raise_signal(number))) == Done(step=7, status="stopped", code=0)
+    code = 0 if number == signal.SIGINT else 75
+    assert train(run, on_step(7, lambda: signal.raise_signal(number))) == Done(step=7, status="stopped", code=code)
     assert run.checkpoints()["last"] == "000007"
-    assert run.status().state == "stopped"
+    assert (run.status().state, run.status().code) == ("stopped", code)
     assert signal.getsignal(number) is before
     assert train(run) == Done(step=20, status="finished", code=0)
 
@@ -59,7 +62,7 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
         _, narration = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 0
+    assert process.returncode == 75
     assert told(run, Done)[-1].status == run.status().state == "stopped"
     assert int(run.checkpoints()["last"]) == told(run, Done)[-1].step > 1
     assert "contrast train --resume one" in narration
@@ -76,7 +79,36 @@ def test_an_interrupt_before_the_loop_says_that_nothing_was_saved(tiny: Tiny, pl
     assert raised.value.code == 130
     done = told(run, Done)[-1]
     assert (done.status, done.code, done.message) == ("stopped", 130, "interrupted")
-    assert "no step had been saved" in done.hint
+    assert "no step had been saved" in done.hint and f"contrast train --resume {run.name}" in done.hint
+    assert train(run).status == "finished"
+
+
+def test_a_preemption_before_the_loop_is_one_too(tiny: Tiny, place: Path) -> None:
+    def preempt(event: Event) -> None:
+        if isinstance(event, Started):
+            signal.raise_signal(signal.SIGUSR1)
+
+    run = tiny.run(place)
+    with pytest.raises(Preempted) as raised:
+        train(run, preempt)
+    assert (raised.value.code, run.status().state, run.status().code) == (75, "stopped", 75)
+
+
+def test_a_preemption_while_the_data_are_read_is_one_too(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "make_plan", lambda config: signal.raise_signal(signal.SIGTERM))
+    refused(contrast(*train_command(*LABELLED)), 75, "preempted", "start it again")
+    assert not Path("runs").exists()
+
+
+def test_watch_tells_a_preempted_run_from_one_that_a_user_stopped(
+    tiny: Tiny, tmp_path: Path, contrast: Contrast
+) -> None:
+    for number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 0)):
+        run = tiny.run(tmp_path / number.name)
+        train(run, on_step(3, lambda: signal.raise_signal(number)))  # noqa: B023
+        answer = contrast("watch", str(run.path))
+        assert answer.code == code and answer.err.splitlines()[0] == f"{run.name}: stopped at step 3 of 20"
+        assert f"to continue: contrast train --resume {run.name}" in answer.err
 
 
 def test_a_scheduler_that_repeats_its_signals_interrupts_nothing(tiny: Tiny, place: Path) -> None:
@@ -85,7 +117,7 @@ def test_a_scheduler_that_repeats_its_signals_interrupts_nothing(tiny: Tiny, pla
             signal.raise_signal(number)
 
     run = tiny.run(place)
-    assert train(run, on_step(3, signals)) == Done(step=3, status="stopped", code=0)
+    assert train(run, on_step(3, signals)) == Done(step=3, status="stopped", code=75)
 
 
 @pytest.mark.parametrize(("step", "code"), [(3, 130), (15, 1)])
