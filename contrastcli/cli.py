@@ -260,7 +260,7 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
 @click.argument("model", metavar="RUN|MODEL")
 @click.argument("dest", type=options.PATH)
 @click.option("--format", "kind", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers")
-@click.option("--overwrite", is_flag=True, help="Replace what is in DEST.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export in DEST.")
 @click.pass_obj
 def export(directory: Path, model: str, dest: Path, kind: Format, overwrite: bool) -> None:
     """Export a model for sentence-transformers, or as ONNX."""

@@ -1,6 +1,8 @@
 """`contrast export`: a model as a folder that other tools load, with a model card, or as ONNX; both are checked."""
 
 import contextlib
+import errno
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contrastcli.boundary import __version__
-from contrastcli.errors import RunError, UsageError, Use
-from contrastcli.files import flush_tree, json_bytes, writing_to
+from contrastcli.boundary import __version__, printable
+from contrastcli.data.tokens import TOKENIZER_FILES
+from contrastcli.errors import Remedy, RunError, UsageError, Use
+from contrastcli.files import draft_of, flush_tree, fsync_dir, json_bytes, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import ModelRef
@@ -60,8 +63,18 @@ _MAX_DIFFERENCE = 1e-4
 _OPSET = 17
 """The first with layer normalisation, so that old runtimes support it."""
 
-_MARKS = ("modules.json", "model.onnx")
-"""Files by which an earlier export is recognised."""
+_TAGS = "tags: [sentence-similarity, feature-extraction, contrast]"
+"""A line of the card, by which an earlier export is recognised."""
+
+_FILES = re.compile(
+    r"README\.md|config\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json|model\.onnx"
+    r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json|\d_[A-Z]\w+/(config\.json|model\.safetensors)|"
+    + "|".join(map(re.escape, TOKENIZER_FILES))
+)
+"""Everything that an export writes."""
+
+_Identity = tuple[int, int]
+"""What a folder keeps when it is renamed, until a file is added."""
 
 
 def export_model(
@@ -72,46 +85,98 @@ def export_model(
     Raises UsageError if `dest` is not empty and may not be replaced or if a package is missing, RunError if it cannot
     be written or does not equal the model, and DataError if there is no model.
     """
-    if dest.exists() and not (dest.is_dir() and not any(dest.iterdir())):
-        if not overwrite:
-            raise UsageError(f"{dest} exists", ["choose another folder", Use("--overwrite")])
-        # A mistake must not delete a home folder.
-        if not any((dest / mark).is_file() for mark in _MARKS):
-            raise UsageError(f"{dest} holds no model that could be replaced", "choose another folder")
+    with _writing(dest):
+        former = _replaceable(dest, overwrite)
     encoder = load_encoder(model.folder()).eval()
     title = model.run.name if model.run else Path(model.name).resolve().name
-    with writing_to(dest), _appearing(dest.resolve()) as folder:
+    with _writing(dest), _draft(dest.resolve()) as folder:
         if kind == "onnx":
             write_onnx(encoder, folder)
         else:
             _write(encoder, folder)
         (folder / "README.md").write_text(card(encoder, model.run, title, onnx=kind == "onnx"), encoding="utf-8")
+        flush_tree(folder)
+        if _replaceable(dest, overwrite) != former:
+            raise _changed(dest)
+        _put(folder, dest.resolve(), former)
     return dest
 
 
 @contextlib.contextmanager
-def _appearing(dest: Path) -> Iterator[Path]:
-    """The path of a new folder to write, which replaces `dest` when the body ends without an error."""
-    draft, former = (dest.with_name(f".{dest.name}.{end}") for end in ("draft", "former"))
-    shutil.rmtree(draft, ignore_errors=True)
+def _writing(dest: Path) -> Iterator[None]:
+    """Turn an error of the system in the body into a RunError, also where another process writes to the folder."""
+    with writing_to(dest):
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT):
+                raise
+            raise _changed(dest) from None
+
+
+def _changed(dest: Path) -> RunError:
+    return RunError(f"{dest} was changed while the model was exported", _elsewhere(dest, Use("--overwrite")))
+
+
+def _replaceable(dest: Path, overwrite: bool) -> _Identity | None:
+    """What identifies the folder that an export may replace; None where there is none. Raises UsageError."""
+    if not dest.exists():
+        return None
+    if not dest.is_dir():
+        raise UsageError(f"{dest} is a file", _elsewhere(dest))
+    paths = [path for path in sorted(dest.rglob("*")) if path.is_symlink() or not path.is_dir()]
+    if paths and not overwrite:
+        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))
+    names = [path.relative_to(dest).as_posix() for path in paths]
+    if other := next((name for name in names if not _FILES.fullmatch(name)), ""):
+        raise UsageError(f"{dest} holds {other}, which no export has written", _elsewhere(dest))
+    # Model folders of other programs, and a run's own checkpoints, have files of the same names.
+    card = dest / "README.md"
+    if paths and not (card.is_file() and _TAGS in card.read_text(encoding="utf-8", errors="replace")):
+        raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
+    return _identity(dest)
+
+
+def _identity(folder: Path) -> _Identity:
+    state = folder.stat()
+    return state.st_ino, state.st_mtime_ns
+
+
+def _elsewhere(dest: Path, *others: Remedy) -> list[Remedy]:
+    number = 2
+    while (free := dest.resolve().with_name(f"{dest.resolve().name}-{number}")).exists():
+        number += 1
+    return [*others, f"choose another folder, such as {dest.with_name(free.name) if dest.name else free}"]
+
+
+@contextlib.contextmanager
+def _draft(dest: Path) -> Iterator[Path]:
+    """The path of a folder to write next to `dest`; what is left of it at the end is removed."""
     dest.parent.mkdir(parents=True, exist_ok=True)
+    draft = draft_of(dest)
     try:
         yield draft
-        flush_tree(draft)
-        replaces = dest.exists()
-        # An earlier export that was killed between the two renames has left its only copy in `former`.
-        if replaces:
-            shutil.rmtree(former, ignore_errors=True)
-            dest.rename(former)
-        try:
-            draft.rename(dest)
-        except OSError:
-            if replaces:
-                former.rename(dest)
-            raise
-        shutil.rmtree(former, ignore_errors=True)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _put(draft: Path, dest: Path, replaced: _Identity | None) -> None:
+    """Put a complete folder in its place, or in that of another. Raises OSError, with everything as it was."""
+    # What an export has left that was killed between the renames is removed here, since the new one is complete.
+    former = draft_of(dest.with_name(f"{dest.name}.former"))
+    if replaced:
+        dest.rename(former)
+    try:
+        if replaced and _identity(former) != replaced:
+            raise _changed(dest)
+        draft.rename(dest)
+    except (OSError, RunError):
+        if replaced and not dest.exists():
+            former.rename(dest)
+        raise
+    finally:
+        shutil.rmtree(former, ignore_errors=True)
+    fsync_dir(dest.parent)
 
 
 def _write(encoder: SentenceEncoder, folder: Path) -> None:
@@ -182,7 +247,7 @@ def padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tens
 _FRONT = """---
 library_name: {library}
 pipeline_tag: sentence-similarity
-tags: [sentence-similarity, feature-extraction, contrast]
+{tags}
 # license: choose one; the licences of the backbone and of the data may restrict it
 ---
 """
@@ -209,13 +274,37 @@ truncated to {longest} tokens and padded on the right{prompt}.
 
 def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
     """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
-    prompt = f", after the prefix `{encoder.prompt}` has been added" if encoder.prompt else ""
+    prompt = f", after the prefix {_code(encoder.prompt)} has been added" if encoder.prompt else ""
     use = _ONNX.format(width=encoder.width, longest=encoder.max_length, prompt=prompt) if onnx else _USE
-    parts = [_FRONT.format(library="onnx" if onnx else "sentence-transformers"), f"# {name}\n", _contract(encoder), use]
+    front = _FRONT.format(library="onnx" if onnx else "sentence-transformers", tags=_TAGS)
+    parts = [front, f"# {_escaped(name)}\n", _contract(encoder), use]
     if run is not None:
         tables = suite_tables(run.scores(), run.config())
-        parts += [_training(run, run.config()), *(f"## Scores: {one.suite}\n\n{one.markdown}\n" for one in tables)]
+        scores = (f"## Scores: {one.suite}\n\n{one.markdown}\n".replace("<", "&lt;") for one in tables)
+        parts += [_training(run, run.config()), *scores]
     return "\n".join([*parts, f"Written by contrast {__version__}.\n"])
+
+
+def _escaped(text: str) -> str:
+    """Text in one line of Markdown, in which it means nothing but itself."""
+    return re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(text))
+
+
+def _code(text: str) -> str:
+    """Text as code in one line of Markdown."""
+    line = printable(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
+    return f"{fence}{pad}{line}{pad}{fence}" if line else ""
+
+
+_FOLDERS = re.compile(r"(?<![\w./\\])(?:[A-Za-z]:)?[/\\](?=\w)(?:[^/\\,:=]+[/\\])*")
+"""What comes before the last name of an absolute path, in a value of a setting."""
+
+
+def _value(value: object) -> str:
+    """The value of a setting as code, without the folders of this machine."""
+    return _code(_FOLDERS.sub("", str(value)))
 
 
 def _contract(encoder: SentenceEncoder) -> str:
@@ -226,16 +315,19 @@ def _contract(encoder: SentenceEncoder) -> str:
     if encoder.normalize:
         steps.append("Then scaled to unit length.")
     if encoder.prompt:
-        steps.append(f"Every text is prefixed with `{encoder.prompt}`.")
+        steps.append(f"Every text is prefixed with {_code(encoder.prompt)}.")
     size = f"A sentence encoder: texts of up to {encoder.max_length} tokens to vectors of {encoder.width} dimensions."
     return f"{size} {' '.join(steps)} Vectors are compared by their cosine.\n"
 
 
 def _training(run: Run, config: Config) -> str:
     status = run.status()
-    lines = ["## Training\n", f"Objective `{config.spec.name}`: {config.spec.paper}. Data: `{config.data.train}`.\n"]
+    lines = [
+        "## Training\n",
+        f"Objective `{config.spec.name}`: {config.spec.paper}. Data: {_value(config.data.train)}.\n",
+    ]
     if status.best is not None:
-        dev = f"{status.title} × 100 on the dev pairs `{config.dev.data}`"
+        dev = f"{status.title} × 100 on the dev pairs {_value(config.dev.data)}"
         lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
-    rows = [(f"`{key}`", str(value)) for key, value in config.flat().items() if not key.startswith("alerts.")]
+    rows = [(f"`{key}`", _value(value)) for key, value in config.flat().items() if not key.startswith("alerts.")]
     return "\n".join([*lines, markdown_table(("setting", "value"), rows), ""])

@@ -38,7 +38,7 @@ SHARD = 50_000
 CHARACTERS = 1 << 22
 """Characters tokenised at once, or one text: the library also keeps the tokens beyond the limit, until all are done."""
 
-_FILES = (
+TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -126,7 +126,7 @@ class Tokenizer:
     """
 
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
-        self._files = {path.name: read_bytes(path) for name in _FILES if (path := folder / name).exists()}
+        self._files = {path.name: read_bytes(path) for name in TOKENIZER_FILES if (path := folder / name).exists()}
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         if lowercase:
             from tokenizers import normalizers

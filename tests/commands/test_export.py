@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,7 @@ from torch import nn
 import contrastcli
 from contrastcli.commands import export
 from contrastcli.commands.export import export_model
-from contrastcli.errors import DataError, RunError
+from contrastcli.errors import ContrastError, DataError, RunError, UsageError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import resolve
@@ -87,10 +88,12 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
         "tags": ["sentence-similarity", "feature-extraction", "contrast"],
     }
     config, status = run.config(), run.status()
-    assert f"# {run.name}\n" in card and config.spec.paper in card and config.data.train in card
+    assert f"# {run.name}\n" in card and config.spec.paper in card and "Data: `labelled.jsonl`." in card
     assert status.best is not None and f"{100 * status.best:.2f} at step {status.best_step}" in card
     for key, value in config.flat().items():  # a webhook is the user's secret
-        assert (f"| `{key}` | {value} |\n" in card) == (not key.startswith("alerts."))
+        shown = f"`{Path(str(value)).name}`" if str(value) else ""
+        assert (f"| `{key}` | {shown} |\n" in card) == (not key.startswith("alerts."))
+    assert "/" not in card.partition("## Training")[2].partition("## Scores")[0]
     assert "| Task | Spearman | Tab. 3 | Tab. 8 | Pearson | Mean | Weighted | Pairs |  |\n" in card
     assert "| STS12 | 61.23 | 74.3 | 74.2 | – | 59.50 | – | 3,108 |  |\n" in card
     assert "| STS13 | – | 84.4 | 84.5 | – | – | – | – | missing |\n" in card
@@ -132,15 +135,126 @@ def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -
     assert "## Training" not in card and "## Scores" not in card
 
 
+def test_nothing_in_the_card_is_read_as_html_or_markdown(tiny: Tiny, tmp_path: Path) -> None:
+    encoder = load_encoder(tiny.backbone)
+    encoder.prompt = "``\n\n# Evil <script>alert(1)</script>\n\n"
+    save_encoder(encoder, tmp_path / "![x](y) <b>|")
+    export_model(resolve(str(tmp_path / "![x](y) <b>|")), tmp_path / "dest")
+    card = (tmp_path / "dest" / "README.md").read_text()
+    assert [line for line in card.splitlines() if line.startswith("#")] == [
+        "# license: choose one; the licences of the backbone and of the data may restrict it",
+        r"# \!\[x\](y) \<b\>\|",
+        "## Use",
+    ]
+    assert "Every text is prefixed with ``` ``  # Evil <script>alert(1)</script>   ```." in card
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("/home/ada/My data/nli.tsv", "nli.tsv"),
+        ("/data/a.txt, /data/b.txt", "a.txt, b.txt"),
+        ("/teachers/one:cls=2,/teachers/two", "one:cls=2,two"),
+        (r"C:\Users\ada\nli.tsv", "nli.tsv"),
+        ("senteval:/data/senteval", "senteval:senteval"),
+        ("hf:acme/pairs@v1/train.csv?split=a/b", "hf:acme/pairs@v1/train.csv?split=a/b"),
+        ("data/nli.tsv", "data/nli.tsv"),
+    ],
+)
+def test_the_card_shows_no_folders_of_this_machine(trained: Run, tmp_path: Path, value: str, shown: str) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
+    lines = run.config_path.read_text().splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("train = "))
+    run.config_path.write_text("\n".join([*lines[:at], f"train = {json.dumps(value)}", *lines[at + 1 :]]))
+    export_model(resolve(str(run.path)), tmp_path / "dest")
+    assert f"| `data.train` | `{shown}` |\n" in (tmp_path / "dest" / "README.md").read_text()
+
+
 def test_an_empty_folder_is_filled_and_an_export_replaced_on_request(tiny: Tiny, tmp_path: Path) -> None:
     dest = tmp_path / "new" / "dest"
     dest.mkdir(parents=True)
-    export_model(resolve(str(model(tiny, tmp_path / "one", "cls"))), dest)
-    (dest / "of-the-old.txt").touch()
+    export_model(resolve(str(model(tiny, tmp_path / "one", "cls", full=True))), dest)
     export_model(resolve(str(model(tiny, tmp_path / "two", "mean-no-cls"))), dest, overwrite=True)
     assert load_encoder(dest).pooling == "mean-no-cls"
-    assert not (dest / "of-the-old.txt").exists()
+    assert not (dest / "2_Dense").exists()
     assert [path.name for path in dest.parent.iterdir()] == ["dest"]
+
+
+@pytest.mark.parametrize("other", ["thesis.tex", "2_Dense/notes.txt", ".git/HEAD", "modules.json~"])
+def test_what_no_export_has_written_is_never_replaced(contrast: Contrast, run: Run, other: str) -> None:
+    assert contrast("export", "simple", "mine").code == 0
+    Path("mine", other).parent.mkdir(exist_ok=True)
+    Path("mine", other).write_text("years")
+    before = contents(Path("mine"))
+    answer = contrast("export", "simple", "mine", "--overwrite")
+    refused(answer, 2, f"mine holds {other}, which no export has written", "choose another folder, such as mine-2")
+    assert contents(Path("mine")) == before
+
+
+def test_a_model_of_another_program_and_a_checkpoint_are_never_replaced(contrast: Contrast, run: Run) -> None:
+    checkpoint = run.checkpoint("best")
+    shutil.rmtree(checkpoint / "training", ignore_errors=True)
+    (checkpoint / "checksums.json").unlink()
+    for folder in (checkpoint, Path("other")):
+        if folder != checkpoint:
+            shutil.copytree(checkpoint, folder)
+            (folder / "README.md").write_text("---\ntags: [sentence-transformers]\n---\n# My model\n")
+        before = contents(folder)
+        refused(contrast("export", "simple", folder, "--overwrite"), 2, "that no export has written", "another folder")
+        assert contents(folder) == before
+
+
+def test_folders_next_to_an_export_stay(tiny: Tiny, tmp_path: Path) -> None:
+    source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
+    for name in (".dest.draft", ".dest.former"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.tex").write_text("years")
+    for _ in range(2):
+        export_model(resolve(str(source)), dest, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".dest.draft", ".dest.former", "dest", "source"]
+    assert all((tmp_path / name / "thesis.tex").exists() for name in (".dest.draft", ".dest.former"))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_of_several_exports_to_one_folder_one_wins_whole(tiny: Tiny, tmp_path: Path, overwrite: bool) -> None:
+    poolings: list[Pooling] = ["cls", "mean-no-cls", "first-last"]
+    sources = [resolve(str(model(tiny, tmp_path / pooling, pooling))) for pooling in poolings]
+    for number in range(4):
+        dest = tmp_path / str(number)
+        if overwrite:
+            export_model(resolve(str(tiny.backbone)), dest)
+
+        with ThreadPoolExecutor(3) as pool:
+            exports = [pool.submit(export_model, source, dest, overwrite=overwrite) for source in sources]
+        errors = [one.exception() for one in exports]
+        winners = [pooling for pooling, error in zip(poolings, errors, strict=True) if error is None]
+        assert (len(winners) == 1 or (overwrite and winners)) and load_encoder(dest).pooling in winners
+        losers = [error for error in errors if error]
+        assert all(isinstance(one, ContrastError) and one.hint.startswith("--overwrite, or") for one in losers), losers
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_an_export_does_not_replace_what_came_while_it_worked(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, dest = resolve(str(model(tiny, tmp_path / "source"))), tmp_path / "dest"
+
+    def meanwhile(encoder: SentenceEncoder, folder: Path) -> None:
+        save_encoder(encoder, folder)
+        if not dest.exists():
+            save_encoder(encoder, dest)
+        (dest / "notes.txt").write_text("mine")
+
+    monkeypatch.setattr(export, "save_encoder", meanwhile)
+    with pytest.raises(UsageError, match="dest exists"):
+        export_model(source, dest)
+    monkeypatch.setattr(export, "save_encoder", save_encoder)
+    shutil.rmtree(dest)
+    export_model(source, dest)
+    monkeypatch.setattr(export, "save_encoder", meanwhile)
+    with pytest.raises(UsageError, match=r"dest holds notes\.txt"):
+        export_model(source, dest, overwrite=True)
+    assert (dest / "notes.txt").read_text() == "mine" and load_encoder(dest).width == 32
 
 
 def test_a_failed_export_leaves_everything_as_it_was(
@@ -170,7 +284,7 @@ def test_an_old_export_comes_back_where_the_new_one_cannot_take_its_place(
     rename = Path.rename
 
     def refuse(path: Path, target: Path) -> Path:
-        if path.name.endswith(".draft"):
+        if (path / "modules.json").is_file() and path != dest and not path.match("*.former.*"):
             raise OSError(28, "No space left on device")
         return rename(path, target)
 
@@ -249,8 +363,8 @@ def test_an_export_keeps_what_is_there(contrast: Contrast, run: Run) -> None:
     for words in ((), ("--overwrite",)):
         refused(contrast("export", "simple", "taken/diary.txt", *words), 2, "taken/diary.txt")
     refused(contrast("export", "simple", "taken"), 2, "taken exists", "--overwrite")
-    refused(contrast("export", "simple", "taken", "--overwrite"), 2, "taken holds no model", "another folder")
-    refused(contrast("export", "simple", ".", "--overwrite"), 2, ". holds no model", "another folder")
+    refused(contrast("export", "simple", "taken", "--overwrite"), 2, "taken holds diary.txt", "another folder")
+    refused(contrast("export", "simple", ".", "--overwrite"), 2, ". holds ", "another folder")
     assert Path("taken/diary.txt").read_text() == "dear diary"
 
 
