@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -49,11 +50,7 @@ def _open_app(directory: Path, run: Run | None, *, mouse: bool = True) -> None:
     app.show(directory, run, mouse=mouse)
 
 
-@cli.command(cls=options.SettingsCommand, params=[*options.JOB])
-@click.option("--no-ui", is_flag=True, help="Print progress here instead of opening the app.")
-@click.option("--detach", is_flag=True, help="Train in the background and return at once.")
-@click.option("--resume-or-start", metavar="NAME", help="Resume this run, or start it under this name.")
-@click.option("--after", type=options.RUN, help="Begin when this run has ended, however it ends.")
+@cli.command(cls=options.SettingsCommand, params=[*options.TRAINING])
 @click.pass_obj
 def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | None) -> int:
     """Train a sentence encoder."""
@@ -286,7 +283,7 @@ def list_presets(json: bool) -> None:
 
 
 @presets_group.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=options.complete_preset)
 def show_preset(name: str) -> None:
     """Show a preset as a file, with published results and memory."""
     from contrastcli.settings import presets
@@ -324,9 +321,7 @@ def show_item(directory: Path, /, **words: Any) -> None:
     print_text(plan(item, request, made, with_notes=not item.tables))
 
 
-@papers_group.command("run", params=[*options.ITEM])
-@click.option("--dry-run", is_flag=True, help="Show what would be done.")
-@click.option("--detach", is_flag=True, help="Run in the background and return at once.")
+@papers_group.command("run", params=[*options.MAKING])
 @click.pass_obj
 def run_item(directory: Path, /, dry_run: bool, detach: bool, **words: Any) -> int:
     """Train and measure what a table or figure needs and is not there."""
@@ -387,10 +382,7 @@ def config_path() -> None:
     print_path(user_file())
 
 
-@cli.command(params=[options.JSON])
-@click.option("--model", default="starter", metavar="RUN|FOLDER|NAME")
-@click.option("--rounds", type=click.IntRange(min=1), default=3, help="Measurements of each.")
-@click.option("--minutes", type=options.Number(min=0), default=10.0, help="Begin no measurement that takes longer.")
+@cli.command(params=[*options.BENCH])
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) -> None:
     """Compare the speed with a peer and with the machine's limit."""
@@ -411,6 +403,13 @@ def doctor(directory: Path, json: bool) -> None:
     from contrastcli.show.answers import facts
 
     print_text(facts(examine(directory), json))
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(options.SHELLS))
+def completion(shell: str) -> int:
+    """Print what has a shell complete commands, options and runs."""
+    return options.complete(cli, f"{shell}_source")
 
 
 @cli.command("help")
@@ -437,6 +436,8 @@ def main() -> int:
     debug = "--debug" in sys.argv[1:]
     try:
         boundary.prepare_process(sys.argv)
+        if instruction := os.environ.get(options.COMPLETE):
+            return options.complete(cli, instruction)
         with cli.make_context("contrast", sys.argv[1:]) as context:
             try:
                 return cli.invoke(context) or 0

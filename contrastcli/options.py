@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from contrastcli import boundary, commands
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.errors import RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
-from contrastcli.settings import sections
+from contrastcli.settings import presets, sections
 from contrastcli.settings.setting import Setting
 
 OPTIONS = "contrastcli.options"
 """Where the `meta` of click's context has the options of the command that was last read."""
+
+COMPLETE, SHELLS = "_CONTRAST_COMPLETE", ("bash", "fish", "zsh")
+"""The variable by which a shell asks for completions, and the shells that click knows."""
 
 _REMOTE = "CONTRAST_REMOTE"
 """The variable that names contrast on the machine of --host, where its shell does not find it."""
@@ -39,10 +43,33 @@ class Number(click.FloatRange):
         return number
 
 
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The runs whose names begin so; the shell adds the files."""
+    every = runs.list_runs(runs.runs_dir(ctx.find_root().params.get("runs_dir")))
+    names = [name for name in ("last", *(run.name for run in every)) if name.startswith(incomplete)]
+    return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
+
+
+def complete_preset(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The presets whose names begin so."""
+    return [name for name in (*presets.names(), *presets.sweep_names()) if name.startswith(incomplete)]
+
+
+def complete(group: click.Group, instruction: str) -> int:
+    """Do what a shell asks for, as click names it: `bash_source` or `bash_complete`. Raises UsageError."""
+    if code := shell_complete(group, {}, "contrast", COMPLETE, instruction):
+        hint = f"{COMPLETE} is SHELL_source, SHELL being one of {', '.join(SHELLS)}"
+        raise UsageError(f"'{instruction}' is no instruction of a completion", hint)
+    return code
+
+
 class RunName(click.ParamType[runs.Run]):
     """The name of a run, of which the command gets the run."""
 
     name = "run"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return complete_run(ctx, param, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> runs.Run:
         assert ctx
@@ -54,7 +81,12 @@ ONE_RUN = click.Argument(["run"], type=RUN, default="last")
 PATH = click.Path(path_type=Path)
 
 JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
-MODEL = click.Option(["--model"], metavar="RUN|FOLDER|NAME", help="Default: CONTRAST_MODEL, else the newest run.")
+MODEL = click.Option(
+    ["--model"],
+    metavar="RUN|FOLDER|NAME",
+    shell_complete=complete_run,
+    help="Default: CONTRAST_MODEL, else the newest run.",
+)
 POOLING = click.Option(
     ["--pooling"], type=click.Choice(get_args(sections.Pooling)), help="Use this pooling instead of the model's own."
 )
@@ -66,7 +98,9 @@ PRECISION = click.Option(
 )
 
 SETTINGS = (
-    click.Option(["--preset"], metavar="NAME", help="A published setting: see contrast presets."),
+    click.Option(
+        ["--preset"], metavar="NAME", shell_complete=complete_preset, help="A published setting: see contrast presets."
+    ),
     click.Option(["--config", "file"], metavar="FILE", type=PATH, help="A TOML file of settings."),
     click.Option(["--set", "typed"], multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
     JSON,
@@ -76,11 +110,20 @@ SETTINGS = (
 JOB = (
     *SETTINGS,
     click.Option(["--name"], metavar="NAME", help="Name of the run directory."),
-    click.Option(["--resume"], metavar="NAME", help="Resume an existing one."),
+    click.Option(["--resume"], metavar="NAME", shell_complete=complete_run, help="Resume an existing one."),
     click.Option(["--seeds"], type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
     click.Option(["--dry-run"], is_flag=True, help="Show what would be done, and stop before loading weights."),
 )
 """Options of the commands that train."""
+
+TRAINING = (
+    *JOB,
+    click.Option(["--no-ui"], is_flag=True, help="Print progress here instead of opening the app."),
+    click.Option(["--detach"], is_flag=True, help="Train in the background and return at once."),
+    click.Option(["--resume-or-start"], metavar="NAME", help="Resume this run, or start it under this name."),
+    click.Option(["--after"], type=RUN, help="Begin when this run has ended, however it ends."),
+)
+"""Options of one training."""
 
 MEASURING = (
     click.Option(["--suite", "suites"], default="sts", metavar="NAME,…", help=f"What to measure: {', '.join(SUITES)}."),
@@ -131,6 +174,14 @@ MINING = (
 )
 """Options of mining."""
 
+BENCH = (
+    click.Option(["--model"], default="starter", metavar="RUN|FOLDER|NAME", shell_complete=complete_run),
+    click.Option(["--rounds"], type=click.IntRange(min=1), default=3, help="Measurements of each."),
+    click.Option(["--minutes"], type=Number(min=0), default=10.0, help="Begin no measurement that takes longer."),
+    JSON,
+)
+"""Options of a benchmark."""
+
 ITEM = (
     click.Argument(["paper"]),
     click.Argument(["key"], metavar="ITEM"),
@@ -142,6 +193,13 @@ ITEM = (
     click.Option(["--data-dir"], metavar="DIR", help="A folder in SentEval's layout; else the hub."),
 )
 """The table or figure of a paper, and how to make it."""
+
+MAKING = (
+    *ITEM,
+    click.Option(["--dry-run"], is_flag=True, help="Show what would be done."),
+    click.Option(["--detach"], is_flag=True, help="Run in the background and return at once."),
+)
+"""The same, to make it now."""
 
 
 def _run_on_host(ctx: click.Context, param: click.Parameter, host: str | None) -> None:
@@ -269,7 +327,11 @@ class SettingOption(click.Option):
         self.setting = setting
         metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
         help = f"{setting.symbol}: {setting.help}" if setting.symbol else setting.help
-        super().__init__([setting.flag, setting.key.replace(".", "__")], metavar=metavar, help=help)
+        names = [setting.flag, setting.key.replace(".", "__")]
+        super().__init__(names, metavar=metavar, help=help, shell_complete=self._complete)
+
+    def _complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [choice for choice in self.setting.choices if choice.startswith(incomplete)]
 
 
 def without_click(error: BaseException) -> BaseException:
