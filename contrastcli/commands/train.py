@@ -177,11 +177,12 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
 
 def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
     """The run, made or, if it is there, with its new settings. Raises DataError for one that cannot be resumed."""
-    from contrastcli.training.checkpoint import check_resumable
+    from contrastcli.training.checkpoint import read_position, to_resume
 
     if run is None or not run.exists():
         return create(config, runs_dir, name, shared=run is not None)
-    check_resumable(run)
+    if last := to_resume(run):
+        read_position(last)
     # A run in progress must not be changed.
     with run.locked(), writing_to(run.path):
         atomic_write(run.config_path, config.to_toml().encode())

@@ -58,7 +58,8 @@ def _names(run: Run) -> str:
     for name in names.values():
         if not (run.checkpoints_dir / name).is_dir():
             raise DataError(f"the checkpoint {run.checkpoints_dir / name} is missing", _RESTORE)
-    return ", ".join(f"{which} {name}" for which, name in names.items()) or "nothing is saved yet"
+    found = "" if run.checkpoints_path.exists() else ", of the folders: the file is missing"
+    return ", ".join(f"{which} {name}" for which, name in names.items()) + found if names else "nothing is saved yet"
 
 
 def _folders(run: Run) -> list[Path]:

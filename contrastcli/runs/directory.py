@@ -53,11 +53,20 @@ class _File:
 TRAINING = "training"
 """The folder of a checkpoint in which it has what only a resume needs."""
 
+POSITION = f"{TRAINING}/position.json"
+"""Where a run is, in a checkpoint that training can continue from."""
+
 _MOST_FIRST_BYTES = 1 << 14
 """More than the first line of the events has."""
 
 # A name that is never a path out of the run.
 _Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6,18}\Z")]
+
+
+class _Position(msgspec.Struct):
+    """What is read here of a position."""
+
+    best_step: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,26 +124,44 @@ class Run:
         return min(written, first.time) if first and first.time else written
 
     def checkpoints(self) -> dict[str, str]:
-        """Names of folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError."""
-        return read_json(self.checkpoints_path, dict[str, _Checkpoint]) or {}
+        """Names of folders in `checkpoints/` by "last" and "best"; empty before the first save. Raises DataError.
+
+        Where checkpoints.json does not name the last one, it is the newest that training can continue from.
+        """
+        names = read_json(self.checkpoints_path, dict[str, _Checkpoint]) or {}
+        if "last" in names:
+            return names
+        complete = [folder for folder in self.full_checkpoints() if (folder / POSITION).is_file()]
+        return self.names_of(complete[-1]) | names if complete else names
+
+    def names_of(self, last: Path) -> dict[str, str]:
+        """The names that checkpoints.json has when this checkpoint is the last. Raises DataError."""
+        position = read_json(last / POSITION, _Position) or _Position()
+        best = f"{position.best_step or 0:06d}"
+        has_best = bool(position.best_step) and (self.checkpoints_dir / best).is_dir()
+        return {"last": last.name} | ({"best": best} if has_best else {})
 
     def checkpoint(self, which: Literal["best", "last"] | None = None) -> Path:
         """The folder of a checkpoint, by default the best, else the last. Raises DataError if there is none."""
         saved = self.checkpoints()
         name = saved.get(which) if which else saved.get("best") or saved.get("last")
         if name is None:
-            raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", "let it train until it has saved")
+            remedies = ["let it train until it has saved", f"continue it: contrast train --resume {self.name}"]
+            raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", remedies)
         path = self.checkpoints_dir / name
         if not path.is_dir():
-            raise DataError(f"the checkpoint {path} is missing", f"restore it: {self.checkpoints_path} names it")
+            others = f"remove {self.checkpoints_path}, which names it: then the newest that is there is used"
+            raise DataError(f"the checkpoint {path} is missing", ["restore it", others])
         return path
+
+    def all_checkpoints(self) -> list[Path]:
+        """Their folders, in the order of their steps."""
+        folders = [path for path in self.checkpoints_dir.glob("[0-9]*") if path.name.isdecimal() and path.is_dir()]
+        return sorted(folders, key=lambda folder: int(folder.name))
 
     def full_checkpoints(self) -> list[Path]:
         """Those that training can continue from, in order; all but `last` are there because of train.keep."""
-        last = int(self.checkpoints().get("last", -1))
-        folders = [path.parent for path in self.checkpoints_dir.glob(f"*/{TRAINING}")]
-        by_step = {int(folder.name): folder for folder in folders if folder.name.isdecimal()}
-        return [by_step[step] for step in sorted(by_step) if step <= last]
+        return [folder for folder in self.all_checkpoints() if (folder / TRAINING).is_dir()]
 
     def note(self) -> str:
         """What the user wrote on it; empty if nothing."""
@@ -288,6 +315,8 @@ def remove(run: Run) -> None:
     last = (run.events_path, run.config_path)
     with writing_to(run.path):
         run.checkpoints_path.unlink(missing_ok=True)
+        for folder in run.full_checkpoints():
+            (folder / POSITION).unlink(missing_ok=True)
         for path in [*(path for path in run.path.iterdir() if path not in last), *last]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

@@ -9,6 +9,7 @@ checkpoints.json is replaced; then older ones are removed. A kill at any moment 
 """
 
 import os
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +25,9 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
-from contrastcli.runs.directory import TRAINING, Run, discard
-
-_NO_STATE = "this checkpoint keeps the model only; start a new run"
+from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
+from contrastcli.runs.event_file import read_from_end
+from contrastcli.runs.events import Saved
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
@@ -93,10 +94,13 @@ def _write_training(folder: Path, extras: nn.Module, optimizer: torch.optim.Opti
 
 def prune(run: Run, keep: int) -> None:
     """Remove all but `best`, which keeps its model only, and the last `keep` checkpoints."""
-    full = {folder.name for folder in run.full_checkpoints()[-keep:]}
-    named = full.union(run.checkpoints().values())
-    for folder in [*run.checkpoints_dir.glob("*")]:
-        if not folder.is_dir() or folder.is_symlink():
+    names = run.checkpoints()
+    last = int(names.get("last", -1))
+    full = {folder.name for folder in [one for one in run.full_checkpoints() if int(one.name) <= last][-keep:]}
+    named = full.union(names.values())
+    drafts = [path for path in run.checkpoints_dir.glob(".*.tmp") if path.is_dir()]
+    for folder in [*drafts, *run.all_checkpoints()]:
+        if folder.is_symlink():
             continue
         if folder.name not in named:
             discard(run, folder)
@@ -114,7 +118,7 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
     position = read_position(folder)
     for name in ("heads.safetensors", "optimizer.safetensors"):
         if not (training / name).is_file():
-            raise DataError(f"{training / name} is missing", _NO_STATE)
+            raise DataError(f"{training / name} is missing", _start_from(folder))
     try:
         extras.load_state_dict(load_file(training / "heads.safetensors"))
         state: dict[int, dict[str, Tensor]] = {}
@@ -128,21 +132,61 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
     return position
 
 
-def check_resumable(run: Run) -> None:
-    """Raises DataError for a run whose last checkpoint, if it has one, does not hold all that a resume needs."""
-    if "last" in run.checkpoints():
-        read_position(run.checkpoint("last"))
+def to_resume(run: Run) -> Path | None:
+    """The checkpoint that training continues from, None before the first save.
+
+    Raises DataError where all keep the model only, and where a resume would delete later ones.
+    """
+    folders = run.all_checkpoints()
+    if "last" not in run.checkpoints():
+        if not folders:
+            return None
+        raise DataError(f"no checkpoint in {run.checkpoints_dir} has what a resume needs", _start_from(folders[-1]))
+    last = run.checkpoint("last")
+    later = folders[folders.index(last) + 1 :]
+    saved = _last_saved_step(run) if later else 0
+    # A later one that no event tells of was not yet named when its process was killed.
+    if kept := [str(folder) for folder in later if int(folder.name) <= saved]:
+        what = f"{run.checkpoints_path} names {last.name}, but a later checkpoint is there: {kept[-1]}"
+        remedies = [f"to go back, first move it away: {shlex.join(['mv', *kept, str(run.path)])}"]
+        if later[-1] in run.full_checkpoints():
+            forget = shlex.join(["rm", str(run.checkpoints_path)])
+            remedies.insert(0, f"to continue from the later one, first {forget}")
+        raise DataError(what, remedies)
+    return last
+
+
+def _last_saved_step(run: Run) -> int:
+    """The step of the last checkpoint that the events tell of; 0 where they tell of none."""
+    events = read_from_end(run.events_path, lambda: [b'"saved"', b'"started"'])
+    return next((event.step for event in events if isinstance(event, Saved)), 0)
+
+
+def settle(run: Run, last: Path | None, keep: int) -> None:
+    """Name the checkpoint that training continues from, and remove what a killed process left. Raises OSError."""
+    names = run.checkpoints()
+    if last is not None:
+        is_ahead = int(names.get("best", 0)) > int(last.name)
+        atomic_write(run.checkpoints_path, json_bytes(run.names_of(last) if is_ahead else names))
+    prune(run, keep)
 
 
 def read_position(folder: Path) -> Position:
     """The position of a full checkpoint. Raises DataError."""
-    path = folder / TRAINING / "position.json"
+    path = folder / POSITION
     position = read_json(path, Position)
     if position is None:
-        raise DataError(f"{path} is missing", _NO_STATE)
+        raise DataError(f"{path} is missing", _start_from(folder))
     if position.step != int(folder.name):
-        raise DataError(f"{path} is of step {position.step:,}, its folder of step {int(folder.name):,}", _NO_STATE)
+        what = f"{path} is of step {position.step:,}, its folder of step {int(folder.name):,}"
+        raise DataError(what, _start_from(folder))
     return position
+
+
+def _start_from(folder: Path) -> str:
+    """What to do with a checkpoint that keeps the model only."""
+    words = ["contrast", "train", "--config", str(folder.parents[1] / "config.toml"), "--backbone", str(folder)]
+    return f"start a new run from its model: {shlex.join(words)}"
 
 
 def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1, keep: int = 1) -> int:

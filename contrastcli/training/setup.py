@@ -46,11 +46,10 @@ _UNLIMITED_TOKENS = 1 << 20
 def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -> Trainer:
     """Load or restore everything that the run needs. Raises DataError and UsageError."""
     config, texts = plan.config, plan.corpus.texts
-    folder = run.checkpoint("last") if "last" in run.checkpoints() else None
+    folder = checkpoint.to_resume(run)
     if session.world.is_main:
         with writing_to(run.path):
-            # A killed process may have left an incomplete one.
-            checkpoint.prune(run, config.train.keep)
+            checkpoint.settle(run, folder, config.train.keep)
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
     max_length = min(config.model.max_length, encoder.backbone.max_length)

@@ -85,9 +85,7 @@ def test_a_model_that_is_no_model_may_be_a_misspelt_run(contrast: Contrast, run:
     refused(contrast("query", "a", "b", "--model", "simpel"), 3, "the model 'simpel'", "did you mean the run 'simple'?")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}', "{}"]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}'])
 @pytest.mark.parametrize(
     "words",
     [
@@ -104,9 +102,7 @@ def test_malformed_pointers_to_checkpoints_are_named(
 ) -> None:
     run.checkpoints_path.write_text(text)
     answer = contrast(*words)
-    if text == "{}" and "--resume" in words:
-        assert answer.code == 0  # it starts again, as a run that has saved nothing
-    elif "show" in words and text in ("{}", '{"last": "000099"}'):
+    if "show" in words and text == '{"last": "000099"}':
         assert answer.code == 0  # the file itself is well-formed
     else:
         failed(answer, 3, "checkpoint")
@@ -127,7 +123,8 @@ def test_a_position_of_another_step_is_not_resumed(contrast: Contrast, run: Run)
 
 def test_a_resume_that_misses_its_checkpoint_deletes_no_other(contrast: Contrast, run: Run) -> None:
     run.checkpoints_path.write_text('{"last": "000099"}')
-    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "000099 is missing")
+    answer = contrast("train", "--resume", "simple", "--max-steps", "6")
+    failed(answer, 3, "000099 is missing", f"remove {run.checkpoints_path}")
     assert (run.checkpoints_dir / "000004" / "training").is_dir()
 
 
