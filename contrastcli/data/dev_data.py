@@ -8,7 +8,7 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
-from contrastcli.data.examples import Examples, ScoredPairs, from_frame, scored_from_frame, text_key
+from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS
 from contrastcli.data.relevance import QUERIES, Retrieval, documents_of, from_rows
@@ -41,21 +41,33 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     if dev.data == "none":
         return train, None
     if dev.data.startswith(SPLIT):
-        metric = _metric(dev, train.form, train.source)
-        train, held = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
+        metric = _metric(dev.metric, train.form, train.source)
+        train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
     else:
         frame = open_dev(dev.data)
-        columns, form = _shape(frame, data.columns, dev.data)
-        metric = _metric(dev, form, dev.data)
-        if form == "scored":
-            return train, scored_from_frame(frame, dev.data)
-        held = from_frame(frame, columns, data.labels, dev.data)
+        columns = _columns(frame, data.columns, dev.data)
+        rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric)
     if metric == "spearman":
-        return train, scored(held)
-    if held.form == "labelled":
-        held = convert(held, "triplets" if metric == "accuracy" else "pairs")
-    retrieval = from_rows(held, load_documents(dev.corpus) if dev.corpus else documents_of(train), metric)
-    return replace(train, notes=train.notes + retrieval.notes), retrieval
+        return train, scored(rows)
+    documents = load_documents(dev.corpus) if dev.corpus else documents_of(train)
+    made = ranked(rows, metric, documents)
+    return replace(train, notes=train.notes + made.notes), made
+
+
+def read_rows(frame: Frame, source: str, columns: str, labels: str, metric: str) -> tuple[Examples, str]:
+    """The rows of a frame, and the metric that is meant for them; `columns` and `labels` as in `sections.Data`.
+
+    Raises DataError and UsageError.
+    """
+    metric = _metric(metric, shape(frame, columns, source)[0], source)
+    return from_frame(frame, columns, labels, source, with_scores=True), metric
+
+
+def ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retrieval:
+    """Rows as queries, and what is relevant to each of them among the texts of all, as `from_rows` has it."""
+    if rows.form == "labelled":
+        rows = convert(rows, "triplets" if metric == "accuracy" else "pairs")
+    return from_rows(rows, documents, metric)
 
 
 def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
@@ -63,7 +75,9 @@ def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
     if dev.data.startswith(SPLIT):
         return None
     frame = open_dev(dev.data)
-    return scored_from_frame(frame, dev.data) if _shape(frame, data.columns, dev.data)[1] == "scored" else None
+    columns = _columns(frame, data.columns, dev.data)
+    is_scored = shape(frame, columns, dev.data)[0] == "scored"
+    return scored(from_frame(frame, columns, "", dev.data, with_scores=True)) if is_scored else None
 
 
 def unseen(data: DevData, train: Examples) -> DevData:
@@ -82,26 +96,25 @@ def unseen(data: DevData, train: Examples) -> DevData:
     return replace(data, queries=queries, judged=kept(data.judged), triplets=kept(data.triplets))
 
 
-def _shape(frame: Frame, columns: str, name: str) -> tuple[str, Form]:
-    """The roles of the columns of dev data ("": by their names) and the kind of its rows."""
+def _columns(frame: Frame, columns: str, source: str) -> str:
+    """The roles of the columns of dev data: by their names ("") where these give roles, else those of training."""
     try:
-        return "", shape(frame, "", name)[0]
+        shape(frame, "", source)
     except DataError:
-        if not columns:
-            raise
-        return columns, shape(frame, columns, name)[0]
+        return columns
+    return ""
 
 
-def _metric(dev: Dev, form: Form, source: str) -> str:
-    """The metric of rows of that form. Raises DataError where none fits, UsageError where `dev.metric` does not."""
+def _metric(metric: str, form: Form, source: str) -> str:
+    """The metric of rows of that form. Raises DataError where none fits, UsageError where the given one does not."""
     if form not in _FITTING:
-        what = f"{source} holds {FORMS[form]}, which cannot be dev data: nothing says what is similar"
-        raise DataError(what, [Use("--dev", "FILE", "give pairs, scored or not, with"), Use("--dev", "none")])
+        what = f"{source} holds {FORMS[form]}, and nothing says which of them are similar"
+        raise DataError(what, ["give pairs, scored or not, or triplets", Use("--dev", "none")])
     fitting = _FITTING[form]
-    if dev.metric != "auto" and dev.metric not in fitting:
-        what = f"dev.metric is '{dev.metric}', and {source} holds {FORMS[form]}"
+    if metric != "auto" and metric not in fitting:
+        what = f"the metric is '{metric}', and {source} holds {FORMS[form]}"
         raise UsageError(what, f"choose of {', '.join(('auto', *fitting))}", key="dev.metric")
-    return fitting[0] if dev.metric == "auto" else dev.metric
+    return fitting[0] if metric == "auto" else metric
 
 
 def _share(name: str) -> float:

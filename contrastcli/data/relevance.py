@@ -4,12 +4,12 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 
 import numpy as np
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.examples import Examples, digest
+from contrastcli.data.examples import Examples, digest, dropped
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings.metrics import METRICS
@@ -69,25 +69,27 @@ def documents_of(examples: Examples) -> Texts:
     return texts.take(texts.sizes > 0)
 
 
-def from_rows(rows: Examples, distractors: Texts, metric: str) -> Retrieval:
+def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retrieval:
     """The anchors of pairs or triplets as queries, their positives as what is relevant.
 
     Equal texts are one document, and the anchor itself is none. Negatives and as many of the `distractors` as there is
-    room for are ranked as well. Of more anchors than QUERIES a sample is measured.
+    room for are ranked as well, and of more anchors than QUERIES a sample is measured; without distractors all are.
     Raises DataError where every anchor is its own positive.
     """
     columns = [rows.views["anchor"], *(texts for view, texts in rows.views.items() if view != "anchor")]
-    kept = [row for row in zip(*columns, strict=True) if row[0] != row[1]]
+    differs = np.array([row[0] != row[1] for row in zip(*columns, strict=True)])
+    kept = list(compress(zip(*columns, strict=True), differs))
     if not kept:
         raise DataError(f"{rows.source}: every anchor is its own positive", "give pairs of different texts")
+    notes = dropped(differs, "whose anchor is its own positive")
     anchors = list(dict.fromkeys(row[0] for row in kept))
-    if len(anchors) > QUERIES:
+    if distractors is not None and len(anchors) > QUERIES:
         anchors = random.Random(0).sample(anchors, QUERIES)
     queries = {text: n for n, text in enumerate(anchors)}
     kept = [row for row in kept if row[0] in queries]
     documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
     own = len(documents)
-    pool = Texts.join([documents_of(rows), distractors]).distinct()[0]
+    pool = Texts.join([documents_of(rows), *([] if distractors is None else [distractors])]).distinct()[0]
     pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
     for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
         documents[text] = len(documents)
@@ -96,7 +98,10 @@ def from_rows(rows: Examples, distractors: Texts, metric: str) -> Retrieval:
     judged = sorted((*pair, grade) for pair, grade in grades.items())
     triplets = [(queries[row[0]], documents[row[1]], documents[text]) for row in kept for text in row[2:] if text]
     made = Retrieval(anchors, list(documents), _table(judged), _table(triplets), rows.source, metric)
-    return replace(made, notes=(f"the dev metric is {made}, {len(documents) - own:,} of them from other rows",))
+    if distractors is None:
+        return replace(made, notes=(*rows.notes, *notes))
+    others = f"the dev metric is {made}, {len(documents) - own:,} of them from other rows"
+    return replace(made, notes=(*notes, others))
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:

@@ -48,7 +48,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
         3,
         "where labelled pairs (premise, hypothesis, label) are needed",
     ),
-    "a share of sentences": ((*SENTENCES, "--dev", "split:5%"), 3, "which cannot be dev data"),
+    "a share of sentences": ((*SENTENCES, "--dev", "split:5%"), 3, "nothing says which of them are similar"),
     "a share that is none": ((*LABELLED, "--dev", "split:five"), 2, "dev.data is 'split:five'"),
     "a backbone that is no folder": ((*LABELLED, "--backbone", "./nowhere"), 3, "there is no folder './nowhere'"),
     "a backbone that is a file": ((*LABELLED, "--backbone", "tiny/dev.jsonl"), 3, "is a file"),

@@ -186,14 +186,14 @@ def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sentences_are_no_dev_data() -> None:
-    with pytest.raises(DataError, match="cannot be dev data") as caught:
+    with pytest.raises(DataError, match="nothing says which of them are similar") as caught:
         ranked("split:5%", many("sentences"))
     assert "--dev none" in caught.value.hint
 
 
 @pytest.mark.parametrize(("form", "metric"), [("pairs", "spearman"), ("pairs", "accuracy")])
 def test_a_metric_that_does_not_fit_the_rows_is_refused(form: Form, metric: Metric) -> None:
-    with pytest.raises(UsageError, match=f"dev.metric is '{metric}', and rows holds pairs") as caught:
+    with pytest.raises(UsageError, match=f"the metric is '{metric}', and rows holds pairs") as caught:
         ranked("split:5%", many(form), metric)
     assert "ndcg@10" in caught.value.hint and caught.value.key == "dev.metric"
 
