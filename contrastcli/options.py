@@ -126,9 +126,27 @@ TRAINING = (
 """Options of one training."""
 
 MEASURING = (
-    click.Option(["--suite", "suites"], default="sts", metavar="NAME,…", help=f"What to measure: {', '.join(SUITES)}."),
+    click.Option(
+        ["--suite", "suites"],
+        metavar="NAME,…",
+        help=f"What to measure: {', '.join(SUITES)}. Default: sts, or own if there is --data.",
+    ),
     click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
     click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),
+    click.Option(
+        ["--data", "files"],
+        multiple=True,
+        metavar="FILE",
+        help="Your own pairs, scored or not, or triplets; repeatable.",
+    ),
+    click.Option(["--columns"], default="", metavar="ROLES", help="Of --data: anchor=title,positive=body."),
+    click.Option(["--labels"], default="", metavar="NAMES", help="Of --data: 0=entailment,1=neutral,2=contradiction."),
+    click.Option(
+        ["--metric"],
+        type=click.Choice(get_args(sections.Metric)),
+        default="auto",
+        help="Of --data: the score that is compared; auto: spearman of scored and labelled pairs, else ndcg@10.",
+    ),
     POOLING,
     PRECISION,
     click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from contrastcli.errors import DataError, InterruptedEarly
-from contrastcli.evaluation.suites import GEOMETRY, check_suites, check_tasks
+from contrastcli.errors import DataError, InterruptedEarly, UsageError
+from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, check_suites, check_tasks
 from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
 from contrastcli.settings import sections
@@ -24,15 +25,15 @@ def measure(
     models: Sequence[str],
     directory: Path,
     *,
-    suites: str,
+    suites: str | None,
     tasks: str | None,
-    data_dir: Path | None,
+    files: tuple[str, ...],
     pooling: Pooling | None,
     precision: Precision,
     folder: Path | None,
-    fresh: bool,
+    **how: Any,
 ) -> tuple[list[Scores], list[Picture]]:
-    """The scores of each model, by default of the newest run, and pictures of them.
+    """The scores of each model, by default of the newest run, and pictures of them; `how` are fields of `Options`.
 
     If there are several models, each has its own folder in `folder`. Raises UsageError, DataError and RunError, if
     possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
@@ -40,8 +41,13 @@ def measure(
     from contrastcli.evaluation.evaluate import check_model, evaluate  # loads torch
     from contrastcli.evaluation.procedure import Options
 
-    chosen = check_suites(suites)
+    chosen = check_suites(suites) if suites is not None else () if files else (STS,)
+    chosen += (OWN,) if files and OWN not in chosen else ()
     named = check_tasks(tasks, chosen) if tasks is not None else ()
+    options = Options(tasks=named, files=files, **how)
+    if not files and (options.columns or options.labels or options.metric != "auto"):
+        what = "--columns, --labels and --metric say what is in the files of --data, and there are none"
+        raise UsageError(what, "name your data: --data FILE")
     names = list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
     for name in names:
         check_model(name)
@@ -54,8 +60,9 @@ def measure(
     try:
         with console.progress() as advance:
             for name, out in folders.items():
-                how = Options(data_dir, named, out, fresh, advance)
-                scores.append(evaluate(name, chosen, how, pooling, precision))
+                scores.append(
+                    evaluate(name, chosen, replace(options, out=out, on_progress=advance), pooling, precision)
+                )
             return scores, _draw(scores, pooling, advance) if GEOMETRY in chosen else []
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
@@ -96,4 +103,4 @@ def check_measured(scores: Sequence[Scores]) -> None:
     missing = [item for one in scores for result in one.results for item in result.missing.items()]
     if missing:
         names, first = ", ".join(task for task, _ in missing), missing[0][1]
-        raise DataError(f"not measured: {names}: {first.what}", first.hint)
+        raise DataError(f"not measured: {names}: {first.what}", first.remedies)

@@ -41,7 +41,9 @@ def evaluate(
             continue
         paths = [options.out / "scores.json"] if options.out else []
         path = resolve(model).scores_path(pooling)
-        known = read_scores(path).get("suites", {}).get(suite.name, {}) if options.tasks and suite.tasks else {}
+        # Where any task may be asked for, an average is of those that were.
+        adds = options.names(suite) and (suite.tasks or not suite.averages)
+        known = read_scores(path).get("suites", {}).get(suite.name, {}) if adds else {}
         same = not known or known.get("vectors") == subject.fingerprint
         if same and precision == "fp32" and _is_writable(path.parent):
             paths.append(path)

@@ -15,7 +15,7 @@ from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
 from contrastcli.evaluation.clustering import Classed
-from contrastcli.evaluation.procedure import Floats, Procedure, SuiteContext, TaskScores, finite
+from contrastcli.evaluation.procedure import Floats, Options, Procedure, SuiteContext, TaskScores, finite
 from contrastcli.evaluation.suites import CLUSTERING
 from contrastcli.model.metrics import alignment, degrees, histogram, uniformity, unit_rows
 from contrastcli.settings.sections import Data
@@ -30,7 +30,7 @@ _STSB, _STARTER = "STS-B", "starter"
 _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, since there is no STS-B"}
 
 
-def _find(tasks: Sequence[str], data_dir: Path | None) -> dict[str, Callable[[], ScoredPairs | Classed]]:
+def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], ScoredPairs | Classed]]:
     """STS-B's dev split, or the starter's scored pairs in its place, and clustering sets to draw.
 
     Raises DataError if --data-dir is no folder.
@@ -38,9 +38,9 @@ def _find(tasks: Sequence[str], data_dir: Path | None) -> dict[str, Callable[[],
     readers: dict[str, Callable[[], ScoredPairs | Classed]] = {}
     for task in tasks:
         if task in CLUSTERING.tasks:
-            readers[task] = partial(_read_classes, data_dir, task)
+            readers[task] = partial(_read_classes, options.data_dir, task)
         else:
-            path = _dev_file(data_dir) if task == _STSB else None
+            path = _dev_file(options.data_dir) if task == _STSB else None
             name, file = (_STSB, path) if path else (_STARTER, STARTER / "dev.tsv")
             readers[name] = partial(_read_pairs, file, name)
     return readers

@@ -22,7 +22,7 @@ from contrastcli.evaluation.procedure import (
     Unscored,
     Vectors,
 )
-from contrastcli.evaluation.suites import Suite, value_at
+from contrastcli.evaluation.suites import Suite, tasks_in, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
 
 _CACHE_VERSION = 1
@@ -87,12 +87,12 @@ def measure(
     Raises DataError for a model whose vectors are not finite, and UsageError.
     """
     procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
-    context, tasks = SuiteContext(suite, subject, options, Vectors(subject.encode)), suite.select(options.tasks)
+    context, tasks = SuiteContext(suite, subject, options, Vectors(subject.encode)), suite.select(options.names(suite))
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
     try:
-        readers = procedure.find(tasks, options.data_dir)
+        readers = procedure.find(tasks, options)
     except DataError as error:
         missing = dict.fromkeys(tasks, error)
     for task, read in readers.items():
@@ -113,14 +113,15 @@ def _earlier(suite: Suite, entries: Mapping[str, Any]) -> tuple[dict[str, TaskSc
     """The scores and the missing tasks in the JSON of a suite."""
     missing = entries.get("missing", {}).items()
     errors = {task: DataError(str(value_at(one, "what")), str(value_at(one, "hint"))) for task, one in missing}
-    return {task: entries[task] for task in (*suite.tasks, *suite.optional) if task in entries}, errors
+    known = tasks_in(entries)
+    return {task: known.pop(task) for task in (*suite.tasks, *suite.optional) if task in known} | known, errors
 
 
 def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
     """The numbers of the data of a task; none if they are missing or malformed."""
     procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
     try:
-        data = procedure.find([task], data_dir)[task]()
+        data = procedure.find([task], Options(data_dir))[task]()
     except DataError:
         return {}
     return procedure.sizes(data) if procedure.sizes else {}

@@ -17,6 +17,7 @@ import torch
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.procedure import (
     Floats,
+    Options,
     Procedure,
     Subject,
     SuiteContext,
@@ -42,7 +43,7 @@ class _Task:
     fingerprint: str | None = None
 
 
-def _find(tasks: Sequence[str], data_dir: Path | None) -> dict[str, Callable[[], _Task]]:
+def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], _Task]]:
     """Raises UsageError without the package, without the name of a task, or for one that it does not know."""
     if not tasks:
         raise UsageError("MTEB has hundreds of tasks", "say which: --task STS12,TwentyNewsgroupsClustering.v2")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
-from contrastcli.evaluation.suites import Suite
+from contrastcli.evaluation.suites import OWN, Suite
 
 if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
@@ -64,7 +64,8 @@ class Subject:
 class Options:
     """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
 
-    `fresh`: measure again even if the scores are in the cache.
+    `fresh`: measure again even if the scores are in the cache. `files` are the data of the suite `own`, and `columns`,
+    `labels` and `metric` say what is in them and what to measure.
     """
 
     data_dir: Path | None = None
@@ -72,6 +73,14 @@ class Options:
     out: Path | None = None
     fresh: bool = False
     on_progress: OnProgress = lambda what, done, total: None
+    files: tuple[str, ...] = ()
+    columns: str = ""
+    labels: str = ""
+    metric: str = "auto"
+
+    def names(self, suite: Suite) -> tuple[str, ...]:
+        """The tasks of a suite that are asked for by name."""
+        return self.files if suite is OWN else self.tasks
 
 
 class SuiteData(Protocol):
@@ -84,7 +93,7 @@ class SuiteData(Protocol):
 
 D = TypeVar("D", bound=SuiteData)
 
-Find = Callable[[Sequence[str], Path | None], Mapping[str, Callable[[], D]]]
+Find = Callable[[Sequence[str], Options], Mapping[str, Callable[[], D]]]
 
 
 class Vectors:
@@ -128,8 +137,8 @@ class Unscored(DataError):
 class Procedure(Generic[D]):
     """How a suite is measured.
 
-    `find` returns a reader of the data of each of some tasks, given the folder of --data-dir. It raises DataError if
-    the data of all tasks are missing, a reader if those of its task are missing or malformed. `score` measures a task,
+    `find` returns a reader of the data of each of some tasks, given the options. It raises DataError if the data of
+    all tasks are missing, a reader if those of its task are missing or malformed. `score` measures a task,
     `protocol` describes how in words. `texts` returns the texts of a task, in a suite that knows them in advance; they
     are encoded together. `sizes` are the numbers of the data by which papers describe them.
     """
@@ -144,8 +153,8 @@ class Procedure(Generic[D]):
 def in_folder(root: Callable[[Path | None], Path], read: Callable[[Path, str], D]) -> Find[D]:
     """The `find` of a suite whose sets are in one folder, located by `root` in --data-dir; `read` reads a task's."""
 
-    def find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[[], D]]:
-        folder = root(data_dir)
+    def find(tasks: Sequence[str], options: Options) -> Mapping[str, Callable[[], D]]:
+        folder = root(options.data_dir)
         return {task: partial(read, folder, task) for task in tasks}
 
     return find

@@ -16,6 +16,7 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.data.relevance import Retrieval
 from contrastcli.objectives.similarity import unit
+from contrastcli.settings.metrics import RANKINGS
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +32,16 @@ def measure(data: Retrieval, ranks: Indices, queries: Tensor, documents: Tensor)
     if data.metric == "accuracy":
         return accuracy(data.triplets, queries, documents)
     return score(data.metric, data.judged, ranks, len(data.queries))
+
+
+def means(data: Retrieval, queries: Tensor, documents: Tensor) -> dict[str, float]:
+    """Every metric × 100, the accuracy where there are triplets, and of how many; vectors (Q, d) and (N, d)."""
+    places = ranks(data.judged, queries, documents)
+    values = {name: score(name, data.judged, places, len(data)) for name in RANKINGS}
+    if len(data.triplets):
+        values["accuracy"] = accuracy(data.triplets, queries, documents)
+    sizes = {"queries": len(data.queries), "documents": len(data.documents), "triplets": len(data.triplets)}
+    return {name: 100 * float(each.mean()) for name, each in values.items()} | {k: n for k, n in sizes.items() if n}
 
 
 def accuracy(triplets: Indices, queries: Tensor, documents: Tensor) -> Floats:

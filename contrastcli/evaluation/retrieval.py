@@ -19,8 +19,7 @@ from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import open_frame
 from contrastcli.errors import DataError, nearest
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores
-from contrastcli.settings.metrics import RANKINGS
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores
 
 _NAMES = (
     "ClimateFEVER DBPedia FEVER FiQA2018 HotpotQA MSMARCO NFCorpus NQ QuoraRetrieval SCIDOCS ArguAna SciFact Touche2020"
@@ -41,9 +40,9 @@ _PROTOCOL = (
 )
 
 
-def _find(tasks: Sequence[str], folder: Path | None) -> Mapping[str, Callable[[], Retrieval]]:
+def _find(tasks: Sequence[str], options: Options) -> Mapping[str, Callable[[], Retrieval]]:
     """Of the tasks that are named, or of all: the sets of --data-dir or its folder `retrieval`, else of NanoBEIR."""
-    if folder is None:
+    if (folder := options.data_dir) is None:
         return {name: partial(_read_hub, name) for name in tasks or NANO}
     places = [folder.expanduser(), folder.expanduser() / "retrieval"]
     sets = {path.name: path for place in places for path in sorted(place.glob("*")) if any(_named(path, "corpus"))}
@@ -140,17 +139,9 @@ def _grade(cell: str, where: str) -> int:
 
 
 def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:
-    queries, documents = (torch.from_numpy(context.vectors(texts)) for texts in data.columns)
-    places = ranking.ranks(data.judged, queries, documents)
+    scores = ranking.means(data, *(torch.from_numpy(context.vectors(texts)) for texts in data.columns))
     context.options.on_progress(f"retrieval {task}", 1, 1)
-    means = {name: float(ranking.score(name, data.judged, places, len(data)).mean()) for name in RANKINGS}
-    sizes = {"queries": len(data.queries), "documents": len(data.documents)}
-    return {
-        **{name: 100 * mean for name, mean in means.items()},
-        **sizes,
-        "note": ", ".join(data.notes),
-        "partial": False,
-    }
+    return {**scores, "note": ", ".join(data.notes), "partial": False}
 
 
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:

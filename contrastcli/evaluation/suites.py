@@ -11,7 +11,7 @@ from typing import Any
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.runs.results import ScoreName
-from contrastcli.settings.metrics import RANKINGS
+from contrastcli.settings.metrics import RANKINGS, metric_title
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Suite:
     """Tasks that are measured only on request."""
     kind: str = ""
     """The path of a task's kind, in a suite that is also averaged by kind."""
+    metric: str = ""
+    """The path of the metric of the headline, in a suite where it is chosen."""
 
     def averages_over(self, tasks: Mapping[str, Mapping[str, Any]]) -> tuple[Average, ...]:
         """Its averages and those by kind, given the scores of tasks."""
@@ -55,10 +57,22 @@ class Suite:
         by_kind = (Average(kind, f"{kind}, {len(names)}", tuple(names)) for kind, names in sorted(kinds.items()))
         return (*self.averages, *by_kind)
 
+    def columns_over(self, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Its columns, given the scores of tasks; where the metric is chosen, those with a value."""
+        filled = {
+            path for path in self.columns.values() for entry in tasks.values() if value_at(entry, path) is not None
+        }
+        return {t: path for t, path in self.columns.items() if not (self.metric and tasks) or path in filled}
+
     def select(self, names: Sequence[str]) -> list[str]:
         """Its tasks with these names, in its own order; without any name, all but the optional ones."""
         known = (*self.tasks, *self.optional) if self.tasks else names
         return [task for task in known if task in names] if names else list(self.tasks)
+
+
+def tasks_in(entries: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The scores of each task, in the JSON of a suite."""
+    return {name: entry for name, entry in entries.items() if isinstance(entry, dict) and name != "missing"}
 
 
 def value_at(entry: object, path: str) -> Any:
@@ -119,6 +133,7 @@ TRANSFER = Suite(
 
 FEWSHOT = Suite(
     name="fewshot",
+    procedure="contrastcli.evaluation.transfer:FEWSHOT",
     about="16 examples a class",
     description="The same with 16 labelled rows a class, over five training sets (PairSupCon, Table 6).",
     columns={"Accuracy": "mean", "SD": "sd", "Rows": "rows"},
@@ -182,7 +197,22 @@ RETRIEVAL = Suite(
     headline="ndcg@10",
 )
 
-SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, RETRIEVAL, GEOMETRY, MTEB)}
+OWN = Suite(
+    name="own",
+    about="data of your own",
+    description=(
+        "The files of --data: the correlation of scored pairs with the cosine, the ranking of pairs and triplets, and "
+        "how often the positive of a triplet is nearer than its negative."
+    ),
+    columns={"Spearman": "spearman", "Pearson": "pearson", "Pairs": "pairs", "Accuracy": "accuracy"}
+    | {"Triplets": "triplets", **RETRIEVAL.columns},
+    tasks={},
+    headline="score",
+    averages=(),
+    metric="metric",
+)
+
+SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, RETRIEVAL, OWN, GEOMETRY, MTEB)}
 """All suites by name."""
 
 
@@ -200,9 +230,9 @@ def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     names = _names(words)
     known = [task for suite in suites for task in (*suite.tasks, *suite.optional)]
     for name in names:
-        if name not in known and all(suite.tasks for suite in suites):
+        if name not in known and all(suite.tasks or suite is OWN for suite in suites):
             what = f"there is no task '{name}' in {', '.join(suite.name for suite in suites)}"
-            raise UsageError(what, nearest(name, known))
+            raise UsageError(what, nearest(name, known) if known else "leave out --task: --data names what is measured")
     return names
 
 
@@ -220,7 +250,8 @@ def headlines(scores: Mapping[str, Any]) -> dict[ScoreName, float]:
         for key, entry in entries.items():
             value = entry if key in averages else value_at(entry, suite.headline)
             if isinstance(value, int | float):
-                numbers[ScoreName(suite.name, key)] = float(value)
+                metric = metric_title(value_at(entry, suite.metric) or "") if suite.metric else ""
+                numbers[ScoreName(suite.name, f"{key} {metric}".rstrip())] = float(value)
     return numbers
 
 

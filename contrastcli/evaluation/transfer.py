@@ -1,4 +1,7 @@
-"""Transfer: SentEval's eight tasks by logistic regression on frozen embeddings (Conneau and Kiela 2018)."""
+"""Transfer: SentEval's eight tasks by logistic regression on frozen embeddings (Conneau and Kiela 2018).
+
+Few-shot transfer: seven of them with 16 labelled rows a class, and five training sets (PairSupCon's Table 6).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ FOLDS = 10
 GRID = tuple(2.0**power for power in range(-2, 4))
 TEST_GRID = tuple(2.0**power for power in range(-1, 6))
 """SentEval's values of C; the second for tasks with a test set whose C is chosen by folds of the training set."""
+SHOTS = 16
+SETS = 5
 
+_FEWSHOT_C = 1.0
 _SENTEVAL_SEED = 1111
 _GRADIENT_TOLERANCE = 1e-5
 """Accuracies then agree with those of a second-order solver."""
@@ -35,6 +41,11 @@ _PROTOCOL = (
     "logistic regression (lbfgs, L2); MR, CR, SUBJ, MPQA: nested stratified 10-fold; TREC, MRPC: 10-fold on train to "
     "choose C, then test; SST: C by dev, then test; C = 2^-2 … 2^3, for TREC and MRPC 2^-1 … 2^5; MRPC features "
     "[|u−v|, u∗v]; accuracy × 100; Avg.: seven tasks without SST5, Avg. of 8: with it"
+)
+_FEWSHOT_PROTOCOL = (
+    f"{SHOTS} labelled rows a class, {SETS} training sets (seeds 0-{SETS - 1}), tested on the test split or, where "
+    "there is none, on all other rows; frozen embeddings, pooling: {pooling}; scikit-learn's logistic regression, "
+    "C = 1; MRPC features [|u−v|, u∗v]; mean and standard deviation (n−1) of accuracy × 100"
 )
 
 
@@ -54,7 +65,7 @@ def _score(context: SuiteContext, task: str, data: Splits) -> TaskScores:
     def advance() -> None:
         context.options.on_progress(f"classifying {task}", next(fits), total)
 
-    train, scores = centred(data.train), counted(context, task, data)
+    train, scores = centred(data.train), _counted(context, task, data)
     if data.test is None:
         accuracies = []
         for outer, held in _folds(*train):
@@ -69,7 +80,27 @@ def _score(context: SuiteContext, task: str, data: Splits) -> TaskScores:
     return {"accuracy": 100 * float(np.mean(predicted == labels)), **scores}
 
 
-def counted(context: SuiteContext, task: str, data: Splits) -> TaskScores:
+def _score_fewshot(context: SuiteContext, task: str, data: Splits) -> TaskScores:
+    accuracies = []
+    for seed in range(SETS):
+        train, test = _draw(data, seed)
+        model = fit(features(train, context.vectors), train.labels, _FEWSHOT_C)
+        accuracies.append(100 * float(model.score(features(test, context.vectors), test.labels)))
+    mean, sd = float(np.mean(accuracies)), float(np.std(accuracies, ddof=1))
+    return {"mean": mean, "sd": sd, "accuracies": accuracies, **_counted(context, task, data)}
+
+
+def _draw(data: Splits, seed: int) -> tuple[Labelled, Labelled]:
+    """Draw 16 rows of each class to train on, without replacement; return them and the rows to test on."""
+    generator, labels = np.random.default_rng(seed), np.array(data.train.labels)
+    drawn = np.concatenate(
+        [generator.choice(np.flatnonzero(labels == c), SHOTS, replace=False) for c in np.unique(labels)]
+    )
+    rest = np.setdiff1d(np.arange(len(labels)), drawn)
+    return data.train.take(drawn), data.train.take(rest) if data.test is None else data.test
+
+
+def _counted(context: SuiteContext, task: str, data: Splits) -> TaskScores:
     """The number of rows, and that of the published set."""
     expected = context.suite.tasks[task]
     return {"rows": sum(data.counts), "expected": sum(expected), "partial": data.counts != expected}
@@ -121,4 +152,8 @@ def _sizes(data: Splits) -> dict[str, float]:
     return {name: len(split) for name, split in splits.items() if split}
 
 
-PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_transfer), _score, in_words(_PROTOCOL), sizes=_sizes)
+_find = in_folder(senteval.root, senteval.read_transfer)
+
+PROCEDURE = Procedure(_find, _score, in_words(_PROTOCOL), sizes=_sizes)
+FEWSHOT = Procedure(_find, _score_fewshot, in_words(_FEWSHOT_PROTOCOL))
+"""Only sentences that are drawn or tested on are encoded."""

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_text
-from contrastcli.evaluation.suites import SUITES, Average, Suite, value_at
+from contrastcli.evaluation.suites import SUITES, Average, Suite, tasks_in, value_at
 from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import published
@@ -55,17 +55,12 @@ def suite_tables(scores: Mapping[str, Any], config: Config | None) -> list[Suite
     return [
         _suite_table(suite, measured[name], published.nearest(name, config) if config else [])
         for name, suite in SUITES.items()
-        if _tasks(measured.get(name, {})) or measured.get(name, {}).get("pending")
+        if tasks_in(measured.get(name, {})) or measured.get(name, {}).get("pending")
     ]
 
 
-def _tasks(entries: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The scores of each task, in the JSON of a suite."""
-    return {name: entry for name, entry in entries.items() if isinstance(entry, Mapping) and name != "missing"}
-
-
 def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[published.ReportedScores]) -> SuiteTable:
-    tasks, missing = _tasks(entries), entries.get("missing", {})
+    tasks, missing = tasks_in(entries), entries.get("missing", {})
     order, pending = [*suite.tasks, *suite.optional], list(entries.get("pending", ()))
     rows = dict.fromkeys([*tasks, *missing, *pending])
     names = sorted(rows, key=lambda name: order.index(name) if name in order else len(order))
@@ -73,7 +68,7 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
     averages = {average.key: _average(suite, average, tasks, entries[average.key]) for average in over}
     columns = {"Task": [*names, *(average.title for average in over)]}
     headers = _names(papers)
-    for title, path in suite.columns.items():
+    for title, path in suite.columns_over(tasks).items():
         values = [value_at(tasks.get(name), path) for name in names]
         values += [value if path == suite.headline else "" for value, _ in averages.values()]
         columns[title] = [

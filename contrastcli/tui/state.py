@@ -36,6 +36,8 @@ class State(msgspec.Struct):
 
     # Evaluate
     data_dir: str = ""
+    own_data: str = ""
+    own_columns: str = ""
     suites: tuple[str, ...] = ("sts",)
 
     # Query

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from contrastcli.evaluation import fewshot
+from contrastcli.evaluation import transfer
 from contrastcli.evaluation.procedure import Floats
 from contrastcli.evaluation.suites import FEWSHOT
 from support.tables import cells
@@ -39,7 +39,7 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder()
-    monkeypatch.setattr(fewshot, "fit", recorder.fit)
+    monkeypatch.setattr(transfer, "fit", recorder.fit)
     return recorder
 
 

@@ -33,8 +33,8 @@ def test_the_help_of_eval_names_it() -> None:
     paths = f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}];"
     words = [sys.executable, "-c", paths + code, "eval", "--help"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    names = "sts, transfer, fewshot, clustering, retrieval, geometry, mteb, toy"
-    assert f"What to measure: {names}." in " ".join(text.split())
+    names = "sts, transfer, fewshot, clustering, retrieval, own, geometry, mteb, toy"
+    assert f"What to measure: {names}. Default" in " ".join(text.split())
 
 
 def test_the_topic_on_suites_describes_it(contrast: Contrast, measured: Run) -> None:

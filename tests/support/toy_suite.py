@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
-from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_words
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, in_words
 from contrastcli.evaluation.suites import Average, Suite
 
 SUITE = Suite(
@@ -35,7 +34,7 @@ class Texts:
         return repr(self.texts)
 
 
-def _find(tasks: Sequence[str], data_dir: Path | None) -> Mapping[str, Callable[[], Texts]]:
+def _find(tasks: Sequence[str], options: Options) -> Mapping[str, Callable[[], Texts]]:
     return {task: partial(Texts, _TEXTS[task]) for task in tasks}
 
 

@@ -144,10 +144,32 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
         await until(pilot, lambda: "Pooling   cls ▾" in screen_text(pilot.app))
         await pilot.press("s")
         await until(pilot, lambda: commands.calls)
-    expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir", "--json")
-    assert commands.calls == [(*expected, "--pooling", "cls")]
+    expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir")
+    assert commands.calls == [(*expected, "--pooling", "cls", "--json")]
     assert state.load().suites == ("transfer", "geometry")
     assert state.load().data_dir == "/data dir"
+
+
+async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, commands: Commands) -> None:
+    roles = "anchor=title,positive=body"
+    async with show(ContrastApp(place)) as pilot:
+        await ready(pilot)
+        assert "Own data" not in screen_text(pilot.app)
+        pilot.app.screen.query_one("#own", Checkbox).value = True
+        await until(pilot, lambda: "Own data  none chosen ▾" in screen_text(pilot.app))
+        await pilot.press("s")
+        await until(pilot, lambda: "Choose your own data first: f" in texts(pilot))
+        pilot.app.screen.query_one("#own_columns").focus()
+        for key, typed in (("enter", roles), ("f", "/faq.csv")):
+            await pilot.press(key)
+            await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
+            await pilot.press(*typed, "enter")
+            await until(pilot, lambda: f"{typed} ▾" in screen_text(pilot.app))  # noqa: B023
+        await pilot.press("escape", "s")
+        await until(pilot, lambda: commands.calls)
+    expected = ("eval", "one-run", "--suite", "sts,own", "--data", "/faq.csv", "--columns", roles, "--json")
+    assert commands.calls == [expected]
+    assert (state.load().own_data, state.load().own_columns) == ("/faq.csv", roles)
 
 
 async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:

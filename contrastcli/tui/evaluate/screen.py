@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -18,7 +18,7 @@ from textual.widgets import Checkbox
 from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
-from contrastcli.evaluation.suites import SUITES
+from contrastcli.evaluation.suites import OWN, SUITES
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import Progress
@@ -29,6 +29,7 @@ from contrastcli.show.scores import suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.evaluate import viewer
+from contrastcli.tui.evaluate.fields import OwnData, SuiteBox
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.completion import complete_path
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
@@ -53,26 +54,6 @@ class Measured:
     config: Config | None = None
 
 
-class SuiteBox(Checkbox):
-    """A checkbox whose state is seen without colour too; arrow keys go from one to the next."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hidden_key("down", "step(1)", "next suite", "to the next suite"),
-        hidden_key("up", "step(-1)", "previous suite", "to the previous suite"),
-    ]
-
-    def __init__(self, label: str, value: bool, id: str) -> None:
-        super().__init__(label, value, id=id, compact=True)
-        self.BUTTON_INNER = "X" if value else " "
-
-    def watch_value(self) -> None:
-        self.BUTTON_INNER = "X" if self.value else " "
-        super().watch_value()
-
-    def action_step(self, by: int) -> None:
-        (self.screen.focus_next if by > 0 else self.screen.focus_previous)(SuiteBox)
-
-
 class EvaluateScreen(ModeScreen):
     """Which suites to run on which model, their progress, and the results."""
 
@@ -90,7 +71,8 @@ class EvaluateScreen(ModeScreen):
         Binding("x", "stop", "stop", tooltip="stop the evaluation; what is measured is kept"),
         Binding("m", "open_list('model')", "model", tooltip="choose the model"),
         Binding("t", "edit('sts')", "suites", tooltip="go to the suites; Space ticks"),
-        Binding("d", "open_list('data')", "data", tooltip="choose the folder of the data"),
+        Binding("d", "open_list('data_dir')", "data", tooltip="choose the folder of the data"),
+        hidden_key("f", "open_list('own_data')", "own data", "choose a file of your own, for the suite own"),
         Binding("p", "open_list('pooling')", "pooling", tooltip="choose another pooling than the model's own"),
         hidden_key("o", "open", "open pictures", "open the pictures in print quality with the system's viewer"),
         hidden_key("pagedown", "scroll(1)", "results down", "down in the results"),
@@ -126,7 +108,7 @@ class EvaluateScreen(ModeScreen):
             last.data_dir,
             blank="the hub",
             complete=complete_path,
-            id="data",
+            id="data_dir",
         )
         with VerticalScroll(id="evaluate", can_focus=False):
             with Vertical(id="form") as form:
@@ -136,6 +118,7 @@ class EvaluateScreen(ModeScreen):
                     for name, suite in SUITES.items():
                         yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name)
                 yield FormRow("Data", data)
+                yield OwnData(last)
                 yield FormRow("Pooling", self._pooling)
                 yield self._status
             with VerticalScroll(id="results") as results:
@@ -199,10 +182,11 @@ class EvaluateScreen(ModeScreen):
     @on(Checkbox.Changed)
     def _remember_suites(self) -> None:
         self.contrast.remembered.suites = tuple(name for name in SUITES if self.query_one(f"#{name}", Checkbox).value)
+        self.query_one(OwnData).display = OWN.name in self.contrast.remembered.suites
 
-    @on(ChoiceField.Changed, "#data")
+    @on(ChoiceField.Changed, "#data_dir, #own_data, #own_columns")
     def _remember_data(self, event: ChoiceField.Changed) -> None:
-        self.contrast.remembered.data_dir = event.value
+        setattr(self.contrast.remembered, str(event.field.id), event.value)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("start", "stop"):
@@ -216,6 +200,8 @@ class EvaluateScreen(ModeScreen):
             self._status.update(NO_MODEL)
         elif not self.contrast.remembered.suites:
             self._status.update("Tick a suite first: t goes to the suites, Space ticks.")
+        elif OWN.name in self.contrast.remembered.suites and not self.contrast.remembered.own_data:
+            self._status.update("Choose your own data first: f, or untick own.")
         else:
             self.measuring = self._measure(self._model.model, self._pooling.value)
 
@@ -227,10 +213,12 @@ class EvaluateScreen(ModeScreen):
     async def _measure(self, model: str, pooling: str) -> None:
         self._bars = Bars()
         self._status.update("loading the model…")
-        data = self.contrast.remembered.data_dir
-        folder = ("--data-dir", str(Path(data).expanduser())) if data else ()
-        other_pooling = ("--pooling", pooling) if pooling else ()
-        args = ("eval", model, "--suite", ",".join(self.contrast.remembered.suites), *folder, "--json", *other_pooling)
+        last = self.contrast.remembered
+        folder = str(Path(last.data_dir).expanduser()) if last.data_dir else ""
+        words = {"--suite": ",".join(last.suites), "--data-dir": folder, "--pooling": pooling}
+        if OWN.name in last.suites:
+            words |= {"--data": str(Path(last.own_data).expanduser()), "--columns": last.own_columns}
+        args = ("eval", model, *chain.from_iterable(word for word in words.items() if word[1]), "--json")
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
             self._status.update(done.error or "Done.")

@@ -1,0 +1,70 @@
+"""Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from contrastcli.data.convert import scored
+from contrastcli.data.dev_data import DevData, ranked, read_rows
+from contrastcli.data.examples import ScoredPairs
+from contrastcli.data.sources import open_dev
+from contrastcli.errors import UsageError
+from contrastcli.evaluation import ranking
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, finite
+from contrastcli.model.metrics import cosine, pearson, spearman
+
+_PROTOCOL = (
+    "cosine, pooling: {pooling}, truncated at the model's own limit; correlations over all pairs; rankings of all "
+    "anchors among the texts of the file, of equal cosines the relevant text last; all × 100"
+)
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """The rows of a file."""
+
+    rows: DevData
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.rows.fingerprint} {self.rows.metric}"
+
+
+def read(source: str, columns: str = "", labels: str = "", metric: str = "auto") -> DevData:
+    """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError."""
+    rows, metric = read_rows(open_dev(source), source, columns, labels, metric)
+    return scored(rows) if metric == "spearman" else ranked(rows, metric)
+
+
+def _find(files: Sequence[str], options: Options) -> Mapping[str, Callable[[], OwnData]]:
+    if not files:
+        raise UsageError("the suite own measures data of yours", "say which: --data FILE")
+    return {file: partial(_read, file, options) for file in files}
+
+
+def _read(file: str, options: Options) -> OwnData:
+    return OwnData(read(file, options.columns, options.labels, options.metric))
+
+
+def _score(context: SuiteContext, task: str, data: OwnData) -> TaskScores:
+    rows = data.rows
+    first, second = (context.vectors(texts) for texts in rows.columns)
+    if isinstance(rows, ScoredPairs):
+        words = cosine(first, second), np.asarray(rows.scores)
+        scores = {"spearman": finite(100 * spearman(*words)), "pearson": finite(100 * pearson(*words))}
+        scores["pairs"] = len(rows)
+    else:
+        scores = {**ranking.means(rows, torch.from_numpy(first), torch.from_numpy(second))}
+    note = "; ".join([f"{task}: {rows}", *rows.notes])
+    return {"metric": rows.metric, "score": scores[rows.metric], **scores, "note": note, "partial": False}
+
+
+def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
+    protocol = _PROTOCOL.format(pooling=context.subject.pooling)
+    return "\n".join([protocol, *(entry["note"] for entry in scores.values())])
+
+
+PROCEDURE = Procedure(_find, _score, _protocol, lambda data: [t for texts in data.rows.columns for t in texts])

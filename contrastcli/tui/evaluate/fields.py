@@ -1,0 +1,62 @@
+"""Fields of Evaluate: the suites, and data of one's own."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.widgets import Checkbox
+
+from contrastcli.evaluation.suites import OWN
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.completion import complete_path, data_files
+from contrastcli.tui.state import State
+from contrastcli.tui.widgets import FormRow, hidden_key
+
+
+class SuiteBox(Checkbox):
+    """A checkbox whose state is seen without colour too; arrow keys go from one to the next."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hidden_key("down", "step(1)", "next suite", "to the next suite"),
+        hidden_key("up", "step(-1)", "previous suite", "to the previous suite"),
+    ]
+
+    def __init__(self, label: str, value: bool, id: str) -> None:
+        super().__init__(label, value, id=id, compact=True)
+        self.BUTTON_INNER = "X" if value else " "
+
+    def watch_value(self) -> None:
+        self.BUTTON_INNER = "X" if self.value else " "
+        super().watch_value()
+
+    def action_step(self, by: int) -> None:
+        (self.screen.focus_next if by > 0 else self.screen.focus_previous)(SuiteBox)
+
+
+class OwnData(Vertical):
+    """The file that the suite own measures, and what its columns hold."""
+
+    def __init__(self, last: State) -> None:
+        super().__init__()
+        self.display, self._last = OWN.name in last.suites, last
+
+    def compose(self) -> ComposeResult:
+        file = ChoiceField(
+            "A file of pairs, scored or not, or of triplets",
+            data_files,
+            self._last.own_data,
+            blank="none chosen",
+            complete=complete_path,
+            id="own_data",
+        )
+        roles = ChoiceField(
+            "What its columns hold, such as anchor=title,positive=body",
+            lambda: [("", "")],
+            self._last.own_columns,
+            blank="by their names",
+            complete=lambda typed: [],
+            id="own_columns",
+        )
+        yield FormRow("Own data", file)
+        yield FormRow("Columns", roles)

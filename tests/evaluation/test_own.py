@@ -1,0 +1,164 @@
+"""Data of one's own: the scores of a dev set, recomputed by loops, next to those of other files and other models."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from contrastcli import load
+from contrastcli.data.dev_data import load_dev
+from contrastcli.data.sources import load_examples
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Evaluated
+from contrastcli.settings.sections import Data, Dev
+from support.command import Contrast, failed, refused
+from support.tiny import told
+
+
+def own(contrast: Contrast, *words: str) -> Any:
+    """The JSON of the suite after an evaluation."""
+    answer = contrast("eval", *words, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)["suites"]["own"]
+
+
+def rows_of(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def unit_vectors(texts: list[str], model: str = "tiny/backbone") -> NDArray[np.float64]:
+    vectors = load(model).encode(texts).astype(float)
+    units: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return units
+
+
+def test_scored_pairs_have_the_correlations_that_a_training_logs(contrast: Contrast, run: Run) -> None:
+    entry = own(contrast, "simple", "--data", "tiny/dev.jsonl")["tiny/dev.jsonl"]
+    rows = rows_of("tiny/dev.jsonl")
+    first, second = (unit_vectors([row[name] for row in rows], str(run.path)) for name in ("sentence1", "sentence2"))
+    cosines, gold = (first * second).sum(1), [row["score"] for row in rows]
+    assert entry["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold).statistic, abs=1e-6)
+    assert entry["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold).statistic, abs=1e-3)
+    assert (entry["pairs"], entry["metric"], entry["score"]) == (30, "spearman", entry["spearman"])
+    best = max(event.score or 0 for event in told(run, Evaluated) if event.step)
+    assert entry["score"] == pytest.approx(100 * best, abs=1e-2)
+
+
+def test_pairs_are_ranked_as_in_a_dev_set_of_the_same_texts(contrast: Contrast) -> None:
+    file = "tiny/pairs.jsonl"
+    entry = own(contrast, "tiny/backbone", "--data", file)[file]
+    rows = rows_of(file)
+    cosines = unit_vectors([row["anchor"] for row in rows]) @ unit_vectors([row["positive"] for row in rows]).T
+    ranks = (cosines >= cosines.diagonal()[:, None] - 1e-9).sum(1)
+    assert entry["ndcg@10"] == entry["score"]
+    assert entry["score"] == pytest.approx(100 * np.mean([1 / math.log2(1 + r) if r <= 10 else 0 for r in ranks]))
+    assert entry["mrr@10"] == pytest.approx(100 * np.mean([1 / r if r <= 10 else 0 for r in ranks]))
+    assert [entry[f"recall@{k}"] for k in (1, 10, 100)] == pytest.approx(
+        [100 * np.mean(ranks <= k) for k in (1, 10, 100)]
+    )
+    assert entry["map"] == pytest.approx(100 * np.mean(1 / ranks))
+    _, dev = load_dev(Dev(data=file), Data(), load_examples(Data(train=file), ("pairs",), ()), 0)
+    assert dev is not None and list(map(len, dev.columns)) == [entry["queries"], entry["documents"]] == [160, 160]
+
+
+def test_all_anchors_are_measured_and_not_a_sample(contrast: Contrast) -> None:
+    Path("many.tsv").write_text("anchor\tpositive\n" + "".join(f"ba {n}\tda {n}\n" for n in range(2001)))
+    entry = own(contrast, "tiny/backbone", "--data", "many.tsv")["many.tsv"]
+    assert (entry["queries"], entry["documents"]) == (2001, 2001)
+
+
+def test_a_triplet_is_right_where_its_positive_is_nearer(contrast: Contrast) -> None:
+    entry = own(contrast, "tiny/backbone", "--data", "tiny/triplets.jsonl", "--metric", "accuracy")[
+        "tiny/triplets.jsonl"
+    ]
+    rows = rows_of("tiny/triplets.jsonl")
+    anchor, positive, negative = (unit_vectors([row[n] for row in rows]) for n in ("anchor", "positive", "negative"))
+    right = (anchor * positive).sum(1) > (anchor * negative).sum(1)
+    assert entry["accuracy"] == entry["score"] == pytest.approx(100 * right.mean())
+    assert entry["triplets"] == len(rows) == entry["queries"]
+
+
+def test_a_table_has_a_row_for_each_file_and_the_columns_that_they_fill(contrast: Contrast) -> None:
+    out = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl").out.splitlines()
+    assert out[2] == "own" and out[3].split() == ["Task", "Spearman", "Pearson", "Pairs"]
+    assert out[4].split()[0] == "tiny/dev.jsonl" and out[-1] == "tiny/dev.jsonl: 30 scored pairs"
+    out = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--data", "tiny/pairs.jsonl").out.splitlines()
+    assert [line.split()[0] for line in out[4:6]] == ["tiny/dev.jsonl", "tiny/pairs.jsonl"]
+    assert "nDCG@10" in out[3] and "Accuracy" not in out[3]
+
+
+def test_columns_of_any_name_are_measured(contrast: Contrast) -> None:
+    lines = [f"{row['sentence1']}\t{row['sentence2']}\t{row['score']}\tx\n" for row in rows_of("tiny/dev.jsonl")]
+    Path("odd.tsv").write_text("frage\tantwort\tnote\tlabel\n" + "".join(lines))
+    roles = ("--columns", "anchor=frage,positive=antwort,score=note")
+    entry = own(contrast, "tiny/backbone", "--data", "odd.tsv", *roles)["odd.tsv"]
+    same = own(contrast, "tiny/backbone", "--data", "tiny/dev.jsonl")["tiny/dev.jsonl"]
+    assert entry["spearman"] == same["spearman"] and entry["pairs"] == 30
+    assert entry["note"] == "odd.tsv: 30 scored pairs; columns not used: label"
+    failed(contrast("eval", "tiny/backbone", "--data", "odd.tsv"), 3, "not measured: odd.tsv", "--columns anchor=")
+
+
+def test_scores_are_known_by_the_files_content(contrast: Contrast, encoded: list[str]) -> None:
+    data = Path("data.tsv")
+
+    def texts_encoded(*words: str) -> int:
+        before = len(encoded)
+        own(contrast, "tiny/backbone", "--data", "data.tsv", *words)
+        return len(encoded) - before
+
+    data.write_text("anchor\tpositive\nba\tda\nfa\tga\n")
+    assert [texts_encoded(), texts_encoded(), texts_encoded("--fresh")] == [4, 0, 4]
+    data.write_text("anchor\tpositive\nba\tda\nfa\tka\n")
+    assert [texts_encoded(), texts_encoded("--metric", "map"), texts_encoded()] == [4, 4, 0]
+
+
+def test_a_run_keeps_the_scores_of_all_its_files(contrast: Contrast, run: Run) -> None:
+    own(contrast, "simple", "--data", "tiny/dev.jsonl")
+    own(contrast, "simple", "--data", "tiny/pairs.jsonl", "--metric", "recall@1")
+    assert {"tiny/dev.jsonl", "tiny/pairs.jsonl"} <= run.scores()["suites"]["own"].keys()
+    shown = contrast("runs", "show", "simple").out
+    assert "own tiny/dev.jsonl Spearman  " in shown and "own tiny/pairs.jsonl recall@1  " in shown
+
+
+def test_a_file_is_measured_next_to_a_suite_and_other_models(contrast: Contrast, run: Run) -> None:
+    words = ("--suite", "geometry", "--task", "starter", "--data", "tiny/dev.jsonl", "--json")
+    both = json.loads(contrast("eval", "simple", "tiny/backbone", *words).out)
+    assert [list(one["suites"]) for one in both] == [["geometry", "own"]] * 2
+    assert both[0]["suites"]["own"]["tiny/dev.jsonl"] != both[1]["suites"]["own"]["tiny/dev.jsonl"]
+
+
+def test_rows_that_are_left_out_are_counted(contrast: Contrast) -> None:
+    Path("data.tsv").write_text("anchor\tpositive\nba\tda\nfa\tfa\nka\tga\n")
+    entry = own(contrast, "tiny/backbone", "--data", "data.tsv")["data.tsv"]
+    assert entry["queries"] == 2 and "1 of 3 rows whose anchor is its own positive were dropped" in entry["note"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what", "hint"),
+    [
+        (("--data", "no.csv"), 3, "there is no file or folder no.csv", ""),
+        (("--data", "tiny/sentences.jsonl"), 3, "nothing says which of them are similar", "give pairs"),
+        (("--data", "tiny/pairs.jsonl", "--metric", "spearman"), 2, "holds pairs", "auto, ndcg@10"),
+        (("--data", "tiny/dev.jsonl", "--columns", "anchor"), 2, "columns", "anchor=a,positive=b"),
+    ],
+)
+def test_data_that_cannot_be_measured_are_named(
+    contrast: Contrast, words: tuple[str, ...], code: int, what: str, hint: str
+) -> None:
+    failed(contrast("eval", "tiny/backbone", *words), code, what, hint)
+
+
+@pytest.mark.parametrize("words", [("--suite", "own"), ("--columns", "anchor=a"), ("--metric", "map")])
+def test_without_a_file_the_option_is_named(contrast: Contrast, words: tuple[str, ...]) -> None:
+    refused(contrast("eval", "tiny/backbone", *words), 2, "", "--data FILE")
+
+
+def test_a_task_of_no_suite_is_refused_next_to_a_file(contrast: Contrast) -> None:
+    words = ("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--task", "STS12")
+    refused(contrast(*words), 2, "there is no task 'STS12' in own", "leave out --task")
+    refused(contrast(*words[:-1], "STS1x", "--suite", "sts"), 2, "no task 'STS1x' in sts, own", "STS1")
