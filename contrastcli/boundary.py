@@ -12,17 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from contrastcli.errors import (
-    ContrastError,
-    ErrorRecord,
-    InterruptedEarly,
-    Preempted,
-    Preemption,
-    RunError,
-    UsageError,
-    error_text,
-    in_words,
-)
+from contrastcli.errors import ContrastError, ErrorRecord, RunError, UsageError, error_text, in_words, interrupted
 
 __version__ = "0.1.0"
 
@@ -132,10 +122,8 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
 
 def _explain(error: BaseException) -> ContrastError:
     """An exception of Python as an error of ours."""
-    if isinstance(error, Preemption):
-        return Preempted("preempted before the training began", "start it again with the same command")
     if isinstance(error, EOFError | KeyboardInterrupt):
-        return InterruptedEarly("interrupted", "nothing was changed")
+        return interrupted(error, "nothing was changed; start it again with the same command")
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
         return RunError(what, "check the path, its permissions and the room on its disk")

@@ -71,19 +71,19 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     return start(config, run, directory, job.run_name, after=after, json=job.json, detach=detach, show=show)
 
 
-@cli.command(cls=options.SettingsCommand, params=[*options.JOB])
-@click.option("--grid", "axes", multiple=True, metavar="KEY=A,B", help="A setting, and its values.")
+@cli.command(cls=options.SettingsCommand, params=[*options.SWEEPING])
 @click.pass_obj
-def sweep(directory: Path, job: Job, axes: Sequence[str]) -> int:
+def sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool, workers: int) -> int:
     """Train a grid of settings, with several seeds."""
-    return _sweep(directory, job, axes)
+    return _sweep(directory, job, axes, worker, workers)
 
 
-def _sweep(directory: Path, job: Job, axes: Sequence[str]) -> int:
+def _sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool = False, workers: int = 1) -> int:
     from contrastcli.commands.job import sweep
     from contrastcli.commands.sweep import run
 
-    text, code = run(sweep(job, axes, directory), directory, job.resume is None, job.dry_run, job.json)
+    new = job.resume is None
+    text, code = run(sweep(job, axes, directory), directory, new, job.dry_run, job.json, worker, workers)
     print_text(text)
     return code
 

@@ -85,6 +85,10 @@ class RunError(ContrastError):
     """A run directory cannot be used: not writable, locked by another writer, disk full."""
 
 
+class InUse(RunError):
+    """Another process works there."""
+
+
 class UsageError(ContrastError):
     """A bad value, key, preset or combination."""
 
@@ -116,7 +120,12 @@ class Preempted(ContrastError):
 
 
 class Preemption(KeyboardInterrupt):
-    """SIGTERM or SIGUSR1, which no handler of errors may swallow; reported as Preempted."""
+    """SIGTERM or SIGUSR1, which no handler of errors may swallow."""
+
+
+def interrupted(error: BaseException, hint: Hint) -> ContrastError:
+    """What a KeyboardInterrupt before anything was saved is reported as."""
+    return Preempted("preempted", hint) if isinstance(error, Preemption) else InterruptedEarly("interrupted", hint)
 
 
 def error_text(error: BaseException) -> str:

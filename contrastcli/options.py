@@ -116,6 +116,14 @@ JOB = (
 )
 """Options of the commands that train."""
 
+SWEEPING = (
+    *JOB,
+    click.Option(["--grid", "axes"], multiple=True, metavar="KEY=A,B", help="A setting, and its values."),
+    click.Option(["--worker"], is_flag=True, help="Take free cells next to others that do, here or elsewhere."),
+    click.Option(["--workers"], type=click.IntRange(1, 64), default=1, help="Processes that train side by side here."),
+)
+"""Options of a sweep."""
+
 TRAINING = (
     *JOB,
     click.Option(["--no-ui"], is_flag=True, help="Print progress here instead of opening the app."),

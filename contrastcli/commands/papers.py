@@ -131,8 +131,9 @@ def run(item: Item, request: Request, directory: Path) -> int:
     check_cells(missing)
     _save(item, request, directory)
     narrate(f"{item.name}: {len(every)} models, {len(missing)} of them to train")
-    if (code := train_cells(missing, _command(item))) is None:
-        return 0
+    code, ended = train_cells(missing, _command(item))
+    if not ended:
+        return code
     try:
         _measure(item, request, _every(find_trials(item, request, directory)))
     except KeyboardInterrupt:

@@ -1,8 +1,10 @@
-"""`contrast sweep`: trains cells one after another, stopped and resumed as a whole.
+"""`contrast sweep`: trains cells one after another, stopped and resumed as a whole, by any number of processes.
 
 A cell that diverges or fails does not end the sweep, nor does a lost terminal.
 """
 
+import os
+import time
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,9 +13,8 @@ from msgspec import structs
 
 from contrastcli.boundary import narrate
 from contrastcli.commands import train
-from contrastcli.errors import RunError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.evaluation.run_scores import member
-from contrastcli.files import locked
 from contrastcli.model.locate import resolve
 from contrastcli.runs import cells, process, sweeps
 from contrastcli.runs.cells import WAITING, Cell, Signals
@@ -25,6 +26,9 @@ from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value
 from contrastcli.show import console
 from contrastcli.show.runs import sweep_cells, sweep_scores
+
+_STOP_SECONDS = 60.0
+"""How long stopped workers may take to save their cells."""
 
 
 def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
@@ -44,12 +48,16 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     return structs.replace(sweep, grid=grid, settings=settings)
 
 
-def run(sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool) -> tuple[str, int]:
+def run(
+    sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool, worker: bool = False, workers: int = 1
+) -> tuple[str, int]:
     """Train the cells of a sweep, or only check them; returns the results as text, and the exit code.
 
-    Raises ContrastError.
+    As a `worker` among others of the same sweep, which one of them has written, it waits for none of them. Of so many
+    `workers` the others are processes that it starts. Raises ContrastError.
     """
     sweep = with_model_paths(sweep, runs_dir)
+    is_new = is_new and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new:
         sweeps.check_free(sweep, runs_dir)
     check(sweep, runs_dir)
@@ -57,7 +65,7 @@ def run(sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool) -
         return sweep_cells(results(sweep, runs_dir), json), 0
     if is_new:
         sweeps.save(sweep, runs_dir)
-    code = start(sweep, runs_dir)
+    code = start(sweep, runs_dir, worker, workers)
     return sweep_scores(results(sweep, runs_dir), json), code
 
 
@@ -89,39 +97,83 @@ def check_cells(every: Sequence[Cell]) -> None:
         make_plan(config)
 
 
-def start(sweep: Sweep, runs_dir: Path) -> int:
+def start(sweep: Sweep, runs_dir: Path, worker: bool = False, workers: int = 1) -> int:
     """Train each cell of a sweep that has not ended; returns the exit code. Raises ContrastError."""
     every = sweep.cells(runs_dir)
-    in_use = RunError(f"a process is training sweep {sweep.name} already", "wait for its end, or stop it with Ctrl-C")
-    with locked(runs_dir / f".{sweep.name}.sweep.lock", in_use):
-        narrate(f"sweep {sweep.name}: {len(every)} cells")
-        return train_cells(every, sweep.command) or 0
+    narrate(f"sweep {sweep.name}: {len(every)} cells")
+    code, _ = train_cells(every, sweep.command, _start_workers(sweep, runs_dir, workers), waits=not worker)
+    return code
 
 
-def train_cells(every: Sequence[Cell], command: str) -> int | None:
-    """Train cells one after another; returns 0 or the exit code of the first that failed, and None after a signal.
+def _start_workers(sweep: Sweep, runs_dir: Path, count: int) -> list[int]:
+    """Start all workers but this one, and share out cores and GPUs; returns their pids. Raises RunError."""
+    pids: list[int] = []
+    if count > 1:
+        import torch  # loaded already, by the check of the device
 
-    Cells that finished or diverged are skipped; those that were stopped, killed or failed are resumed. `command`
-    continues what a signal ends. Raises ContrastError.
+        every_gpu = ",".join(map(str, range(torch.cuda.device_count())))
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", every_gpu).split(",")
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
+        for number in reversed(range(count)):
+            os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+            if number:
+                words = ("--runs-dir", str(runs_dir), "sweep", "--resume", sweep.name, "--worker")
+                log = runs_dir / f"{sweep.name}.worker-{number + 1}.log"
+                pids.append(process.start_detached([*process.CONTRAST, *words], log))
+    return pids
+
+
+def train_cells(
+    every: Sequence[Cell], command: str, workers: Sequence[int] = (), *, waits: bool = True
+) -> tuple[int, bool]:
+    """Train cells one after another, each unless another process does; returns the exit code, and whether all ended.
+
+    Cells that finished or diverged are skipped; those that were stopped, killed or failed are resumed. With `waits`,
+    those of other processes are followed to their end, and taken where the process has died. `command` continues what
+    a signal ends, of the `workers` too. Raises ContrastError.
     """
-    signals = Signals()
+    signals, began, told = Signals(workers), time.time(), set[str]()
+    left = {f"cell {number} of {len(every)}: {cell.title}": cell for number, cell in enumerate(every, 1)}
     with process.handle_signals(signals):
-        for number, cell in enumerate(every, 1):
-            if not signals.count:
-                _train(cell, f"cell {number} of {len(every)}: {cell.title}", signals)
+        while left and not signals.count:
+            title = next((title for title, cell in left.items() if _train(cell, title, began, signals)), None)
+            if title is not None:
+                _print_result(left.pop(title), title)
+            elif waits:
+                title, cell = next(iter(left.items()))
+                if title not in told:
+                    narrate(f"{title}: another process trains it; to stop that: contrast stop {cell.name}")
+                told.add(title)
+                with console.showing(console.console()) as shown:
+                    cells.wait_for(cell, shown, signals)
+            else:
+                break
     if signals.count:
+        for cell in left.values():
+            if workers and cell.run.exists():
+                process.wait_for_end(cell.run, _STOP_SECONDS)
         narrate(f"to continue: {command}")
-        return None
+        return signals.code, False
     ends = [cell.run.status() for cell in every]
-    return next((status.code for status in ends if status.state in ("diverged", "failed", "killed")), 0)
+    return next((status.code for status in ends if status.state in ("diverged", "failed", "killed")), 0), True
 
 
-def _train(cell: Cell, title: str, signals: Signals) -> None:
-    """Train a cell unless that would give the same result, and print its result."""
-    if not cell.is_final:
+def _train(cell: Cell, title: str, began: float, signals: Signals) -> bool:
+    """Train a cell unless that would give the same result; returns whether that is done, not left to another process.
+
+    What failed elsewhere since this command began would fail here too.
+    """
+    if cell.is_final or (cell.state == "failed" and cell.run.status().updated >= began):
+        return True
+    since = cells.start(cell) if cell.is_free else None
+    if since is not None:
         narrate(title)
         with console.showing(console.console()) as shown:
-            cells.train(cell, shown, signals)
+            cells.follow(cell.run, since, shown, signals)
+    return since is not None
+
+
+def _print_result(cell: Cell, title: str) -> None:
     status = cell.run.status()
     best = f", best dev {status.best_text} (step {status.best_step:,})" if status.best is not None else ""
     narrate(f"{title}: {status.state}{best}" + (f": {status.message}" if status.message else ""))

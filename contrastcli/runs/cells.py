@@ -1,10 +1,14 @@
 """The cells of a sweep or of a paper's table: runs that one command trains, each in a process of its own.
 
-The state of a cell is that of its run directory, so that the command may be killed at any moment and repeated.
+The state of a cell is that of its run directory, so that the command may be killed at any moment and repeated, and
+several processes, of several machines, may train the cells of one sweep: each takes one by the lock of its run.
 """
 
+import contextlib
+import os
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -12,12 +16,12 @@ from typing import TypeVar
 import msgspec
 import tomli_w
 
-from contrastcli.errors import RunError
+from contrastcli.errors import InUse, Preempted, RunError
 from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event
-from contrastcli.runs.status import IN_PROGRESS
+from contrastcli.runs.status import STARTING_GRACE
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
@@ -56,36 +60,59 @@ class Cell:
         """Whether training again would give the same result."""
         return self.state in ("finished", "diverged")
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no process trains it; of a silent one, which may be on another machine, this needs a minute."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.state == "silent":
+                return time.time() - self.run.alive_path.stat().st_mtime > STARTING_GRACE
+        return self.state in (WAITING, "stopped", "failed", "killed")
 
+
+@dataclass
 class Signals:
-    """Counts Ctrl-C, SIGTERM and SIGUSR1: the first stops the running cell and the rest, the second exits at once."""
+    """Counts Ctrl-C, SIGTERM and SIGUSR1: the first stops the running cell and the rest, the second exits at once.
 
-    count = 0
+    The processes of other `workers` get them too. `code` is the exit code of the command that was stopped.
+    """
+
+    workers: Sequence[int] = ()
+    count: int = 0
+    code: int = 0
 
     def __call__(self, number: int) -> None:
         self.count += 1
+        self.code = Preempted.code if number != signal.SIGINT else self.code
+        for pid in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
-def train(cell: Cell, show: Callable[[Event], object], signals: Signals) -> None:
-    """Train or resume a cell to its end, or until the first signal. Raises RunError if its process reports nothing.
-
-    A cell in progress is one of a command that was killed: it is followed.
-    """
-    run, state = cell.run, cell.state
-    if state in (*IN_PROGRESS, "silent"):
-        _follow(run, time.time(), show, signals)
-        if run.status().state != "killed" or signals.count:
-            return
+def start(cell: Cell) -> float | None:
+    """Start or resume a cell; returns when that was, None where another process was first. Raises RunError."""
+    run = cell.run
     if not run.exists():
-        directory.create(cell.config, run.path.parent, cell.name)
+        directory.create(cell.config, run.path.parent, cell.name, shared=True)
     began = time.time()
-    process.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
-    if not _follow(run, began, show, signals) and not signals.count:
-        raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
+    try:
+        process.launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui"])
+    except InUse:
+        return None
+    return began
 
 
-def _follow(run: Run, began: float, show: Callable[[Event], object], signals: Signals) -> bool:
-    """Show the events of a run from the time `began` until it ends; returns whether there were any."""
+def wait_for(cell: Cell, show: Callable[[Event], object], signals: Signals) -> None:
+    """Show the events of a cell that another process trains, until it ends, or is free, or a signal comes."""
+    began = time.time()
+    for event in cell.run.follow():
+        if event is not None and event.time >= began:
+            show(event)
+        if signals.count or (event is None and cell.is_free):
+            return
+
+
+def follow(run: Run, began: float, show: Callable[[Event], object], signals: Signals) -> None:
+    """Show the events of a cell since it began, until it ends. Raises RunError if its process reports nothing."""
     reported = stopping = False
     for event in run.follow():
         if event is not None and event.time >= began:
@@ -95,9 +122,10 @@ def _follow(run: Run, began: float, show: Callable[[Event], object], signals: Si
             process.request_stop(run)
             stopping = True
         if signals.count > 1:
-            return reported
+            return
     process.wait_for_end(run, _RELEASE_SECONDS)
-    return reported
+    if not reported and not signals.count:
+        raise RunError(f"the process of {run.name} ended and reported nothing", f"see {run.log_path}")
 
 
 def save_request(path: Path, request: Mapping[str, object], command: str) -> None:

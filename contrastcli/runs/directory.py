@@ -31,7 +31,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from contrastcli.errors import DataError, RunError, UsageError, nearest
+from contrastcli.errors import DataError, InUse, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
@@ -180,7 +180,7 @@ class Run:
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here. Raises RunError if one does, or if it cannot be written."""
-        taken = RunError(f"a process is training in {self.path} already", f"contrast watch {self.name} shows it")
+        taken = InUse(f"a process is training in {self.path} already", f"contrast watch {self.name} shows it")
         return locked(self.lock_path, taken)
 
     def size_bytes(self) -> int:

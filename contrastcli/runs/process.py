@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import Preemption, RunError
+from contrastcli.errors import InUse, Preemption, RunError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event, Queued, Started
-from contrastcli.runs.status import SILENT_AFTER, Status, Writer, this_process
+from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Status, Writer, this_process
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a training process."""
@@ -138,12 +138,13 @@ def _beats(run: Run) -> bool:
 def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = CONTRAST) -> int:
     """Start `contrast` with these arguments in its own session, append its output to train.log, and return its pid.
 
-    Writes `alive` for the new process, until that does so itself. Raises RunError if the run is in progress.
+    Writes `alive` for the new process, until that does so itself. Raises InUse if the run is in progress.
     """
-    with run.locked():
-        pass
-    pid = start_detached([*command, *arguments], run.log_path)
-    with writing_to(run.path):
+    with run.locked(), writing_to(run.path):
+        # Another one was started while this one waited for the lock, which its process does not hold yet.
+        if run.alive_path.exists() and run.status().state in IN_PROGRESS:
+            raise InUse(f"a process is starting in {run.path}", f"contrast watch {run.name} shows it")
+        pid = start_detached([*command, *arguments], run.log_path)
         atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), pid, time.time())))
     return pid
 

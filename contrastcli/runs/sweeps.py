@@ -133,6 +133,15 @@ def check_free(sweep: Sweep, directory: Path) -> None:
             raise RunError(f"{path} exists", f"choose another --name, or continue: {sweep.command}")
 
 
+def is_saved(sweep: Sweep, directory: Path) -> bool:
+    """Whether another worker has written the file of the same sweep. Raises RunError if it is that of another one."""
+    path = _file(sweep.name, directory)
+    if path.is_file() and cells.read_request(path, Sweep, name=sweep.name) != sweep:
+        hint = f"choose another --name, or leave grid and settings to it: {sweep.command} --worker"
+        raise RunError(f"{path} has another grid or other settings", hint)
+    return path.is_file()
+
+
 def save(sweep: Sweep, directory: Path) -> None:
     """Write the file of a new sweep. Raises RunError."""
     check_free(sweep, directory)

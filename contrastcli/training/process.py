@@ -6,16 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 import torch
 
-from contrastcli.errors import (
-    ContrastError,
-    DivergedError,
-    InterruptedEarly,
-    Preempted,
-    Preemption,
-    RunError,
-    UsageError,
-    error_text,
-)
+from contrastcli.errors import ContrastError, DivergedError, Preempted, RunError, UsageError, error_text, interrupted
 from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_device, choose_precision
 from contrastcli.runs.alerts import Rules, post
@@ -145,9 +136,8 @@ def _recorded(run: Run, config: Config, watch: Watch) -> Iterator[Emit]:
         yield emit
     except (Exception, KeyboardInterrupt) as error:
         end = _explain(run, error)
-        status = {DivergedError: "diverged", KeyboardInterrupt: "stopped", Preemption: "stopped"}.get(
-            type(error), "failed"
-        )
+        by_kind = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}
+        status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
         with suppress(RunError):  # a full disk
             emit(Done(step=step, status=status, code=end.code, message=end.what, hint=end.hint))
         if isinstance(error, KeyboardInterrupt):
@@ -164,8 +154,7 @@ def _explain(run: Run, error: BaseException) -> ContrastError:
         what = f"{type(error).__name__}: {error_text(error)}"
         return ContrastError(what, f"contrast --debug train --resume {run.name}")
     command = f"contrast train --resume {run.name}"
-    if isinstance(error, Preemption):
-        return Preempted("preempted before it took a step", command)
-    if run.checkpoints():
+    unsaved = "" if run.checkpoints() else "no step had been saved yet; start again: "
+    if not unsaved and type(error) is KeyboardInterrupt:
         return ContrastError("interrupted while a step was under way", command)
-    return InterruptedEarly("interrupted", f"no step had been saved yet; start again: {command}")
+    return interrupted(error, unsaved + command)

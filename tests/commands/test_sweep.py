@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from contrastcli.commands.sweep import results
@@ -18,7 +19,7 @@ from contrastcli.runs import process, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Started, Step
 from contrastcli.runs.sweeps import Sweep
-from support.command import LABELLED, SENTENCES, Contrast, refused, train
+from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
 from support.sweeps import make_sweep
 from support.tiny import Tiny, told
 from support.tiny import train as train_here
@@ -194,6 +195,28 @@ def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: 
     before = [run.events_path.read_bytes() for run in (first, second)]
     assert finish(begin(tmp_path))[0] == 0
     assert [run.events_path.read_bytes() for run in (first, second)] == before
+
+
+@pytest.mark.slow
+def test_cells_of_a_worker_that_was_killed_are_trained_by_the_others(tiny: Tiny, tmp_path: Path) -> None:
+    values = tiny.settings("simcse", "sentences", train__epochs=6, dev__every=30)
+    sweep = make_sweep(tmp_path, values, "train.lr=1e-3,2e-3", seeds=2)
+    sweeps.save(sweep, tmp_path)
+    every = [cell.run for cell in sweep.cells(tmp_path)]
+    words = (*COMMAND, "--runs-dir", str(tmp_path), "sweep", "--resume", "s")
+    worker = subprocess.Popen([*words, "--worker"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    others = subprocess.Popen([*words, "--workers", "2", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    cells = list[psutil.Process]()
+    while not cells:
+        cells = psutil.Process(worker.pid).children()
+    worker.kill()
+    cells[0].kill()
+    out, narration = others.communicate(timeout=120)
+    worker.wait()
+    assert others.returncode == 0, narration
+    assert {run.status().state for run in every} == {"finished"}
+    assert "cell" in (tmp_path / "s.worker-2.log").read_text()
+    assert [cell["n"] for cell in json.loads(out)["cells"]] == [2, 2]
 
 
 @pytest.mark.slow

@@ -8,15 +8,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from contrastcli.commands.sweep import check, results, start
-from contrastcli.errors import ContrastError, RunError, UsageError
+from contrastcli.errors import ContrastError, UsageError
+from contrastcli.runs import cells, process, status, sweeps
 from contrastcli.runs import directory as runs
-from contrastcli.runs import process, status, sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.show.runs import sweep_cells, sweep_scores
+from support.command import SENTENCES, Contrast, refused
+from support.command import train as train_words
 from support.recorded import end
 from support.sweeps import make_sweep, names
 from support.tiny import Tiny
@@ -138,7 +141,7 @@ def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
     os.utime(first.config_path, (almost, almost))
     assert first.status().state == "starting"  # its process may still be starting
     assert start(sweep, tmp_path) == 0
-    assert launched[0] == names(sweep)
+    assert launched[0] == [*names(sweep)[1:], first.name]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -158,7 +161,7 @@ def test_a_signal_ends_the_sweep_after_the_running_cell(
     monkeypatch.setattr(process, "launch", launch)
     monkeypatch.setattr(process, "request_stop", lambda run: asked.append(run.name))
     sweep = small()
-    assert start(sweep, tmp_path) == 0
+    assert start(sweep, tmp_path) == (75 if number == signal.SIGTERM else 0)
     assert [run.name for run in reversed(runs.list_runs(tmp_path))] == names(sweep)[:2]
     assert asked == ["s-tau=0.05-seed=43"] and signal.getsignal(number) is before
 
@@ -185,16 +188,59 @@ def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, t
         check(sweep, tmp_path)
 
 
-def test_two_processes_do_not_train_one_sweep(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], monkeypatch: pytest.MonkeyPatch
+def test_several_workers_train_each_cell_once(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = small()
+    sweep, launched = small(), list[str]()
 
     def launch(run: Run, arguments: list[str]) -> int:
-        with pytest.raises(RunError, match="training sweep s already"):
-            start(sweep, tmp_path)
-        end_cell(run)
+        launched.append(run.name)
+        if len(launched) in (1, 3):  # a second worker comes in the first cell, a third one in the second's second
+            start(sweep, tmp_path, worker=True)
+        end_cell(run, *(("failed", 1) if run.name.endswith("0.06-seed=43") else ()))
         return 0
 
     monkeypatch.setattr(process, "launch", launch)
-    assert start(sweep, tmp_path) == 0
+    assert start(sweep, tmp_path, worker=True) == 1  # that of the cell that failed, whoever trained it
+    assert launched == names(sweep)
+    results = [line for line in capsys.readouterr().err.splitlines() if ": finished" in line or ": failed" in line]
+    assert {line.split(":")[0] for line in results[-6:]} == {f"cell {number} of 6" for number in range(1, 7)}
+
+
+@pytest.mark.parametrize(("seconds", "is_free"), [(20, False), (100, True)])
+def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
+    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], seconds: float, is_free: bool
+) -> None:
+    sweep = small()
+    first, *others = names(sweep)
+    run = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, first)
+    run.alive_path.write_bytes(msgspec.json.encode(status.Writer("elsewhere", 5, time.time() - 1000)))
+    os.utime(run.alive_path, (time.time() - seconds, time.time() - seconds))
+    assert start(sweep, tmp_path, worker=True) == 0
+    assert launched[0] == ([first] if is_free else []) + others
+
+
+def test_two_processes_do_not_take_one_cell(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell, *_), started = small().cells(tmp_path), list[str]()
+
+    def start_detached(command: list[str], log: Path) -> int:
+        started.append(log.parent.name)
+        return os.getpid()
+
+    monkeypatch.setattr(process, "start_detached", start_detached)
+    assert cells.start(cell) is not None
+    assert not cell.is_free and cells.start(cell) is None
+    cell.run.alive_path.unlink()
+    end_cell(cell.run, "stopped")
+    with cell.run.locked():
+        assert cell.is_free and cells.start(cell) is None
+    assert cells.start(cell) is not None and started == [cell.name] * 2
+
+
+def test_a_worker_writes_the_sweep_or_joins_it(contrast: Contrast, launched: tuple[list[str], Ends]) -> None:
+    words = ("sweep", *train_words(*SENTENCES)[1:], "--name", "mine", "--worker")
+    grid = ("--grid", "objective.tau=0.05,0.06")
+    assert contrast(*words, *grid).code == contrast(*words, *grid).code == 0
+    assert launched[0] == ["mine-tau=0.05", "mine-tau=0.06"]
+    assert contrast("sweep", "--resume", "mine", "--worker").code == 0
+    refused(contrast(*words, "--grid", "objective.tau=0.05,0.07"), 1, "another grid", "--resume mine --worker")
