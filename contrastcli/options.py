@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from contrastcli.errors import RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Setting
 
 OPTIONS = "contrastcli.options"
@@ -315,17 +315,15 @@ class SettingsCommand(Command):
         return super().get_params(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Suggest options whose help contains the words of an unknown one, such as --learning-rate."""
+        """Answer an option of other software, such as --learning-rate, with ours."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            words = {*error.option_name.strip("-").lower().split("-")}
-            every = sections.all_settings().values()
-            close = [one.flag for one in every if one.flag and words <= {*re.findall(r"\w+", one.help)}]
-            if not close:
+            ours, every = our_name(error.option_name), sections.all_settings()
+            if (ours not in every and not ours.startswith("--")) or ours == error.option_name:
                 raise
-            what = f"there is no option '{error.option_name}'"
-            raise UsageError(what, f"did you mean {' or '.join(close[:3])}?") from None
+            option = " ".join(every[ours].words("VALUE")) if ours in every else f"{ours} VALUE"
+            raise UsageError(f"there is no option '{error.option_name}'", f"did you mean {option}?") from None
 
     def invoke(self, ctx: click.Context) -> Any:
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]

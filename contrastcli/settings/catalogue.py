@@ -15,6 +15,7 @@ from msgspec import Meta
 from contrastcli.errors import UsageError, error_text, nearest
 from contrastcli.settings.losses import infonce, labelled, lists, scored, triplets
 from contrastcli.settings.objective import Form, ObjectiveSettings, Spec
+from contrastcli.settings.other_names import our_name
 
 MEASURED = (
     "Spearman × 100 on STS-B dev, before → after 250 steps of 64 rows with the starter's encoder, mean pooling, "
@@ -64,8 +65,9 @@ def find_objective(name: str, source: str = "") -> Spec:
     if name not in by_name:
         by_name = {spec.name: spec for spec in all_objectives()}
     if name not in by_name:
-        what = f"there is no objective '{name}'"
-        raise UsageError(what, nearest(name, by_name), key="objective.name", source=source)
+        what, ours = f"there is no objective '{name}'", by_name.get(our_name(name))
+        hint = f"did you mean '{ours.name}', which trains on {', '.join(ours.needs)}?" if ours else ""
+        raise UsageError(what, hint or nearest(name, by_name), key="objective.name", source=source)
     return by_name[name]
 
 

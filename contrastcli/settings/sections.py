@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Spec
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
@@ -184,5 +185,5 @@ def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
     if key not in known:
-        raise UsageError(f"there is no setting '{key}'", nearest(key, known), key=key, source=source)
+        raise UsageError(f"there is no setting '{key}'", nearest(our_name(key), known), key=key, source=source)
     return known[key]

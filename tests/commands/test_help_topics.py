@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from textwrap import dedent
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from contrastcli import errors, options
 from contrastcli.commands import help as topics
 from contrastcli.runs.directory import Run
+from contrastcli.settings.catalogue import all_objectives
+from contrastcli.settings.other_names import our_name
+from contrastcli.settings.sections import all_settings
 from support.command import Contrast, refused
 
 NAMES = sorted(topics.topics())
@@ -137,7 +141,37 @@ def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], what: str, h
 
 @pytest.mark.parametrize(
     ("option", "hint"),
-    [("--learning-rate", "did you mean --lr or"), ("--temperature", "did you mean --tau or"), ("--bach-size", "see")],
+    [
+        ("--learning-rate", "did you mean --lr VALUE?"),
+        ("--epochs_num", "did you mean --epochs VALUE?"),
+        ("--model", "did you mean --backbone VALUE?"),
+        ("--eval-steps", "did you mean --set dev.every=VALUE?"),
+        ("--output-dir", "did you mean --name VALUE?"),
+        ("--bach-size", "see"),
+    ],
 )
-def test_an_option_that_there_is_not_is_found_by_its_words(option: str, hint: str, contrast: Contrast) -> None:
+def test_an_option_of_other_software_is_answered_with_ours(option: str, hint: str, contrast: Contrast) -> None:
     refused(contrast("train", option, "0.1"), 2, option, hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("mnrl", "simcse"), ("InfoNCE", "simcse"), ("MultipleNegativesRankingLoss", "simcse"), ("TripletLoss", "met")],
+)
+def test_an_objective_of_other_software_is_answered_with_ours(name: str, ours: str, contrast: Contrast) -> None:
+    hint = f"did you mean '{ours}', which trains on sentences, "
+    refused(contrast("train", "--objective", name), 2, f"there is no objective '{name}' (--objective)", hint)
+
+
+def test_a_setting_of_other_software_is_answered_with_ours(contrast: Contrast) -> None:
+    refused(contrast("train", "--set", "train.learning_rate=1"), 2, "learning_rate", "did you mean 'train.lr'?")
+
+
+def test_the_table_of_other_names_has_each_once_and_leads_to_what_there_is(contrast: Contrast) -> None:
+    table = tomllib.loads((topics.FOLDER.parent / "settings" / "other_names.toml").read_text(encoding="utf-8"))
+    words = [word for others in table.values() for word in others]
+    assert len(words) == len(set(words)) and {our_name(word) for word in words} == table.keys()
+    known = {spec.name for spec in all_objectives()} | all_settings().keys() | {"--name", "--resume", "--config"}
+    assert table.keys() <= known and not {*words} & known
+    for word in words:
+        assert contrast("train", f"--{word}=1").code == 2
