@@ -95,11 +95,11 @@ def json_bytes(value: object) -> bytes:
 
 
 @contextlib.contextmanager
-def replaced(path: Path) -> Iterator[Path]:
+def replaced(path: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary file that replaces `path` after the body, or is removed on an error. Raises OSError."""
     # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
     draft = draft_of(path)
-    draft.touch(exist_ok=False)  # fails before the work
+    draft.touch(0o600 if private else 0o666, exist_ok=False)  # fails before the work
     try:
         yield draft
         os.replace(draft, path)
@@ -131,9 +131,12 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{host}-{os.getpid()}-{os.urandom(2).hex()}.tmp")
 
 
-def atomic_write(path: Path, data: bytes) -> None:
-    """Replace a file's contents at once: readers see the old bytes or the new ones. Raises OSError."""
-    with replaced(path) as draft, open(draft, "wb") as file:
+def atomic_write(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Replace a file's contents at once: readers see the old bytes or the new ones. Raises OSError.
+
+    What is `private` only its owner can read.
+    """
+    with replaced(path, private=private) as draft, open(draft, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

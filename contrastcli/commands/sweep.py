@@ -184,7 +184,7 @@ def results(sweep: Sweep, runs_dir: Path) -> SweepScores:
     methods = []
     for point, every in groupby(sweep.cells(runs_dir), key=lambda cell: cell.point):
         members = [
-            member(cell.run) if cell.run.exists() else Member(cell.name, cell.config.flat(), WAITING, {})
+            member(cell.run) if cell.run.exists() else Member(cell.name, cell.config.shown(), WAITING, {})
             for cell in every
         ]
         methods.append(method(point, members))

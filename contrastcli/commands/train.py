@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_path
 from contrastcli.errors import ContrastError, UsageError
-from contrastcli.files import atomic_write, read_json, writing_to
+from contrastcli.files import read_json, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, list_runs
@@ -185,7 +185,7 @@ def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) ->
         read_position(last)
     # A run in progress must not be changed.
     with run.locked(), writing_to(run.path):
-        atomic_write(run.config_path, config.to_toml().encode())
+        run.write_config(config)
     return run
 
 

@@ -40,4 +40,4 @@ def compare(runs: Sequence[Run]) -> Comparison:
 def member(run: Run) -> Member:
     """A run of a method: its best dev score × 100 and its headline scores. Raises DataError or UsageError."""
     status = run.status()
-    return Member(run.name, run.config().flat(), status.state, dev_score(status) | headlines(run.scores()))
+    return Member(run.name, run.config().shown(), status.state, dev_score(status) | headlines(run.scores()))

@@ -106,10 +106,11 @@ def _send(webhook: str, body: bytes, problems: list[str]) -> None:
     from http.client import HTTPException
 
     try:
-        if not webhook.startswith(("https://", "http://")):
-            raise ValueError(f"'{webhook}' is no URL of the web")
         request = urllib.request.Request(webhook, body, {"Content-Type": "application/json"})
-        urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS).close()
+        # A redirect would be followed by a request without the body.
+        staying = urllib.request.HTTPRedirectHandler()
+        staying.redirect_request = lambda *request: None  # type: ignore[method-assign]
+        urllib.request.build_opener(staying).open(request, timeout=WEBHOOK_SECONDS).close()
         problems.clear()
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 import tomli_w
@@ -23,6 +23,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event
 from contrastcli.runs.status import STARTING_GRACE
 from contrastcli.settings import config as configs
+from contrastcli.settings import sections
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
 
@@ -132,7 +133,8 @@ def save_request(path: Path, request: Mapping[str, object], command: str) -> Non
     """Write next to the runs what cells a command trains, so that `command` continues it. Raises RunError."""
     with writing_to(path.parent):
         directory.make_runs_dir(path.parent)
-        atomic_write(path, f"# To continue: {command}\n\n{tomli_w.dumps(request)}".encode())
+        private = sections.hold_secret(cast(Mapping[str, object], request["settings"]))
+        atomic_write(path, f"# To continue: {command}\n\n{tomli_w.dumps(request)}".encode(), private=private)
 
 
 def read_request(path: Path, kind: type[T], **more: object) -> T:

@@ -37,6 +37,7 @@ from contrastcli.runs import event_file
 from contrastcli.runs.events import Event, decode
 from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
+from contrastcli.settings import sections
 from contrastcli.settings.config import Config
 
 
@@ -99,6 +100,11 @@ class Run:
     def config(self) -> Config:
         """The settings. Raises DataError or UsageError if they are missing or malformed."""
         return configs.resolve([configs.file_layer(self.config_path)])
+
+    def write_config(self, config: Config) -> None:
+        """Replace the settings, which others cannot read where there is a secret among them. Raises OSError."""
+        private = sections.hold_secret(config.flat())
+        atomic_write(self.config_path, config.to_toml().encode(), private=private)
 
     def events(self) -> list[Event]:
         """Its events, without those that a resume voids."""
@@ -227,7 +233,7 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
         draft = Run(draft_of(run.path))
         draft.path.mkdir()
         try:
-            atomic_write(draft.config_path, config.to_toml().encode())
+            draft.write_config(config)
             os.rename(draft.path, run.path)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):

@@ -13,7 +13,7 @@ from contrastcli.settings.setting import Value
 
 def sourced(config: Config) -> dict[str, dict[str, Value]]:
     """The `value` and `source` of every setting of a run, by key."""
-    return {key: {"value": value, "source": config.sources[key]} for key, value in config.flat().items()}
+    return {key: {"value": value, "source": config.sources[key]} for key, value in config.shown().items()}
 
 
 class Preview(msgspec.Struct, frozen=True):

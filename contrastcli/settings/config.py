@@ -45,6 +45,17 @@ class Config:
             named |= {f"{section}.{name}": value for name, value in values(getattr(self, section)).items()}
         return named
 
+    def shown(self) -> dict[str, Value]:
+        """Every value by its key as others may see it: without secrets."""
+        settings = sections.settings_of(self.spec)
+        return {key: settings[key].shown(value) for key, value in self.flat().items()}
+
+    def masked(self, text: str) -> str:
+        """A text without the secrets among the values."""
+        for value, shown in zip(self.flat().values(), self.shown().values(), strict=True):
+            text = text.replace(str(value), str(shown)) if value != shown else text
+        return text
+
     def with_values(self, values: Mapping[str, Value]) -> Config:
         """The same settings but for these values, by key."""
         changed = {name: structs.replace(getattr(self, name), **own) for name, own in by_section(values).items()}

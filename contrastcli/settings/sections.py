@@ -136,7 +136,14 @@ _about_alert = partial(about_execution, flag="")
 class Alerts(Section, frozen=True, kw_only=True):
     """When a run calls for attention."""
 
-    webhook: Annotated[str, _about_alert('URL that gets a JSON object {"text": …} at each alert and at the end')] = ""
+    webhook: Annotated[
+        str,
+        _about_alert(
+            'URL that gets a JSON object {"text": …} at each alert and at the end',
+            pattern=r"^(https?://[\w.\[][^\s…]*)?$",
+            secret=True,
+        ),
+    ] = ""
     evaluations: Annotated[int, _about_alert("evaluations without a new best; 0: off", ge=0)] = 10
     collapse: Annotated[float, _about_alert("fall of the dev score below its best, × 100; 0: off", ge=0, le=200)] = 10.0
     disk: Annotated[float, _about_alert("free space of the disk; 0: off", ge=0, unit="GB")] = 1.0
@@ -179,6 +186,11 @@ def settings_of(*specs: Spec) -> Mapping[str, Setting]:
 def all_settings() -> Mapping[str, Setting]:
     """Every setting of every objective, by key."""
     return settings_of(*catalogue.all_objectives())
+
+
+def hold_secret(values: Mapping[str, object]) -> bool:
+    """Whether one of these values, by key, is not for others to see."""
+    return any(value and key in all_settings() and all_settings()[key].secret for key, value in values.items())
 
 
 def find_setting(key: str, source: str = "") -> Setting:

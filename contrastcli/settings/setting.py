@@ -3,6 +3,7 @@
 The command line, the presets, the form, the dry run, the grouping of runs and the error messages are all made from it.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class Traits(TypedDict, total=False):
     unit: str
     choices: Collection[str]
     names_model: Literal["one", "several"]
+    secret: bool
 
 
 def about(
@@ -51,10 +53,11 @@ def about(
     ge: float | None = None,
     lt: float | None = None,
     le: float | None = None,
+    pattern: str | None = None,
     **traits: Unpack[Traits],
 ) -> Meta:
     """The description of a setting: a help line, the papers' symbol, bounds and traits."""
-    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le, "pattern": pattern}
     return Meta(description=help, title=symbol, extra=dict(traits), **bounds)
 
 
@@ -104,6 +107,8 @@ class Setting:
     """Whether `--resume` may change it."""
     names_model: Literal["", "one", "several"] = ""
     """Whether its value names a model, or several of them as NAME[:POOLING][=WEIGHT] with commas between."""
+    secret: bool = False
+    """Whether its value is a URL that lets whoever knows it act for the user."""
 
     @property
     def key(self) -> str:
@@ -118,6 +123,8 @@ class Setting:
     @property
     def expected(self) -> str:
         """The values that it may have, in words."""
+        if self.secret:
+            return "a URL that begins with https:// or http://"
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         noun = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}[self.kind]
@@ -126,6 +133,13 @@ class Setting:
     def words(self, text: str) -> list[str]:
         """The words of a command line that set it to that text."""
         return [self.flag, text] if self.flag else ["--set", f"{self.key}={text}"]
+
+    def shown(self, value: Value) -> Value:
+        """The value as others may see it: of a secret the host."""
+        if not (self.secret and value):
+            return value
+        host = re.match(r"(https?://)(?:[^/@]*@)?([\w.-]+)", str(value))
+        return f"{host[1]}{host[2]}/…" if host else "…"
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
@@ -136,7 +150,8 @@ class Setting:
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):
                 return checked
         hint = f"{self.key} ({self.help}) must be {self.expected}"
-        raise UsageError(f"{self.key} is {value!r}", hint, key=self.key, source=source)
+        said = self.shown(value) if isinstance(value, str) else value
+        raise UsageError(f"{self.key} is {said!r}", hint, key=self.key, source=source)
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""

@@ -62,7 +62,7 @@ def run_details(run: Run, to_json: bool) -> str:
         details = {"name": run.name, "path": str(run.path), **asdict(status)}
         details |= {"note": run.note(), "checkpoints": paths}
         environment = read_json(run.environment_path, dict[str, Any])
-        return as_json(details | {"settings": config.flat(), "scores": run.scores(), "environment": environment})
+        return as_json(details | {"settings": config.shown(), "scores": run.scores(), "environment": environment})
     best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [
@@ -77,7 +77,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("size", size(run.size_bytes())),
         *_made_with(run),
     ]
-    flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.flat().items()])
+    flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.shown().items()])
     return f"{names_and_values(facts)}\n\n{flat}"
 
 

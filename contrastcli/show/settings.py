@@ -50,7 +50,7 @@ def settings(config: configs.Config, to_json: bool) -> str:
     """Every setting with its value and source; as text also its symbol and unit."""
     if to_json:
         return as_json({"settings": sourced(config), "notes": config.notes})
-    flat = config.flat()
+    flat = config.shown()
     rows = [
         (key, value_text(flat[key]), config.sources[key], f"{setting.symbol} {config.unit(setting)}".strip())
         for key, setting in settings_of(config.spec).items()

@@ -61,7 +61,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
             "dev": plan.dev.source if plan.dev else None,
             "dev_pairs": len(plan.dev) if plan.dev else 0,
         },
-        "command": sys.argv,
+        "command": [plan.config.masked(word) for word in sys.argv],
     }
     with writing_to(path):
         atomic_write(path, json_bytes(record))

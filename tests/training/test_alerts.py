@@ -19,7 +19,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
 from contrastcli.settings.sections import Alerts
 from contrastcli.training import system
-from support.command import Contrast
+from support.command import Contrast, refused
 
 
 def dev(step: int, spearman: float | None, best: bool = False) -> Evaluated:
@@ -100,9 +100,45 @@ def test_a_webhook_hears_of_the_alerts_and_the_end(contrast: Contrast, hook: str
     assert alerts[0].text in answer.err
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "file:///etc/passwd", "nonsense"])
-def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast: Contrast, url: str) -> None:
+@pytest.mark.parametrize("url", ["file:///etc/s3cret", "nonsense", "https://", "htps://host/s3cret", "https://host/…"])
+def test_a_webhook_that_is_no_url_is_refused_before_there_is_a_run(contrast: Contrast, url: str) -> None:
     answer = contrast(*TRAIN, "--set", f"alerts.webhook={url}", "--max-steps", "2")
+    refused(answer, 2, "alerts.webhook is ", "must be a URL that begins with https://")
+    assert "s3cret" not in answer.err and not Path("runs").exists()
+
+
+def test_the_secret_of_a_webhook_is_in_no_output_and_in_files_of_the_user_alone(contrast: Contrast, hook: str) -> None:
+    with_secret = ("--set", f"alerts.webhook={hook.replace('//', '//me:s3cret@')}?key=s3cret")
+    host, _, _ = hook.rpartition(":")
+    shown = (("config", "show", *with_secret), (*TRAIN, *with_secret, "--dry-run"), ("runs", "show", "one"))
+    assert contrast(*TRAIN, *with_secret, "--max-steps", "2").code == 0
+    assert contrast("train", *TRAIN[1:-3], "--name", "two", "--no-ui", "--max-steps", "2").code == 0
+    for words in (*shown, ("compare", "one", "two")):
+        for form in ((), ("--json",)):
+            answer = contrast(*words, *form)
+            assert "s3cret" not in answer.out + answer.err, words
+            assert words[0] == "compare" or f"{host}/…" in answer.out
+    assert contrast("sweep", *TRAIN[1:-3], *with_secret, "--seeds", "2", "--name", "s", "--max-steps", "1").code == 0
+    held = [path for path in Path("runs").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+    assert sorted({path.name for path in held}) == ["config.toml", "s.sweep.toml"]
+    assert {path.stat().st_mode & 0o777 for path in held} == {0o600}
+    assert Path("runs/two/config.toml").stat().st_mode & 0o044
+
+
+def test_a_webhook_behind_a_redirect_is_not_told(monkeypatch: pytest.MonkeyPatch, hook: str) -> None:
+    def moved(self: Hook) -> None:
+        self.send_response(302)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    monkeypatch.setattr(Hook, "do_POST", moved)
+    monkeypatch.setattr(Hook, "do_GET", lambda self: (self.send_response(200), self.end_headers()), raising=False)
+    notes = [note.text for note in alerts.post(hook, "one", Done(step=3, status="finished", code=0))]
+    assert notes == ["webhook failed: HTTP Error 302: Found"]
+
+
+def test_a_webhook_that_does_not_answer_is_noted_and_training_ends_well(contrast: Contrast) -> None:
+    answer = contrast(*TRAIN, "--set", "alerts.webhook=http://127.0.0.1:9/x", "--max-steps", "2")
     assert answer.code == 0
     notes = [event.text for event in Run(Path("runs/one")).events() if isinstance(event, Note)]
     assert any(note.startswith("webhook failed: ") for note in notes)

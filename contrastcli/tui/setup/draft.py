@@ -127,7 +127,8 @@ class Draft:
     def command(self, directory: Path) -> str:
         """The command line that trains this into a runs directory."""
         elsewhere = directory.resolve() != runs.runs_dir(None).resolve()
-        return shlex.join(["contrast", *(["--runs-dir", str(directory)] if elsewhere else []), "train", *self.words])
+        place = ["--runs-dir", str(directory)] if elsewhere else []
+        return self.config.masked(shlex.join(["contrast", *place, "train", *self.words]))
 
     @property
     def problem(self) -> str:

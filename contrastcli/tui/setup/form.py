@@ -70,7 +70,7 @@ class SettingRow(Horizontal):
         elif self._options():
             self.value = ChoiceField(title, self._options, steps=True)
         else:
-            self.value = Input(compact=True)
+            self.value = Input(compact=True, password=field.setting.secret)
         self.value.add_class("value", update=False)
         super().__init__(self._label, self.value, self._note)
         self._shown: Field | None = None
