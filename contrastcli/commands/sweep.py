@@ -38,8 +38,9 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     """
     paths: dict[tuple[str, Value], Value] = {}
     for cell in sweep.cells(runs_dir):
-        settings_of_cell = sections.settings_of(cell.config.spec)
-        models = {key: value for key, value in cell.config.flat().items() if settings_of_cell[key].names_model}
+        inactive = {f"objective.{name}" for name in cell.config.objective.inactive()}
+        used = {key: setting for key, setting in sections.settings_of(cell.config.spec).items() if key not in inactive}
+        models = {key: value for key, value in cell.config.flat().items() if key in used and used[key].names_model}
         if not paths.keys() >= models.items():
             with_paths = train.with_model_paths(cell.config, runs_dir).flat()
             paths |= {(key, value): with_paths[key] for key, value in models.items()}

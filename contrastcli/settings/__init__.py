@@ -7,6 +7,7 @@ losses/        the settings and the `Spec` of each objective that comes with con
 catalogue.py   all objectives, those of other packages too
 similarity.py  similarities of embeddings: formula, curve, margin
 metrics.py     the metrics of a dev set: Spearman, nDCG, MRR and others
+outside.py     what other packages bring by entry points
 other_names.py  what papers and other software call them, for hints
 config.py      the settings of a run, stacked from files, presets, environment and flags
 presets.py     files of settings, with a base, a grid and what they say of themselves

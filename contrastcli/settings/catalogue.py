@@ -12,10 +12,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from contrastcli.errors import UsageError, error_text, nearest
+from contrastcli.errors import UsageError, nearest
 from contrastcli.settings.losses import infonce, labelled, lists, scored, triplets
 from contrastcli.settings.objective import Form, ObjectiveSettings, Spec
 from contrastcli.settings.other_names import our_name
+from contrastcli.settings.outside import load_outside
 
 MEASURED = (
     "Spearman × 100 on STS-B dev, before → after 250 steps of 64 rows with the starter's encoder, mean pooling, "
@@ -64,6 +65,8 @@ def find_objective(name: str, source: str = "") -> Spec:
     # Entry points are loaded only for a name that is not built in.
     if name not in by_name:
         by_name = {spec.name: spec for spec in all_objectives()}
+        if name in (broken := outside_objectives()[1]):
+            raise broken[name]
     if name not in by_name:
         what, ours = f"there is no objective '{name}'", by_name.get(our_name(name))
         hint = f"did you mean '{ours.name}', which trains on {', '.join(ours.needs)}?" if ours else ""
@@ -71,20 +74,15 @@ def find_objective(name: str, source: str = "") -> Spec:
     return by_name[name]
 
 
-@cache
 def all_objectives() -> tuple[Spec, ...]:
-    """All objectives, those of other packages last. Raises UsageError for an entry point that cannot be used."""
-    # Imported here: it is a tenth of what `contrast --help` takes.
-    from importlib.metadata import entry_points
+    """All objectives, those of other packages last."""
+    return (*BUILT_IN, *outside_objectives()[0])
 
-    outside = []
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            outside.append(_checked(entry.load()))
-        except (Exception, SystemExit) as error:
-            what = f"the objective '{entry.name}' ({entry.value}) cannot be loaded: {error_text(error)}"
-            raise UsageError(what, "fix or uninstall its package: see contrast help own-objective") from error
-    return (*BUILT_IN, *outside)
+
+@cache
+def outside_objectives() -> tuple[tuple[Spec, ...], dict[str, UsageError]]:
+    """The objectives of other packages, and the errors of those that cannot be loaded."""
+    return load_outside(ENTRY_POINTS, _checked)
 
 
 def _checked(spec: object) -> Spec:

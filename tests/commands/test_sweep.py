@@ -78,6 +78,17 @@ def test_the_last_run_is_one_teacher_or_guide_for_all_cells(
     assert contrast("sweep", "--resume", "mine").code == 0 and len(launched) == 2
 
 
+def test_the_last_run_is_the_teacher_of_the_cells_that_have_one(
+    contrast: Contrast, run: Run, launched: list[str]
+) -> None:
+    Path("rank.toml").write_text('[objective]\nname = "rankcse"\nteachers = "last:cls"\n')
+    usual = [word for word in WORDS if word not in ("--objective", "pairsupcon", *LABELLED)]
+    words = ("--config", "rank.toml", *SENTENCES[2:], "--grid", "objective.gamma=0,1", "--name", "mine")
+    answer = contrast("sweep", *usual, *words)
+    assert answer.code == 0, answer.err
+    assert Run(Path("runs") / launched[1]).config().flat()["objective.teachers"] == f"{run.path}:cls=1.0"
+
+
 def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> None:
     words = (*SWEEP, "--dry-run")
     assert contrast(*words).out.split() == ["cell", "state", "mine-tau=0.05", "waiting", "mine-tau=0.07", "waiting"]

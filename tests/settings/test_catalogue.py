@@ -46,7 +46,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda group: [entry] if group == "contrast.objectives" else []
     )
-    monkeypatch.setattr(catalogue, "all_objectives", catalogue.all_objectives.__wrapped__)  # without its cache
+    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
     return entry
 
 
@@ -114,7 +114,7 @@ def test_an_entry_point_that_is_no_objective_is_refused(
 ) -> None:
     entry = SimpleNamespace(name="decoupled", value="elsewhere:SPEC", load=load)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
-    monkeypatch.setattr(catalogue, "all_objectives", catalogue.all_objectives.__wrapped__)  # without its cache
+    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
     with pytest.raises(UsageError, match=what):
         catalogue.find_objective("decoupled")
 

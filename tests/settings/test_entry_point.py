@@ -110,9 +110,16 @@ def test_its_limits_are_those_that_it_names(site: Path) -> None:
     assert "how steep the edge is) must be a number above 0 and at most 1000" in done.stderr
 
 
-def test_a_package_that_cannot_be_loaded_is_named(site: Path, tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_loaded_is_a_note_and_stops_only_what_needs_it(
+    site: Path, tiny: Tiny, tmp_path: Path
+) -> None:
     files = files_of_the_topic() | {"soft_triplet/__init__.py": "import no_such_module\n"}
     install(files, tmp_path)
+    note = "'soft-triplet' of contrast.objectives (soft_triplet:SPEC) cannot be loaded: No module named"
+    for words in (("config", "show"), ("help", "objectives"), ("train", *on(tiny)[2:], "--objective", "simcse")):
+        done = python(tmp_path, "-m", "contrastcli", *words)
+        assert done.returncode == 0 and done.stderr.count("note: ") == done.stderr.count(f"note: {note}") == 1
     done = python(tmp_path, "-m", "contrastcli", "config", "show", *OBJECTIVE)
     assert done.returncode == 2
-    assert "soft-triplet" in done.stderr and "no_such_module" in done.stderr
+    error, hint = done.stderr.splitlines()[-2:]
+    assert error.startswith(f"contrast: error: {note}") and hint.endswith("pip uninstall soft-triplet")

@@ -78,7 +78,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     entry = SimpleNamespace(name=SPEC.name, value="outside:SPEC", load=lambda: SPEC)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
-    monkeypatch.setattr(catalogue, "all_objectives", catalogue.all_objectives.__wrapped__)  # without its cache
+    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
 
     def install(function: Function) -> None:
         def loss(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:

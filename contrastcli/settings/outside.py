@@ -1,0 +1,32 @@
+"""What other packages bring under a group of entry points, such as objectives."""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from contrastcli.boundary import PROGRESS, narrate
+from contrastcli.errors import UsageError, error_text
+
+T = TypeVar("T")
+
+
+def load_outside(group: str, check: Callable[[object], T]) -> tuple[tuple[T, ...], dict[str, UsageError]]:
+    """What the entry points of a group name, as `check` returns it, and the errors of those that it or Python refuses.
+
+    Each error is a note on stderr too: a broken package stops nothing that does not need it.
+    """
+    # Imported here: it is a tenth of what `contrast --help` takes.
+    from importlib.metadata import entry_points
+
+    loaded, broken = [], {}
+    for entry in entry_points(group=group):
+        try:
+            loaded.append(check(entry.load()))
+        except (Exception, SystemExit) as error:
+            what = f"'{entry.name}' of {group} ({entry.value}) cannot be loaded: {error_text(error)}"
+            distribution = getattr(entry, "dist", None)
+            package = distribution.name if distribution else entry.value.partition(".")[0]
+            broken[entry.name] = UsageError(what, f"fix its package, or: pip uninstall {package}")
+            if os.environ.get(PROGRESS) != "json":
+                narrate(f"note: {what}")
+    return tuple(loaded), broken
