@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Collection, Iterable, Sequence
@@ -18,6 +19,12 @@ __version__ = "0.1.0"
 
 PROGRESS = "CONTRAST_PROGRESS"
 """If it is `json`, an error and the progress of work other than training are JSON on stderr, a line each."""
+
+_typed_runs_dir = ""
+
+_COMMAND = re.compile(
+    r"\bcontrast (?=(?:train|sweep|runs|watch|stop|compare|eval|encode|query|export|mine|papers|tui) )"
+)
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn the direction of writing."""
@@ -72,8 +79,20 @@ def print_text(texts: str | Iterable[str]) -> None:
 
 def narrate(text: str) -> None:
     """Print to stderr, unless the terminal has gone."""
+    text = to_copy(text)
     with contextlib.suppress(OSError):
         print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+
+
+def to_copy(text: str) -> str:
+    """A text whose commands have the runs directory of this one, where it was typed, so that they can be copied."""
+    return _COMMAND.sub(lambda match: f"contrast --runs-dir {_typed_runs_dir} ", text) if _typed_runs_dir else text
+
+
+def remember_runs_dir(typed: str | None) -> None:
+    """Have the commands that the user is told name this runs directory."""
+    global _typed_runs_dir
+    _typed_runs_dir = shlex.quote(typed) if typed else ""
 
 
 def fitting(text: str, encoding: str) -> str:

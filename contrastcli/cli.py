@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     """Train sentence embeddings with contrastive objectives, and see what that does to the angles between sentences."""
+    boundary.remember_runs_dir(runs_dir)
     ctx.obj = runs.runs_dir(runs_dir)
 
 
@@ -310,15 +311,14 @@ def list_papers(directory: Path, json: bool) -> None:
 @papers_group.command("show", params=[*options.ITEM])
 @click.pass_obj
 def show_item(directory: Path, /, **words: Any) -> None:
-    """Show an item's printed numbers, and what each row takes."""
-    from contrastcli.commands.papers import find_trials, item_and_request
-    from contrastcli.show.papers import numbers, plan
+    """Show an item's printed numbers, and what each row takes; without ITEM all of a paper."""
+    from contrastcli.commands.papers import find_trials, item_and_request, overview
+    from contrastcli.show.papers import details, listing
 
+    if not words["key"]:
+        return print_text(listing(overview(directory, words["paper"].lower()), False))
     item, request = item_and_request(directory, **words)
-    made = find_trials(item, request, directory)
-    if item.tables:
-        print_text(f"{numbers(item, request, made, 'text')}\n\n")
-    print_text(plan(item, request, made, with_notes=not item.tables))
+    print_text(details(item, request, find_trials(item, request, directory)))
 
 
 @papers_group.command("run", params=[*options.MAKING])
@@ -399,10 +399,11 @@ def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) 
 @click.pass_obj
 def doctor(directory: Path, json: bool) -> None:
     """Show versions, devices, folders and optional packages."""
-    from contrastcli.commands.doctor import examine
+    from contrastcli.commands.doctor import check_folders, examine
     from contrastcli.show.answers import facts
 
     print_text(facts(examine(directory), json))
+    check_folders(directory)
 
 
 @cli.command()

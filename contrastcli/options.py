@@ -209,13 +209,18 @@ BENCH = (
 """Options of a benchmark."""
 
 ITEM = (
-    click.Argument(["paper"]),
-    click.Argument(["key"], metavar="ITEM"),
+    click.Argument(["paper"], default=""),
+    click.Argument(["key"], metavar="ITEM", default=""),
     click.Option(["--rows"], metavar="A,B", help="Only these rows."),
     click.Option(["--backbones"], metavar="A,B", help="Only these backbones."),
     click.Option(["--seeds"], type=click.IntRange(1, 100), metavar="N", help="Default: as many as the paper has."),
     click.Option(["--scale"], type=Number(0, 1, min_open=True), help="Part of the training rows."),
-    click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE", help="Any setting of all runs."),
+    click.Option(
+        ["--set", "assignments"],
+        multiple=True,
+        metavar="[ROW:]KEY=VALUE",
+        help="Any setting of all runs, or of a row's.",
+    ),
     click.Option(["--data-dir"], metavar="DIR", help="A folder in SentEval's layout; else the hub."),
 )
 """The table or figure of a paper, and how to make it."""

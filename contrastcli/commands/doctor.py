@@ -2,11 +2,14 @@
 
 import os
 import platform
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from contrastcli.boundary import __version__
+from contrastcli.errors import RunError
 from contrastcli.files import cache_dir, user_file
 from contrastcli.settings import presets
 
@@ -36,6 +39,13 @@ def examine(runs_dir: Path) -> dict[str, Any]:
     }
 
 
+def check_folders(runs_dir: Path) -> None:
+    """Raises RunError where the runs or the cache cannot be written."""
+    for folder, remedy in ((runs_dir, "contrast --runs-dir DIR doctor"), (cache_dir(), "CONTRAST_CACHE=DIR")):
+        if not _can_write(folder):
+            raise RunError(f"{folder} cannot be written", f"fix its permissions, or name another folder: {remedy}")
+
+
 def _version(name: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -46,7 +56,14 @@ def _version(name: str) -> str:
 
 
 def _writable(folder: Path) -> str:
+    return "writable" if _can_write(folder) else "not writable"
+
+
+def _can_write(folder: Path) -> bool:
     """Whether a folder, or the nearest one above it that exists, can be written."""
     while not folder.exists():
         folder = folder.parent
-    return "writable" if os.access(folder, os.W_OK) else "not writable"
+    # To root everything looks writable, also what the system keeps read-only.
+    with suppress(OSError), TemporaryDirectory(dir=folder):
+        return True
+    return False

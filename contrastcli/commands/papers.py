@@ -21,7 +21,7 @@ from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
 from contrastcli.data.sources import holds_stsb
-from contrastcli.errors import DataError, InterruptedEarly, UsageError
+from contrastcli.errors import DataError, InterruptedEarly, UsageError, nearest
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import RunsBySettings, Trial, Trials, runs_by_settings
 from contrastcli.evaluation.suites import SUITES, headlines
@@ -56,19 +56,26 @@ def item_and_request(
 
     Without options, or with `--rows` and `--backbones` alone, it is made as it was last, else as in the paper.
     """
-    layer = flag_layer(assignments, {})
-    for name, source in layer.sources.items():
-        sections.find_setting(name, source)
-    settings = {name: str(value) for name, value in layer.values.items()}
+    item = papers.find_item(paper, key)
+    settings = dict(_assigned(item, assignment) for assignment in assignments)
     chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
-    item, request = (
-        papers.find_item(paper, key),
-        Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or ""),
-    )
+    request = Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or "")
     last = last_request(item, directory)
     if last and request == Request(chosen, on):
         request = msgspec.structs.replace(last, rows=chosen, backbones=on) if chosen or on else last
     return item, request
+
+
+def _assigned(item: Item, assignment: str) -> tuple[str, str]:
+    """The key and the value of `KEY=VALUE` or `ROW:KEY=VALUE`, the key with its row. Raises UsageError."""
+    methods = {system.method for system in item.systems}
+    row = next((f"{method}:" for method in methods if assignment.startswith(f"{method}:")), "")
+    ((key, value),) = flag_layer([assignment.removeprefix(row)], {}).values.items()
+    unknown, colon, _ = key.rpartition(":")
+    if colon:
+        raise UsageError(f"{item.name} has no row '{unknown}'", nearest(unknown, methods))
+    sections.find_setting(key, f"--set {row}{key}")
+    return row + key, str(value)
 
 
 def last_request(item: Item, directory: Path) -> Request | None:
@@ -98,14 +105,14 @@ def find_trials(item: Item, request: Request, directory: Path, known: RunsBySett
 
 def _with_path(request: Request, directory: Path) -> Request:
     """The request with the path of a run that is the backbone, since its name may mean another one later."""
-    backbone = request.settings.get(papers.BACKBONE)
-    path = {papers.BACKBONE: resolve(backbone, directory).name} if backbone else {}
-    return msgspec.structs.replace(request, settings=request.settings | path)
+    named = {key: word for key, word in request.settings.items() if key.rpartition(":")[2] == papers.BACKBONE}
+    paths = {key: resolve(word, directory).name for key, word in named.items()}
+    return msgspec.structs.replace(request, settings=request.settings | paths)
 
 
-def overview(directory: Path) -> list[tuple[Item, Request | None, Sequence[Trial]]]:
-    """Every item, what it was last made of, and its trials. Raises DataError."""
-    requests = [(item, last_request(item, directory)) for item in papers.items()]
+def overview(directory: Path, paper: str = "") -> list[tuple[Item, Request | None, Sequence[Trial]]]:
+    """Every item of a paper or of all, what it was last made of, and its trials. Raises DataError and UsageError."""
+    requests = [(item, last_request(item, directory)) for item in papers.items(paper)]
     known = runs_by_settings(directory) if any(req for _, req in requests) else {}
     return [(item, req, _every(find_trials(item, req, directory, known)) if req else []) for item, req in requests]
 

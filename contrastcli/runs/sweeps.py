@@ -81,14 +81,15 @@ def slug(value: Value) -> str:
 
 
 def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ...]]:
-    """The values by setting of `objective.tau=0.05,0.06` and so on.
+    """The values by setting of `objective.tau=0.05,0.06`, or `tau=0.05,0.06` as its option is called, and so on.
 
     Raises UsageError, also for a setting that was typed for all cells.
     """
     grid: dict[str, tuple[Value, ...]] = {}
     for assignment in assignments:
         key, equals, values = assignment.partition("=")
-        key = key.strip()
+        flag = f"--{key.strip().replace('_', '-')}"
+        key = next((one.key for one in sections.all_settings().values() if one.flag == flag), key.strip())
         if not equals or not values.strip():
             raise UsageError(f"--grid {assignment} has no values", "write --grid section.key=value,value")
         if key in typed.values:
@@ -121,7 +122,7 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     names = Counter(cell.name for cell in sweep.cells(directory))
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UsageError(f"two cells would be named {name}", "give each value of the grid once, by different names")
-    if len(names) == 1:
+    if len(names) == 1 and not grid:
         raise UsageError("there is only one cell", "give --grid section.key=value,value or --seeds N")
     return sweep
 

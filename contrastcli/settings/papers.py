@@ -99,7 +99,8 @@ class Book(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is made of an item: some of its rows, other settings, `scale` of the training rows, sets in `data_dir`.
 
-    Without `rows` or `backbones` all are made; `seeds` 0 means the paper's number.
+    Without `rows` or `backbones` all are made; `seeds` 0 means the paper's number. A setting of one row alone has the
+    key `ROW:KEY`.
     """
 
     rows: tuple[str, ...] = ()
@@ -113,6 +114,14 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def as_printed(self) -> bool:
         """Whether runs are those of the paper."""
         return self.scale == 1 and not self.settings
+
+    def settings_of(self, row: str) -> dict[str, str]:
+        """The settings of a row by key: those of all rows, then its own."""
+        by_row = {
+            of: {key: v for k, v in self.settings.items() for r, _, key in [k.rpartition(":")] if r == of}
+            for of in ("", row)
+        }
+        return by_row[""] | by_row[row]
 
     @property
     def words(self) -> list[str]:
@@ -135,9 +144,12 @@ def book() -> Book:
 
 
 @cache
-def items() -> tuple[Item, ...]:
-    """Of each paper all tables, then all figures."""
-    counts = {key: {"table": paper.tables, "figure": paper.figures} for key, paper in book().papers.items()}
+def items(of: str = "") -> tuple[Item, ...]:
+    """Of each paper, or of one, all tables, then all figures. Raises UsageError for an unknown one."""
+    if of and of not in book().papers:
+        raise UsageError(f"there is no paper '{of}'", nearest(of, book().papers))
+    every = book().papers.items()
+    counts = {key: {"table": paper.tables, "figure": paper.figures} for key, paper in every if of in ("", key)}
     numbered = [(key, kind, n) for key in counts for kind in counts[key] for n in range(1, counts[key][kind] + 1)]
     return tuple(_item(*each) for each in numbered)
 
@@ -175,9 +187,7 @@ def _slips(tables: Sequence[published.Table]) -> str:
 def find_item(paper: str, key: str) -> Item:
     """A table or figure by name: `simace`, and `table-1` or `Table 1`. Raises UsageError."""
     paper, key = paper.lower(), re.sub(r"[\s_]+", "-", key.strip().lower())
-    if paper not in book().papers:
-        raise UsageError(f"there is no paper '{paper}'", nearest(paper, book().papers))
-    known = {item.key: item for item in items() if item.paper == paper}
+    known = {item.key: item for item in items(paper or "none")}
     if key not in known:
         raise UsageError(f"{book().papers[paper].name} has no '{key}'", nearest(key, known))
     return known[key]
@@ -221,8 +231,15 @@ def config_of(system: System, request: Request) -> Config:
     last = {key: values[-1] for key, values in published.stated(system.method).items()}
     own = [_execution(layer) for layer in (*configs.user_layers(), configs.environment_layer(os.environ))]
     layers = [*own[:-1], *preset.layers, own[-1], Layer.of(last | made_by.settings, "papers")]
-    typed = Layer(request.settings, {key: f"--set {key}" for key in request.settings}, text=True)
-    config = configs.resolve([*layers, typed])
+    own_settings = request.settings_of(system.method)
+    typed = Layer(own_settings, {key: f"--set {key}" for key in own_settings}, text=True)
+    try:
+        config = configs.resolve([*layers, typed])
+    except UsageError as error:
+        if error.key not in own_settings:
+            raise
+        hint = f"{error.hint}; to set it in another row alone: --set ROW:{error.key}={own_settings[error.key]}"
+        raise UsageError(f"{system.method}: {error.fault}", hint, key=error.key, source=error.source) from None
     if request.scale == 1:
         return config
     return configs.resolve([*layers, Layer.of(_shortened(config, preset, request.scale), "--scale"), typed])

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from shutil import get_terminal_size
 from typing import Literal
 
+from contrastcli.boundary import to_copy
 from contrastcli.evaluation.reproduction import Measurement, TableMadeAgain, Trial, Trials, compare
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import papers
@@ -49,6 +50,12 @@ def needs(item: Item) -> str:
     return f"{len(made)} rows{seeds}; needs weights from the hub: {', '.join(hub)}" if made else "runs here"
 
 
+def details(item: Item, request: Request, made: Trials) -> str:
+    """The printed numbers of an item, if it has some, and what each row takes. Raises DataError."""
+    printed = f"{numbers(item, request, made, 'text')}\n\n\n" if item.tables else ""
+    return printed + plan(item, request, made, with_notes=not item.tables)
+
+
 def plan(item: Item, request: Request, made: Trials, with_notes: bool = True) -> str:
     """What each row of an item takes, and what is there of it; without notes below its numbers, which have them."""
     lines, total = [], 0.0
@@ -64,7 +71,7 @@ def plan(item: Item, request: Request, made: Trials, with_notes: bool = True) ->
     facts += [f"Training takes about {total:.1f} GPU hours (at 50 TFLOP/s, an A100 on short texts)."] if total else []
     verb = "run" if item.systems else "table" if item.tables else "figure"
     words = request.words or (["--data-dir", "DIR"] if verb == "table" else [])
-    hint = f"next: contrast papers {shlex.join([verb, item.paper, item.key, *words])}"
+    hint = to_copy(f"next: contrast papers {shlex.join([verb, item.paper, item.key, *words])}")
     return "\n\n".join([*facts, *([] if item.why_not else [hint])])
 
 

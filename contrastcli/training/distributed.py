@@ -143,6 +143,8 @@ def _join() -> World:
     if not dist.is_initialized():
         # gloo carries what stays on the CPU, nccl what lives on a GPU
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        # Otherwise torch warns of it, on each process.
+        torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
         dist.init_process_group(backend, timeout=_LONGEST_WAIT)
         # Threads that it leaves running may abort the process at its end.
         atexit.register(dist.destroy_process_group)

@@ -102,3 +102,15 @@ def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> Non
     assert report["runs"] == "runs (writable)" and report["hub"].startswith("offline")
     text = contrast("doctor").out
     assert all(str(value) in text for value in report.values())
+
+
+@pytest.mark.parametrize("variable", ["CONTRAST_RUNS", "CONTRAST_CACHE"])
+def test_the_doctor_fails_where_nothing_can_be_written(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    Path("file").touch()
+    monkeypatch.setenv(variable, "file/below")
+    answer = contrast("doctor", "--json")
+    assert answer.code == 1 and "file/below (not writable)" in json.loads(answer.out).values()
+    error, hint = answer.err.splitlines()
+    assert "file/below cannot be written" in error and "name another folder: " in hint

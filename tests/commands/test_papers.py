@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Saved, Started
+from contrastcli.settings import papers
 from support.command import COMMAND, Contrast, refused
 from support.sts_files import write_stsb
 from support.tiny import told
@@ -69,6 +71,45 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
     assert "| tiny/backbone | SimACE | ours, 2 seeds |" in one and "SimCSE" not in one
     latex = contrast("papers", "table", *TABLE, "--format", "latex").out
     assert r"\toprule" in latex and r"printed & 75.97 $\pm$ 0.69 \\" in latex
+
+
+def test_the_command_to_continue_names_the_runs_directory(contrast: Contrast) -> None:
+    words = ("--runs-dir", "my runs", "papers", "run", *TABLE, *ROWS, *SMALL, "--dry-run")
+    plan = contrast(*words).out
+    repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
+    assert repeated[:2] == ["--runs-dir", "my runs"] and contrast(*repeated, "--dry-run").out == plan
+    refused(contrast("--runs-dir", "my runs", "watch"), 3, "no run in my runs", "contrast --runs-dir 'my runs' train")
+    refused(contrast("watch"), 3, "no run in runs", "make one: contrast train")
+
+
+def test_a_setting_of_one_row_leaves_the_others_as_they_are(contrast: Contrast) -> None:
+    words = ("papers", "run", "simace", "table-8", *ROWS, *SMALL, "--dry-run")
+    refused(
+        contrast(*words, "--set", "objective.margin=5"), 2, "SimCSE: objective.margin is 5.0", "ROW:objective.margin=5"
+    )
+    plan = contrast(*words, "--set", "SimACE:objective.margin=5").out
+    assert "SimACE:objective.margin = 5" in plan
+    repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
+    assert contrast(*repeated, "--dry-run").out == plan
+    rows = {
+        row: papers.config_of(papers.System("BERT-base", row), request_of(repeated)) for row in ("SimCSE", "SimACE")
+    }
+    assert [rows[row].flat()["objective.margin"] for row in rows] == [0, 5]
+    refused(contrast(*words, "--set", "SimAGE:objective.margin=5"), 2, "has no row 'SimAGE'", "did you mean 'SimACE'?")
+
+
+def request_of(words: list[str]) -> papers.Request:
+    """What the words of `papers run` ask for."""
+    settings = dict(word.split("=", 1) for option, word in itertools.pairwise(words) if option == "--set")
+    return papers.Request(scale=0.00004, settings=settings)
+
+
+def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:
+    assert contrast("papers", "show").out == contrast("papers").out
+    shown = contrast("papers", "show", "simace").out
+    assert "table-1" in shown and "pairsupcon: " in contrast("papers").out and "pairsupcon: " not in shown
+    refused(contrast("papers", "show", "simase"), 2, "there is no paper 'simase'", "did you mean 'simace'?")
+    refused(contrast("papers", "run", "simace"), 2, "SimACE has no ''", "table-1")
 
 
 def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Contrast, launched: list[str]) -> None:

@@ -150,9 +150,22 @@ def test_a_cell_whose_process_writes_no_event_ends_the_sweep(
     assert "contrast: error: the process of mine-tau=0.05 ended and reported nothing\nhint: see " in answer.err
 
 
+def test_a_grid_takes_a_setting_by_the_name_of_its_option(contrast: Contrast) -> None:
+    for words in (("tau=0.05,0.07",), ("objective.tau=0.05,0.07",)):
+        cells = contrast("sweep", *WORDS, "--grid", *words, "--name", "mine", "--dry-run").out.split()[2::2]
+        assert cells == ["mine-tau=0.05", "mine-tau=0.07"]
+    data = contrast("sweep", *WORDS[:-2], "--grid", "batch-size=4,8", "--name", "mine", "--dry-run")
+    assert data.code == 2 and "train.batch_size is in the grid and set for all cells" in data.err
+
+
+def test_a_grid_of_one_value_is_a_sweep_of_one_cell(contrast: Contrast) -> None:
+    answer = contrast("sweep", *WORDS, "--grid", "tau=0.07", "--name", "mine", "--dry-run")
+    assert answer.out.split()[2:] == ["mine", "waiting"]
+
+
 def test_the_last_part_of_a_setting_is_enough_for_a_hint(contrast: Contrast) -> None:
-    answer = contrast("sweep", *WORDS, "--grid", "tau=0.05,0.07")
-    refused(answer, 2, "there is no setting 'tau'", "did you mean 'objective.tau'?")
+    answer = contrast("sweep", *WORDS, "--grid", "patience=1,2")
+    refused(answer, 2, "there is no setting 'patience'", "did you mean 'dev.patience'?")
     assert nearest("every", ["dev.every", "train.log_every"]) == "did you mean 'dev.every'?"
 
 
