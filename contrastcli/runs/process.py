@@ -27,6 +27,9 @@ HEARTBEAT = 1.0
 CONTRAST = (sys.executable, "-m", "contrastcli")
 """The command line, as a process is started with it."""
 
+_OF_ONE_PROCESS = (PROGRESS, "WORLD_SIZE", "RANK", "LOCAL_RANK", "SLURM_STEP_ID")
+"""Variables that a process in the background does not inherit: of what it prints, and of torchrun's or srun's tasks."""
+
 POLL_SECONDS, QUEUE_POLL_SECONDS = 0.1, 0.5
 
 
@@ -157,7 +160,7 @@ def start_detached(command: Sequence[str], log: Path) -> int:
     with writing_to(log), open(log, "ab") as output:
         process = subprocess.Popen(
             command,
-            env={name: value for name, value in os.environ.items() if name != PROGRESS},
+            env={name: value for name, value in os.environ.items() if name not in _OF_ONE_PROCESS},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

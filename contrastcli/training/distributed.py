@@ -7,15 +7,21 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 
 import atexit
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Timer
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from contrastcli.boundary import narrate
 from contrastcli.errors import RunError, UsageError, error_text
+
+PATIENCE_SECONDS = 10.0
+"""After which a process says that it is waiting for the others to start."""
 
 _BUCKET_NUMBERS = 2**20
 _LONGEST_WAIT = timedelta(hours=3)
@@ -126,7 +132,9 @@ class _Bucket:
 
 
 def world() -> World:
-    """The processes that torchrun started, or just this one. Raises UsageError for variables that are not its own."""
+    """The processes that torchrun or srun started, or just this one. Raises UsageError where they cannot be joined."""
+    if "WORLD_SIZE" not in os.environ:
+        os.environ.update(_of_slurm(os.environ))
     if os.environ.get("WORLD_SIZE", "1") == "1":
         return World()
     try:
@@ -134,6 +142,25 @@ def world() -> World:
     except (ValueError, RuntimeError) as error:
         what = f"this process cannot join the others of WORLD_SIZE: {error_text(error)}"
         raise UsageError(what, "start all with torchrun, or unset WORLD_SIZE to train with one") from None
+
+
+def _of_slurm(given: Mapping[str, str]) -> dict[str, str]:
+    """Torchrun's variables for a task that srun started with others, each of which would else train a run of its own.
+
+    A job's script, which is one process however many tasks the job has, is in no step.
+    """
+    size = given.get("SLURM_STEP_NUM_TASKS", given.get("SLURM_NTASKS", "1"))
+    if "SLURM_STEP_ID" not in given or size == "1":
+        return {}
+    first = re.match(r"([^\[,]+)(?:\[(\d+))?", given.get("SLURM_STEP_NODELIST", ""))
+    port = 20_000 + (31 * int(given.get("SLURM_JOB_ID", "0")) + int(given["SLURM_STEP_ID"])) % 20_000
+    return {
+        "WORLD_SIZE": size,
+        "RANK": given["SLURM_PROCID"],
+        "LOCAL_RANK": given.get("SLURM_LOCALID", "0"),
+        "MASTER_ADDR": given.get("MASTER_ADDR", "".join(filter(None, first.groups())) if first else "127.0.0.1"),
+        "MASTER_PORT": given.get("MASTER_PORT", str(port)),
+    }
 
 
 def _join() -> World:
@@ -145,7 +172,15 @@ def _join() -> World:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         # Otherwise torch warns of it, on each process.
         torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
-        dist.init_process_group(backend, timeout=_LONGEST_WAIT)
+        size = int(os.environ["WORLD_SIZE"])
+        waiting = f"waiting for the other {size - 1} of {size} processes; Ctrl-C ends this one"
+        reminder = Timer(PATIENCE_SECONDS, narrate, [waiting])
+        reminder.daemon = True
+        reminder.start()
+        try:
+            dist.init_process_group(backend, timeout=_LONGEST_WAIT)
+        finally:
+            reminder.cancel()
         # Threads that it leaves running may abort the process at its end.
         atexit.register(dist.destroy_process_group)
     return World(dist.get_rank(), dist.get_world_size())

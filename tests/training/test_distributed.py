@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from contrastcli.errors import UsageError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Note, Saved, Started, Step
-from contrastcli.training import process
+from contrastcli.training import distributed, process
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import make_plan
 from support import train_runs
@@ -47,9 +47,11 @@ def run_of(tiny: Tiny, folder: Path, case: str) -> Run:
     return tiny.run(folder / case, objective, form, **settings(case))
 
 
-def start(runs: list[Run], rank: int, port: int) -> subprocess.Popen[str]:
-    """One of two processes, as torchrun starts them."""
+def start(runs: list[Run], rank: int, port: int, by: str = "torchrun") -> subprocess.Popen[str]:
+    """One of two processes, as torchrun or srun starts them."""
     ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    if by == "srun":
+        ranks = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     command = [sys.executable, train_runs.__file__, *(str(run.path) for run in runs)]
     environment = os.environ | ranks | address
@@ -73,7 +75,7 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
     runs = {case: run_of(tiny, folder, case) for case in CASES}
     train(runs[RESUMED], on_step(1, runs[RESUMED].stop_path.touch))
     port = free_port()
-    processes = [start(list(runs.values()), rank, port) for rank in (0, 1)]
+    processes = [start(list(runs.values()), rank, port, by="srun") for rank in (0, 1)]
     errors = [process.communicate(timeout=600)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     return runs
@@ -126,6 +128,36 @@ def test_one_device_for_all_processes_is_refused(tiny: Tiny, tmp_path: Path) -> 
     run = tiny.run(tmp_path, "simcse", "triplets", train__device="cpu:0")
     with pytest.raises(UsageError, match="is 'cpu:0', for all of 2 processes"):
         process.supervise(run, make_plan(run.config()), lambda event: None, World(rank=1, size=2))
+
+
+def test_a_process_says_that_it_waits_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+
+    def join(*_: object, **__: object) -> None:
+        while not any(said):
+            said.append(capsys.readouterr().err)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(distributed, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(torch.distributed, "init_process_group", join)
+    for name, value in {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "3", "SLURM_JOB_ID": "7"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "node[07-09],other")
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    with pytest.raises(UsageError, match="enough"):
+        distributed.world()
+    assert "waiting for the other 1 of 2 processes" in "".join(said)
+    assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], os.environ["RANK"]) == ("node07", "20220", "0")
+
+
+def test_the_script_of_a_job_of_several_tasks_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    assert distributed.world() == World()
 
 
 def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
