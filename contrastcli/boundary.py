@@ -142,7 +142,7 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
 def _explain(error: BaseException) -> ContrastError:
     """An exception of Python as an error of ours."""
     if isinstance(error, EOFError | KeyboardInterrupt):
-        return interrupted(error, "nothing was changed; start it again with the same command")
+        return interrupted(error, "nothing was changed")
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
         return RunError(what, "check the path, its permissions and the room on its disk")

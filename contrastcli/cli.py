@@ -41,7 +41,9 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
     if not boundary.on_a_terminal():
-        raise UsageError("the app needs a terminal", "use contrast train --no-ui, or contrast watch")
+        raise UsageError(
+            "the app needs a terminal", "contrast runs, contrast watch last, or contrast train --preset starter --no-ui"
+        )
     _open_app(directory, run, mouse=not no_mouse)
 
 
@@ -83,8 +85,7 @@ def _sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool = False,
     from contrastcli.commands.job import sweep
     from contrastcli.commands.sweep import run
 
-    new = job.resume is None
-    text, code = run(sweep(job, axes, directory), directory, new, job.dry_run, job.json, worker, workers)
+    text, code = run(sweep(job, axes, directory), directory, job, worker, workers)
     print_text(text)
     return code
 
@@ -169,8 +170,7 @@ def watch(run: Run, json: bool) -> int:
     return watch(run, json)
 
 
-@cli.command(params=[options.ONE_RUN])
-@click.option("--wait", type=options.Number(min=0), default=60, help="Seconds to wait for its end.")
+@cli.command(params=[options.ONE_RUN, options.WAIT])
 def stop(run: Run, wait: float) -> None:
     """Ask a run to save and stop."""
     from contrastcli.runs import process
@@ -311,7 +311,7 @@ def list_papers(directory: Path, json: bool) -> None:
 @papers_group.command("show", params=[*options.ITEM])
 @click.pass_obj
 def show_item(directory: Path, /, **words: Any) -> None:
-    """Show an item's printed numbers, and what each row takes; without ITEM all of a paper."""
+    """Show the numbers of an item and what it takes, or list a paper."""
     from contrastcli.commands.papers import find_trials, item_and_request, overview
     from contrastcli.show.papers import details, listing
 
@@ -336,8 +336,7 @@ def run_item(directory: Path, /, dry_run: bool, detach: bool, **words: Any) -> i
     return (papers.detach if detach else papers.run)(item, request, directory)
 
 
-@papers_group.command("table", params=[*options.ITEM])
-@click.option("--format", "form", type=click.Choice(["text", "markdown", "latex", "csv", "json"]), default="text")
+@papers_group.command("table", params=[*options.ITEM, options.TABLE_FORMAT])
 @click.pass_obj
 def table_item(directory: Path, /, form: TableFormat, **words: Any) -> None:
     """Print a table, ours next to the paper's."""
@@ -348,8 +347,7 @@ def table_item(directory: Path, /, form: TableFormat, **words: Any) -> None:
     print_text(numbers(item, request, find_table(item, request, directory), form))
 
 
-@papers_group.command("figure", params=[*options.ITEM])
-@click.option("--out", type=options.PATH, help="Write the pictures there, as PNG, SVG and CSV.")
+@papers_group.command("figure", params=[*options.ITEM, options.PICTURES])
 @click.pass_obj
 def figure_item(directory: Path, /, out: Path | None, **words: Any) -> None:
     """Draw a figure from what was trained for it."""

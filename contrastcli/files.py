@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import stat
@@ -110,7 +111,9 @@ def replaced(path: Path, *, private: bool = False) -> Iterator[Path]:
 def check_output(path: Path, what: str, known: Collection[str]) -> None:
     """Raise RunError without the folder of a file to write, UsageError where its suffix is not a known one."""
     if not path.parent.is_dir():
-        raise RunError(f"there is no folder {path.parent}", "create it, or write elsewhere")
+        raise RunError(
+            f"there is no folder {path.parent}", f"mkdir -p {shlex.quote(str(path.parent))}, or write elsewhere"
+        )
     if path.is_dir():
         raise RunError(f"{path} is a folder", "give the name of a file")
     if path.suffix not in known:

@@ -225,6 +225,11 @@ ITEM = (
 )
 """The table or figure of a paper, and how to make it."""
 
+FORMATS = click.Choice(["text", "markdown", "latex", "csv", "json"])
+TABLE_FORMAT = click.Option(["--format", "form"], type=FORMATS, default="text")
+PICTURES = click.Option(["--out"], type=PATH, help="Write the pictures there, as PNG, SVG and CSV.")
+WAIT = click.Option(["--wait"], type=Number(min=0), default=60, help="Seconds to wait for its end.")
+
 MAKING = (
     *ITEM,
     click.Option(["--dry-run"], is_flag=True, help="Show what would be done."),
@@ -372,4 +377,5 @@ def without_click(error: BaseException) -> BaseException:
         return error
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "contrast"
-    return UsageError(error.format_message().rstrip("."), f"see {command} --help")
+    example = next(iter(examples(command)), "")
+    return UsageError(error.format_message().rstrip("."), f"see {command} --help{example and f', such as: {example}'}")

@@ -1,6 +1,7 @@
 """From the words of a command line to what they ask for: the settings of a run, or a sweep."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ def resolve(job: Job) -> config.Config:
     """The settings of a job. Raises UsageError and DataError."""
     preset = _preset(job)
     if preset.grid or preset.seeds > 1:
-        hint = "train it with contrast sweep, or choose a preset of a run"
+        words = ["--config", str(job.file)] if job.file else ["--preset", preset.name]
+        hint = f"train it: {shlex.join(['contrast', 'sweep', *words])}, or choose a preset of a run"
         raise UsageError(f"'{preset.name}' is a grid of runs", hint)
     return config.resolve([*presets.stack(preset), job.typed])
 
@@ -73,7 +75,8 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config
 def _preset(job: Job) -> Preset:
     """The preset of --preset or --config, else an empty one. Raises UsageError and DataError."""
     if job.preset is not None and job.file:
-        raise UsageError("--preset and --config exclude each other", "copy the preset: contrast presets show NAME")
+        hint = f'leave out --preset, with base = "{job.preset}" as the first line of {job.file}'
+        raise UsageError("--preset and --config exclude each other", hint)
     if job.preset is not None:
         return presets.find(job.preset)
     return presets.read(job.file) if job.file else Preset()
@@ -83,7 +86,8 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     """A new sweep, or one to resume. Raises UsageError and DataError."""
     if job.resume is not None:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
-            raise UsageError("a resumed sweep has its grid and settings", "leave them out, or start a new sweep")
+            hint = f"leave them out: contrast sweep --resume {job.resume}, or start a new sweep"
+            raise UsageError("a resumed sweep has its grid and settings", hint)
         return sweeps.find_sweep(job.resume, directory)
     preset = _preset(job)
     points = {**preset.grid, **sweeps.parse(axes, job.typed)}
@@ -95,7 +99,8 @@ def check_training(job: Job, detach: bool, after: Run | None) -> None:
     if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
         raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
     if job.seeds is not None and (detach or job.resume is not None):
-        raise UsageError("--seeds trains one run after another, here", "to continue them: contrast sweep --resume")
+        hint = "leave out --detach: a lost terminal stops no sweep; to continue one: contrast sweep --resume last"
+        raise UsageError("--seeds trains one run after another, here", hint)
     if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
         raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
     if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):

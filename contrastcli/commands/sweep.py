@@ -13,6 +13,7 @@ from msgspec import structs
 
 from contrastcli.boundary import narrate
 from contrastcli.commands import train
+from contrastcli.commands.job import Job
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.model.locate import resolve
@@ -49,25 +50,23 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     return structs.replace(sweep, grid=grid, settings=settings)
 
 
-def run(
-    sweep: Sweep, runs_dir: Path, is_new: bool, dry_run: bool, json: bool, worker: bool = False, workers: int = 1
-) -> tuple[str, int]:
+def run(sweep: Sweep, runs_dir: Path, job: Job, worker: bool, workers: int) -> tuple[str, int]:
     """Train the cells of a sweep, or only check them; returns the results as text, and the exit code.
 
     As a `worker` among others of the same sweep, which one of them has written, it waits for none of them. Of so many
     `workers` the others are processes that it starts. Raises ContrastError.
     """
     sweep = with_model_paths(sweep, runs_dir)
-    is_new = is_new and not (worker and sweeps.is_saved(sweep, runs_dir))
+    is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new:
         sweeps.check_free(sweep, runs_dir)
     check(sweep, runs_dir)
-    if dry_run:
-        return sweep_cells(results(sweep, runs_dir), json), 0
+    if job.dry_run:
+        return sweep_cells(results(sweep, runs_dir), job.json), 0
     if is_new:
         sweeps.save(sweep, runs_dir)
     code = start(sweep, runs_dir, worker, workers)
-    return sweep_scores(results(sweep, runs_dir), json), code
+    return sweep_scores(results(sweep, runs_dir), job.json), code
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:
@@ -76,7 +75,7 @@ def check(sweep: Sweep, runs_dir: Path) -> None:
     for cell in every:
         if cell.run.exists() and (changed := conflicts(cell.run.config(), cell.config)):
             what = f"{cell.name} was trained with another {', '.join(changed)} than the sweep has"
-            raise UsageError(what, "restore the file of the sweep, or start another one")
+            raise UsageError(what, f"to train it again: contrast runs rm {cell.name}, or start a sweep of another name")
     check_cells(every)
 
 

@@ -93,7 +93,7 @@ def changed(run: Run, flags: Layer) -> Config:
         may_change = sorted(key for key, setting in sections.settings_of(after.spec).items() if setting.resumable)
         raise UsageError(
             f"a resumed run cannot change {', '.join(fixed)}",
-            f"only {', '.join(may_change)}; to change others start a new run: --config {run.config_path}",
+            f"only {', '.join(may_change)}; others in a new run: contrast train --config {run.config_path}",
         )
     return after
 
@@ -240,15 +240,16 @@ def _print_result(run: Run) -> None:
 
 
 def watch(run: Run, json: bool) -> int:
-    """Show the events of a run as they are written, of one that has ended its result; returns its exit code."""
-    if not json and (status := run.status()).ended:
-        narrate(f"{run.name}: {status.state} at step {status.step:,} of {status.steps:,}")
-        return _report(run)
+    """Show the events of a run as they are written, and of one that has ended the last of each kind and its result.
+
+    Returns its exit code. JSON has all events.
+    """
     shown, begin, alerts = console.console(json), time.time(), Alerts()
+    ended = not json and run.status().ended
     with contextlib.suppress(ContrastError):
         alerts = run.config().alerts
     try:
-        for event in run.follow():
+        for event in {event.kind(): event for event in run.events()}.values() if ended else run.follow():
             if event is not None:
                 shown(event)
                 if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
@@ -257,4 +258,4 @@ def watch(run: Run, json: bool) -> int:
         shown.close()
     status = run.status()
     # No event says that a run was killed.
-    return _report(run) if status.state == "killed" else status.code
+    return _report(run) if ended or status.state == "killed" else status.code

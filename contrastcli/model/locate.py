@@ -193,7 +193,9 @@ def _hub_errors(name: str) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError:
-        raise DataError(f"the model '{name}' needs its owner's consent", "ask for it on the hub, then log in") from None
+        raise DataError(
+            f"the model '{name}' needs its owner's consent", "ask for it on its page of the hub, then: hf auth login"
+        ) from None
     except errors.RevisionNotFoundError:
         repo, _, revision = name.partition("@")
         raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None

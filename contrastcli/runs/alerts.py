@@ -55,12 +55,22 @@ class Rules:
         known = f"its best is {score(best.score)} at step {best.step:,}"
         if limits.evaluations and self._without_best >= limits.evaluations:
             text = f"no better dev score in {self._without_best} evaluations: {known}"
-            yield Alert(step=event.step, rule="stalled", text=text, hint="stop it, or continue with a lower --lr")
+            yield Alert(
+                step=event.step,
+                rule="stalled",
+                text=text,
+                hint="stop it: contrast stop, and start again with a lower --lr",
+            )
         fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
             now = "is undefined" if event.score is None else f"fell to {score(event.score)}"
             text = f"the dev score {now}: {known}"
-            yield Alert(step=event.step, rule="collapsed", text=text, hint="lower --lr, or raise --tau")
+            yield Alert(
+                step=event.step,
+                rule="collapsed",
+                text=text,
+                hint="stop it: contrast stop, and start again with a lower --lr, or a higher --tau",
+            )
 
     def _sampled(self, event: System) -> Iterator[Alert]:
         if event.disk_free is not None and event.disk_free < self._settings.disk:
@@ -71,7 +81,12 @@ class Rules:
         self._gpu.append(event.gpu)
         if len(self._gpu) == _GPU_SAMPLES and (mean := fmean(self._gpu)) < self._settings.gpu:
             text = f"the GPU is in use for {mean:.0f} % of the time"
-            yield Alert(step=event.step, rule="gpu", text=text, hint="raise --batch-size, or --token-budget")
+            yield Alert(
+                step=event.step,
+                rule="gpu",
+                text=text,
+                hint="continue with a larger --token-budget, or start again with a larger --batch-size",
+            )
 
 
 def notice(run: str, event: Event, settings: Alerts) -> str:

@@ -24,7 +24,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -98,8 +98,8 @@ class Run:
         return os.path.isfile(self.config_path)
 
     def config(self) -> Config:
-        """The settings. Raises DataError or UsageError if they are missing or malformed."""
-        return configs.resolve([configs.file_layer(self.config_path)])
+        """The settings, and notes on those of a later version. Raises DataError or UsageError if they are malformed."""
+        return configs.resolve([replace(configs.file_layer(self.config_path), to_read=True)])
 
     def write_config(self, config: Config) -> None:
         """Replace the settings, which others cannot read where there is a secret among them. Raises OSError."""
@@ -239,7 +239,8 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 if shared and run.exists() and run.config() == config:
                     return run
-                raise RunError(f"{run.path} exists", "choose another --name, or remove it: contrast runs rm") from None
+                hint = f"choose another --name, or continue it: contrast train --resume {run.name}"
+                raise RunError(f"{run.path} exists", f"{hint}, or remove it: contrast runs rm {run.name}") from None
             raise
         finally:
             shutil.rmtree(draft.path, ignore_errors=True)

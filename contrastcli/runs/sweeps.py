@@ -91,10 +91,11 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         flag = f"--{key.strip().replace('_', '-')}"
         key = next((one.key for one in sections.all_settings().values() if one.flag == flag), key.strip())
         if not equals or not values.strip():
-            raise UsageError(f"--grid {assignment} has no values", "write --grid section.key=value,value")
+            raise UsageError(f"--grid {assignment} has no values", f"write --grid {key or 'KEY'}=VALUE,VALUE")
         if key in typed.values:
             what = f"{key} is in the grid and set for all cells"
-            raise UsageError(what, "leave one out", key=key, source=typed.sources[key])
+            hint = f"leave out --grid {key} or {typed.sources[key]}"
+            raise UsageError(what, hint, key=key, source=typed.sources[key])
         setting = sections.find_setting(key, f"--grid {key}")
         grid[key] = tuple(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
@@ -129,9 +130,10 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
 
 def check_free(sweep: Sweep, directory: Path) -> None:
     """Raises RunError if there is already a sweep of that name, or a run with the name of a cell."""
-    for path in (_file(sweep.name, directory), *(cell.run.path for cell in sweep.cells(directory))):
+    runs_of_cells = {cell.run.path: f"remove it: contrast runs rm {cell.name}" for cell in sweep.cells(directory)}
+    for path, other in {_file(sweep.name, directory): f"continue: {sweep.command}", **runs_of_cells}.items():
         if path.exists():
-            raise RunError(f"{path} exists", f"choose another --name, or continue: {sweep.command}")
+            raise RunError(f"{path} exists", f"choose another --name, or {other}")
 
 
 def is_saved(sweep: Sweep, directory: Path) -> bool:
@@ -154,7 +156,7 @@ def find_sweep(word: str, directory: Path) -> Sweep:
     """The sweep of a name, an unambiguous part of one, or `last`. Raises DataError."""
     paths = sorted(directory.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
     names = [path.name.removesuffix(_SUFFIX) for path in paths]
-    name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset P --grid KEY=VALUE,VALUE")
+    name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset starter --grid tau=0.05,0.06")
     return cells.read_request(_file(name, directory), Sweep, name=name)
 
 

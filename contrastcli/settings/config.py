@@ -23,6 +23,9 @@ from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import OBJECTIVE, RESETS, SECTIONS
 from contrastcli.settings.setting import Setting, Value, spell, values
 
+FORMAT = 1
+"""Of the settings of a run as a file; it rises where a setting is added."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -68,7 +71,7 @@ class Config:
 
     def to_toml(self) -> str:
         """The settings as a file from which `train --config` repeats the run."""
-        return tomli_w.dumps(by_section(self.flat()))
+        return tomli_w.dumps({"format": FORMAT} | by_section(self.flat()))
 
 
 def by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
@@ -84,13 +87,16 @@ def by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
 class Layer:
     """Values by key and the source of each. Values of a `text` layer are still to be parsed.
 
-    A setting that the objective does not use is an error in a `strict` layer (flags), and a note in others.
+    A setting that the objective does not use is an error in a `strict` layer (flags), and a note in others. One that a
+    `later` version of this program has written and this one does not know is a note where the layer is only `to_read`.
     """
 
     values: Mapping[str, object]
     sources: Mapping[str, str]
     text: bool = False
     strict: bool = False
+    later: bool = False
+    to_read: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str, *, strict: bool = False) -> Layer:
@@ -148,6 +154,11 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
 def _unused(key: str, spec: Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and unknown keys."""
     source = layer.sources[key]
+    if layer.later and key not in sections.all_settings():
+        if layer.to_read:
+            return f"{key} is of a later version ({source})"
+        what = f"{key} is of a later version, and unknown here"
+        raise UsageError(what, "update: pip install --upgrade contrastcli", key=key, source=source)
     sections.find_setting(key, source)
     if layer.strict:
         what = f"the objective '{spec.name}' has no setting '{key}'"
@@ -209,11 +220,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
     """The settings of a file's sections. Raises UsageError for a value outside a section."""
     named: dict[str, object] = {}
+    written = tables.get("format")
     for section, table in tables.items():
+        if section == "format" and isinstance(written, int):
+            continue
         if not isinstance(table, dict):
-            raise UsageError(f"{label}: '{section}' is not in a section", "sections: [objective] [model] [data] …")
+            known = [key.split(".")[0] for key in sections.all_settings() if key.endswith(f".{section}")]
+            hint = f"put it below the line [{known[0] if known else 'train'}]"
+            raise UsageError(f"{label}: '{section}' is not in a section", hint)
         named |= {f"{section}.{name}": value for name, value in table.items()}
-    return Layer.of(named, label)
+    return replace(Layer.of(named, label), later=isinstance(written, int) and written > FORMAT)
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:

@@ -19,9 +19,16 @@ Fields = Sequence[tuple[str, str]]
 _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")
 
 
-def as_json(value: object) -> str:
-    """A result as indented JSON."""
-    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=_ascii())
+SCHEMA = 1
+"""Of all results as JSON: it rises where a key is renamed or removed, or means something else."""
+
+
+def as_json(value: object, schema: int = SCHEMA) -> str:
+    """A result as indented JSON; an object has the number of its schema first, unless that is 0."""
+    built = msgspec.to_builtins(value)
+    if schema and isinstance(built, dict):
+        built = {"schema": schema, **built}
+    return json.dumps(built, indent=2, ensure_ascii=_ascii())
 
 
 def as_json_lines(values: Iterable[object]) -> str:

@@ -69,7 +69,7 @@ def preset_list(to_json: bool) -> str:
     """All presets, those of sweeps last, with a description that is cut to the terminal's width."""
     what = {name: presets.find(name).about.what for name in (*presets.names(), *presets.sweep_names())}
     if to_json:
-        return as_json(what)
+        return as_json(what, schema=0)  # its keys are names
     room = max(20, get_terminal_size().columns - max(map(len, what)) - 2)
     return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in what.items()])
 

@@ -169,10 +169,9 @@ class Trainer:
         except OSError as error:
             batch = f"its batch could not be written: {error_text(error)}"
         kept = "; the last good checkpoint is kept" if self.run.checkpoints() else "; nothing had been saved yet"
-        raise DivergedError(
-            f"the loss or its gradient is not a finite number at step {step}; {batch}",
-            "lower --lr, raise --tau or set --clip 1" + kept,
-        )
+        lower = f"contrast train --config {self.run.config_path} --lr {self.config.train.lr / 10:g}"
+        what = f"the loss or its gradient is not a finite number at step {step}; {batch}"
+        raise DivergedError(what, f"start again with a lower rate: {lower}{kept}")
 
     def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: Clock) -> None:
         self._raise_if_diverged()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import tokenise
-from contrastcli.errors import ContrastError, UsageError, error_text
+from contrastcli.errors import ContrastError, UsageError, Use, error_text
 from contrastcli.files import writing_to
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
@@ -100,7 +100,7 @@ def _compile(encoder: SentenceEncoder) -> None:
     """Compile the layers. Raises UsageError for architectures other than the BERT family's."""
     if not isinstance(encoder.backbone, BertBackbone):
         what = f"train.compile is for the BERT family, not '{encoder.backbone.config['model_type']}'"
-        raise UsageError(what, "train without it")
+        raise UsageError(what, Use("--compile", "false", "use"))
     encoder.backbone.bert.compile_layers()
 
 

@@ -36,7 +36,7 @@ def test_scores_have_the_shape_that_scripts_rely_on(
     answer = contrast("eval", "simple", "--data-dir", "data", "--json", "--out", "out")
     assert answer.code == 0
     scores = json.loads(answer.out)
-    assert list(scores) == ["model", "suites"] and scores["model"] == "runs/simple"
+    assert scores.pop("schema") == 1 and list(scores) == ["model", "suites"] and scores["model"] == "runs/simple"
     sts = scores["suites"]["sts"]
     for task in STS.tasks:
         assert (sts[task]["pairs"],) == STS.tasks[task]

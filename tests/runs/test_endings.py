@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
     assert process.returncode == 75
     assert told(run, Done)[-1].status == run.status().state == "stopped"
     assert int(run.checkpoints()["last"]) == told(run, Done)[-1].step > 1
-    assert "contrast train --resume one" in narration
+    assert f"contrast --runs-dir {tmp_path} train --resume one" in narration
 
 
 def test_an_interrupt_before_the_loop_says_that_nothing_was_saved(tiny: Tiny, place: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_preemption_before_the_loop_is_one_too(tiny: Tiny, place: Path) -> Non
 
 def test_a_preemption_while_the_data_are_read_is_one_too(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "make_plan", lambda config: signal.raise_signal(signal.SIGTERM))
-    refused(contrast(*train_command(*LABELLED)), 75, "preempted", "start it again")
+    refused(contrast(*train_command(*LABELLED)), 75, "preempted", "nothing was changed")
     assert not Path("runs").exists()
 
 
@@ -107,7 +108,8 @@ def test_watch_tells_a_preempted_run_from_one_that_a_user_stopped(
         run = tiny.run(tmp_path / number.name)
         train(run, on_step(3, lambda: signal.raise_signal(number)))  # noqa: B023
         answer = contrast("watch", str(run.path))
-        assert answer.code == code and answer.err.splitlines()[0] == f"{run.name}: stopped at step 3 of 20"
+        assert answer.code == code and "stopped   step 3\n" in answer.err
+        assert len(re.findall("^step ", answer.err, re.M)) == 1  # the last, not all that was shown while it trained
         assert f"to continue: contrast train --resume {run.name}" in answer.err
 
 
@@ -174,7 +176,7 @@ def test_a_diverging_run_stops_with_its_batch_written_down(tiny: Tiny, place: Pa
     done = told(run, Done)[-1]
     assert raised.value.code == done.code == 4
     assert (done.status, run.status().state) == ("diverged", "diverged")
-    assert "--lr" in done.hint
+    assert f"contrast train --config {run.config_path} --lr 0.0001" in done.hint
     last = run.checkpoint("last")
     assert last.name == "000006"
     assert finite(last / "model.safetensors") and finite(last / "training" / "optimizer.safetensors")

@@ -8,7 +8,7 @@ import pytest
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started
-from support.command import Contrast
+from support.command import Contrast, refused
 from support.tiny import told
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -67,3 +67,16 @@ def test_a_sweep_is_resumed(old: Contrast, launched: list[str]) -> None:
 def test_what_a_figure_was_made_of_is_known(old: Contrast) -> None:
     plan = old("papers", "run", "simace", "figure-4", "--dry-run")
     assert "Scale 2e-05" in plan.out and "train.max_steps = 2" in plan.out and "1 of the 2 rows" in plan.out
+
+
+def test_a_run_of_a_later_version_can_be_read_but_not_resumed(contrast: Contrast, run: Run) -> None:
+    assert run.config_path.read_text().startswith("format = 1\n")
+    later = run.config_path.read_text().replace("[model]\n", '[model]\nrotation = "left"\n')
+    run.config_path.write_text(later)
+    refused(contrast("runs", "show", "simple"), 2, "there is no setting 'model.rotation'")
+    run.config_path.write_text(later.replace("format = 1\n", "format = 2\n"))
+    assert "model.rotation is of a later version" in contrast("runs", "show", "simple").out
+    assert json.loads(contrast("runs", "show", "simple", "--json").out)["schema"] == 1
+    assert contrast("query", "a", "b", "--model", "simple").code == 0
+    words = ("train", "--resume", "simple", "--max-steps", "6")
+    refused(contrast(*words), 2, "model.rotation is of a later version", "pip install --upgrade contrastcli")

@@ -1,0 +1,96 @@
+"""A hint is the command that solves the problem: each is typed as it stands, where its error was met."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs.directory import Run
+from support.command import LABELLED, Answer, Contrast, train
+
+GRID = ("sweep", *train(*LABELLED)[1:], "--grid", "tau=0.05,0.07", "--name", "mine")
+FILE = 'base = "starter"\nseeds = 2\n'
+
+
+def commands_in(answer: Answer) -> list[list[str]]:
+    """The words of each command of the hint."""
+    hint = answer.err.splitlines()[-1]
+    found = re.findall(r"contrast ((?:--\S+ \S+ )?[a-z]+.*?)(?=; |, or |, remove|, such| and |$)", hint)
+    return [shlex.split(command) for command in found]
+
+
+@pytest.mark.parametrize(
+    ("words", "hinted"),
+    [
+        (("train", "--preset", "simace-grid"), ["sweep", "--preset", "simace-grid"]),
+        (("train", "--config", "grid.toml"), ["sweep", "--config", "grid.toml"]),
+        (("sweep", "--resume", "nothing"), ["sweep", "--preset", "starter", "--grid", "tau=0.05,0.06"]),
+        (("query", "one"), ["query", "a dog runs", "a puppy sprints"]),
+        (("watch",), ["train", "--preset", "starter", "--no-ui"]),
+        (("query", "a", "b"), ["train", "--preset", "starter", "--no-ui"]),
+        (("papers", "table", "simace", "figure-1"), ["papers", "show", "simace", "figure-1"]),
+        (("papers", "show", "simace", "table-99"), []),
+        (("encode", "x.txt"), ["encode", "--help"]),
+    ],
+)
+def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str, ...], hinted: list[str]) -> None:
+    Path("grid.toml").write_text(FILE)
+    answer = contrast(*words)
+    assert answer.code in (2, 3)
+    first = next(iter(commands_in(answer)), [])
+    assert first == hinted
+    if first:
+        dry = ["--dry-run"] if first[0] in ("train", "sweep") else []
+        typed = contrast(*first, *dry)
+        # What this machine does not have is another problem: data and models of the hub, a run.
+        assert typed.code == 0 or (typed.code == 3 and first[0] in ("query", "sweep")), typed.err
+
+
+def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: Run) -> None:
+    answer = contrast(*train(*LABELLED, "--name", "simple"))
+    resume, remove = commands_in(answer)
+    assert contrast(*resume, "--max-steps", "5").code == 0
+    assert contrast(*remove, "--yes").code == 0 and not run.path.exists()
+    assert contrast(*train(*LABELLED, "--name", "simple")).code == 0
+
+
+def test_a_setting_that_a_resume_cannot_change_is_for_a_new_run(contrast: Contrast, run: Run) -> None:
+    (new,) = commands_in(contrast("train", "--resume", "simple", "--lr", "0.1"))
+    assert contrast(*new, "--lr", "0.1", "--no-ui", "--name", "other").code == 0
+    assert Run(Path("runs/other")).config().train.lr == 0.1
+
+
+def test_a_cell_that_has_changed_is_removed_and_trained_again(contrast: Contrast, launched: list[str]) -> None:
+    assert contrast(*GRID).code == 0
+    cell = Run(Path("runs/mine-tau=0.05"))
+    cell.config_path.write_text(cell.config_path.read_text().replace("tau = 0.05", "tau = 0.06"))
+    (remove,) = commands_in(contrast("sweep", "--resume", "mine"))
+    assert contrast(*remove, "--yes").code == 0
+    assert contrast("sweep", "--resume", "mine").code == 0 and launched[-1] == cell.name
+
+
+def test_a_new_sweep_of_a_name_that_is_taken_says_by_what(contrast: Contrast, launched: list[str]) -> None:
+    assert contrast(*GRID).code == 0
+    (again,) = commands_in(contrast(*GRID))
+    assert contrast(*again).code == 0 and len(launched) == 2
+    Path("runs/mine.sweep.toml").unlink()
+    (remove,) = commands_in(contrast(*GRID))
+    assert remove == ["runs", "rm", "mine-tau=0.05"]
+
+
+def test_a_preset_is_the_base_of_a_file(contrast: Contrast) -> None:
+    Path("mine.toml").write_text("[train]\nseed = 7\n")
+    hint = contrast("config", "show", "--preset", "starter", "--config", "mine.toml").err.splitlines()[-1]
+    line = re.search(r'base = "starter"', hint)
+    assert line
+    Path("mine.toml").write_text(f"{line[0]}\n{Path('mine.toml').read_text()}")
+    assert contrast("config", "show", "--config", "mine.toml").code == 0
+
+
+def test_a_setting_outside_of_its_section_is_put_below_it(contrast: Contrast) -> None:
+    Path("contrast.toml").write_text("lr = 0.1\n")
+    section = re.search(r"\[\w+\]", contrast("config", "show").err.splitlines()[-1])
+    assert section
+    Path("contrast.toml").write_text(f"{section[0]}\nlr = 0.1\n")
+    assert re.search(r"^train\.lr +0\.1 ", contrast("config", "show").out, re.M)
