@@ -58,13 +58,13 @@ def run(sweep: Sweep, runs_dir: Path, job: Job, worker: bool, workers: int) -> t
     """
     sweep = with_model_paths(sweep, runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
-    if is_new:
+    if is_new and not worker:
         sweeps.check_free(sweep, runs_dir)
     check(sweep, runs_dir)
     if job.dry_run:
         return sweep_cells(results(sweep, runs_dir), job.json), 0
     if is_new:
-        sweeps.save(sweep, runs_dir)
+        sweeps.save(sweep, runs_dir, shared=worker)
     code = start(sweep, runs_dir, worker, workers)
     return sweep_scores(results(sweep, runs_dir), job.json), code
 

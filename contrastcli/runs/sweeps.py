@@ -145,9 +145,10 @@ def is_saved(sweep: Sweep, directory: Path) -> bool:
     return path.is_file()
 
 
-def save(sweep: Sweep, directory: Path) -> None:
-    """Write the file of a new sweep. Raises RunError."""
-    check_free(sweep, directory)
+def save(sweep: Sweep, directory: Path, *, shared: bool = False) -> None:
+    """Write the file of a new sweep; if `shared`, other workers may write the same at this moment. Raises RunError."""
+    if not shared:
+        check_free(sweep, directory)
     tables = msgspec.to_builtins(sweep)
     cells.save_request(_file(tables.pop("name"), directory), tables, sweep.command)
 

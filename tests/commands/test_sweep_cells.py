@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from contrastcli.commands import sweep as sweep_module
 from contrastcli.commands.sweep import check, results, start
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.runs import cells, process, status, sweeps
@@ -237,10 +238,22 @@ def test_two_processes_do_not_take_one_cell(small: Small, tmp_path: Path, monkey
     assert cells.start(cell) is not None and started == [cell.name] * 2
 
 
-def test_a_worker_writes_the_sweep_or_joins_it(contrast: Contrast, launched: tuple[list[str], Ends]) -> None:
+def test_a_worker_writes_the_sweep_or_joins_it(
+    contrast: Contrast, launched: tuple[list[str], Ends], monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ("sweep", *train_words(*SENTENCES)[1:], "--name", "mine", "--worker")
     grid = ("--grid", "objective.tau=0.05,0.06")
     assert contrast(*words, *grid).code == contrast(*words, *grid).code == 0
     assert launched[0] == ["mine-tau=0.05", "mine-tau=0.06"]
     assert contrast("sweep", "--resume", "mine", "--worker").code == 0
+    saved = Path("runs/mine.sweep.toml")
+    text, plan = saved.read_bytes(), sweep_module.check
+    saved.unlink()
+
+    def check(sweep: Sweep, directory: Path) -> None:
+        saved.write_bytes(text)  # another one that began at the same moment is first
+        plan(sweep, directory)
+
+    monkeypatch.setattr(sweep_module, "check", check)
+    assert contrast(*words, *grid).code == 0 and saved.read_bytes() == text
     refused(contrast(*words, "--grid", "objective.tau=0.05,0.07"), 1, "another grid", "--resume mine --worker")
