@@ -108,7 +108,7 @@ def find(name: str) -> Preset:
         path = place / f"{name}.toml"
         if path.stem == name and path.is_file():
             return _shipped(path, bases)
-    raise UsageError(f"there is no preset '{name}'", nearest(name, [*names(), *sweep_names()]))
+    raise UsageError(f"there is no preset '{name}'", nearest(name, [*names(), *sweep_names()], "contrast presets"))
 
 
 def read(path: Path) -> Preset:

@@ -16,7 +16,7 @@ FILE = 'base = "starter"\nseeds = 2\n'
 def commands_in(answer: Answer) -> list[list[str]]:
     """The words of each command of the hint."""
     hint = answer.err.splitlines()[-1]
-    found = re.findall(r"contrast ((?:--\S+ \S+ )?[a-z]+.*?)(?=; |, or |, remove|, such| and |$)", hint)
+    found = re.findall(r"contrast ((?:--\S+ \S+ )?[a-z]+.*?)(?=; |, or |, remove|, such| and | lists them|$)", hint)
     return [shlex.split(command) for command in found]
 
 
@@ -32,6 +32,9 @@ def commands_in(answer: Answer) -> list[list[str]]:
         (("papers", "table", "simace", "figure-1"), ["papers", "show", "simace", "figure-1"]),
         (("papers", "show", "simace", "table-99"), []),
         (("encode", "x.txt"), ["encode", "--help"]),
+        (("presets", "show", "foo"), ["presets"]),
+        (("config", "show", "--set", "foo=1"), ["help", "settings"]),
+        (("help", "xyzzy"), ["help"]),
     ],
 )
 def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str, ...], hinted: list[str]) -> None:
@@ -94,3 +97,7 @@ def test_a_setting_outside_of_its_section_is_put_below_it(contrast: Contrast) ->
     assert section
     Path("contrast.toml").write_text(f"{section[0]}\nlr = 0.1\n")
     assert re.search(r"^train\.lr +0\.1 ", contrast("config", "show").out, re.M)
+
+
+def test_the_first_part_of_a_preset_leads_to_one_that_can_be_trained(contrast: Contrast) -> None:
+    assert contrast("train", "--preset", "simcse").err.endswith("did you mean 'simcse-bert-base'?\n")
