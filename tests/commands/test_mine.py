@@ -104,7 +104,7 @@ def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
         (("tiny/sentences.jsonl", "-o", "t.csv"), 3, "where pairs (anchor, positive) are needed", "give pairs"),
         (("tiny/none.csv", "-o", "t.csv"), 3, "there is no file or folder tiny/none.csv", "the folder holds"),
         ((PAIRS, "-o", "t.npy"), 2, "rows cannot be written as 't.npy'", ".jsonl, .csv, .tsv, .parquet"),
-        ((PAIRS, "-o", "none/t.csv"), 1, "there is no folder none", "create it"),
+        ((PAIRS, "-o", "none/t.csv"), 1, "there is no folder none", "mkdir -p none"),
         ((PAIRS, "-o", "t.csv", "--ranks", "3"), 2, "--ranks is '3'", "10-60"),
         ((PAIRS, "-o", "t.csv", "--ranks", "1-3", "-n", "4"), 2, "leaves fewer than 4 negatives", "lower -n"),
         ((PAIRS, "-o", "t.csv", "--corpus", "nothing.txt"), 3, "nothing.txt", ""),
