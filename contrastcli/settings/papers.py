@@ -117,11 +117,9 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def settings_of(self, row: str) -> dict[str, str]:
         """The settings of a row by key: those of all rows, then its own."""
-        by_row = {
-            of: {key: v for k, v in self.settings.items() for r, _, key in [k.rpartition(":")] if r == of}
-            for of in ("", row)
-        }
-        return by_row[""] | by_row[row]
+        every = {key: value for key, value in self.settings.items() if ":" not in key}
+        of_row = {key: value for key, value in self.settings.items() if key.startswith(f"{row}:")}
+        return every | {key.removeprefix(f"{row}:"): value for key, value in of_row.items()}
 
     @property
     def words(self) -> list[str]:
