@@ -95,6 +95,12 @@ def remember_runs_dir(typed: str | None) -> None:
     _typed_runs_dir = shlex.quote(typed) if typed else ""
 
 
+def narrate_all(notes: Iterable[str]) -> None:
+    """Print notes on what was read to stderr, a line each."""
+    for note in notes:
+        narrate(f"note: {note}")
+
+
 def fitting(text: str, encoding: str) -> str:
     """The text in characters that a stream of that encoding can show, without control characters."""
     text = escaped(text)

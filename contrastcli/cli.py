@@ -211,7 +211,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any)
     check_measured(measured)
 
 
-@cli.command(params=[options.MODEL, options.PRECISION])
+@cli.command(params=[options.MODEL, options.COLUMNS, options.BLANK, options.PRECISION])
 @click.argument("source", metavar="FILE|-")
 @click.option("-o", "--output", required=True, type=options.PATH, help=".npy, .safetensors or .parquet.")
 @click.pass_obj
@@ -239,7 +239,7 @@ def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) 
     report(made, output)
 
 
-@cli.command(params=[options.MODEL, options.POOLING, options.PRECISION, options.JSON])
+@cli.command(params=[options.MODEL, options.COLUMNS, options.BLANK, options.POOLING, options.PRECISION, options.JSON])
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file; of pairs, the positives.")
 @click.option("-k", "count", type=click.IntRange(min=1), default=5, help="How many of them.")

@@ -97,6 +97,16 @@ PRECISION = click.Option(
     help="Precision of the encoder; int8 needs a CPU with VNNI or AMX.",
 )
 
+COLUMNS = click.Option(
+    ["--columns"], default="", metavar="ROLES", help="What the columns are: text=body,id=key or anchor=a,positive=b."
+)
+BLANK = click.Option(
+    ["--blank"],
+    type=click.Choice(get_args(sections.Blank)),
+    default="error",
+    help="Rows with a blank text: refuse the data, or leave them out.",
+)
+
 SETTINGS = (
     click.Option(
         ["--preset"], metavar="NAME", shell_complete=complete_preset, help="A published setting: see contrast presets."
@@ -177,7 +187,8 @@ MINING = (
     click.Option(["-o", "--output"], required=True, type=PATH, help=".jsonl, .csv, .tsv or .parquet."),
     click.Option(["-n", "negatives"], type=click.IntRange(min=1), default=1, help="Negatives of each row."),
     click.Option(["--corpus"], default="", metavar="FILE", help="Choose from its sentences, not from the positives."),
-    click.Option(["--columns"], default="", metavar="ROLES", help="As for training: anchor=title,positive=body."),
+    COLUMNS,
+    BLANK,
     click.Option(["--ranks"], default="1-1000", metavar="A-B", help="Which of the nearest may be negatives."),
     click.Option(
         ["--below"],

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from contrastcli.boundary import narrate
-from contrastcli.data.formats import decode, limit_memory
+from contrastcli.boundary import narrate, narrate_all
+from contrastcli.data.examples import Examples, from_frame
+from contrastcli.data.formats import read_stream
 from contrastcli.data.sources import load_sentences
+from contrastcli.data.texts import Column
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import DataError
 from contrastcli.files import check_output, replaced, writing_to
 from contrastcli.model.devices import is_int8_slower_than_bf16
 from contrastcli.model.encoder import SentenceEncoder
@@ -17,7 +18,7 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
 from contrastcli.model.vectors import WRITERS
-from contrastcli.settings.sections import Precision
+from contrastcli.settings.sections import Blank, Precision
 from contrastcli.show import console
 
 _SAMPLE_TEXTS = 256
@@ -27,17 +28,21 @@ STDIN_BYTES = 1 << 30
 """Memory for the sentences of stdin, which may have no end."""
 
 
-def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision) -> None:
+def encode_file(
+    source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision, columns: str, blank: Blank
+) -> None:
     """Write the vectors of the sentences of a file, or of stdin for `-`.
 
     Raises UsageError, DataError and RunError.
     """
     check_output(output, "vectors", WRITERS)
     ref = resolve(model, runs_dir)
-    texts = read_sentences(source)
+    rows = read_sentences(source, columns, blank)
+    texts = rows.views["anchor"]
+    narrate_all(rows.notes)
     encoder = load_model(ref, precision=precision)
     with console.progress() as advance:
-        encode_to(encoder, texts, output, partial(advance, "encoding"))
+        encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids)
     if encoder.full:
         limit = f"the model's {encoder.max_length:,} tokens"
         narrate(f"{encoder.full:,} of {len(texts):,} texts fill {limit}, or are cut there")
@@ -48,26 +53,30 @@ def encode_file(source: str, output: Path, model: str | None, runs_dir: Path, pr
     narrate(f"wrote {output}: {len(texts):,} vectors of {encoder.width}")
 
 
-def read_sentences(source: str) -> Sequence[str]:
+def read_sentences(source: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
     if source != "-":
-        return load_sentences(source)
-    lines = [line.strip() for _, line in limit_memory(decode(sys.stdin.buffer, "stdin"), STDIN_BYTES, "stdin")]
-    if not lines:
-        raise DataError("stdin is empty", "give one sentence a line")
-    if "" in lines:
-        raise DataError(f"stdin, line {lines.index('') + 1}: blank", "fill it in or delete the line")
-    return lines
+        return load_sentences(source, columns, blank)
+    lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
+    return from_frame(lines, columns, "", "stdin", blank=blank)
 
 
-def encode_to(encoder: SentenceEncoder, texts: Sequence[str], output: Path, on_progress: OnProgress) -> None:
+def encode_to(
+    encoder: SentenceEncoder,
+    texts: Sequence[str],
+    output: Path,
+    on_progress: OnProgress,
+    ids: Column[object] | None = None,
+) -> None:
     """Write the vectors (N, d), float32, in the order of the texts, in the format of the output's suffix.
 
+    A .parquet has a column of the ids, where there are some.
     The file appears when it is complete. Raises UsageError for an unknown suffix, RunError if it cannot be written.
     """
     check_output(output, "vectors", WRITERS)
     with writing_to(output), replaced(output) as draft:
-        WRITERS[output.suffix](draft, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
+        blocks = encoder.blocks(texts, on_progress=on_progress)
+        WRITERS[output.suffix](draft, blocks, texts, encoder.width, ids)
 
 
 def compare_to_fp32(encoder: SentenceEncoder, texts: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from contrastcli.boundary import __version__, narrate
+from contrastcli.boundary import __version__, narrate, narrate_all
 from contrastcli.data.batching import Indices
-from contrastcli.data.examples import Examples
+from contrastcli.data.examples import Examples, as_id
+from contrastcli.data.relevance import documents_of
+from contrastcli.data.roles import for_corpus
 from contrastcli.data.sources import load_documents, load_examples
-from contrastcli.data.texts import Texts
+from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS
 from contrastcli.errors import DataError, UsageError
@@ -26,7 +28,7 @@ from contrastcli.model.metrics import Floats
 from contrastcli.model.mining import CLOSE, GUARDED, KEPT, SPARE, VERDICTS, JudgedBlock, Pool, Rule, mine, read_ranks
 from contrastcli.model.vectors import cached_vectors, fingerprint
 from contrastcli.runs.results import Candidate, Mined, MinedRow
-from contrastcli.settings.sections import Data, Precision
+from contrastcli.settings.sections import Blank, Data, Precision
 from contrastcli.show import console
 
 MADE = ".mined"
@@ -59,6 +61,7 @@ def mine_file(
     precision: Precision,
     corpus: str,
     columns: str,
+    blank: Blank,
     guard: str,
     show: int,
 ) -> Mined:
@@ -69,11 +72,10 @@ def mine_file(
     rule = _make_rule(ranks, below, margin, negatives)
     _check_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
-    pairs = load_examples(Data(train=source, columns=columns), ("pairs",), ())
+    pairs, documents = _read(source, corpus, columns, blank)
     anchors, positives = pairs.views.values()
-    candidates = load_documents(corpus) if corpus else positives
-    texts, numbers = Texts.join([candidates, anchors, positives]).distinct()
-    among, anchor, positive = np.split(numbers, [len(candidates), len(candidates) + len(anchors)])
+    texts, numbers = Texts.join([documents.views["anchor"], anchors, positives]).distinct()
+    among, anchor, positive = np.split(numbers, [len(documents), len(documents) + len(pairs)])
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]
         vectors = [cached_vectors(encoder, texts, partial(advance, "encoding")) for encoder in encoders]
@@ -82,8 +84,9 @@ def mine_file(
     rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
     if not rows.size:
         raise DataError(f"no row of {source} has enough negatives by this rule", _MORE)
+    id_of = partial(_id_of, documents.ids, among)
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
-    described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs)}
+    described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
     made = Mined(
         source=source,
         corpus=corpus,
@@ -94,8 +97,23 @@ def mine_file(
         hardest=[described[int(row) + 1] for row in hardest],
         **_counts(chosen, rows, rule),
     )
-    _write(output, made, ([anchors[n], positives[n], *(texts[k] for k in chosen.negatives[n])] for n in rows))
+    triplets = ([anchors[n], positives[n], *(texts[k] for k in chosen.negatives[n])] for n in rows)
+    _write(output, made, triplets, pairs.ids and pairs.ids.take(rows))
     return made
+
+
+def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Examples, Examples]:
+    """The pairs, and the texts that may be negatives; what was unusual is said."""
+    of_pairs, of_corpus = for_corpus(columns) if corpus else (columns, "")
+    pairs = load_examples(Data(train=source, columns=of_pairs, blank=blank), ("pairs",), ())
+    documents = load_documents(corpus, of_corpus, blank) if corpus else documents_of(pairs)
+    narrate_all(dict.fromkeys((*pairs.notes, *documents.notes)))
+    return pairs, documents
+
+
+def _id_of(ids: Column[object] | None, among: Indices, text: int) -> str | None:
+    """The id of the first candidate with that text."""
+    return as_id(ids, int(np.argmax(among == text)))
 
 
 def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
@@ -146,25 +164,30 @@ def _judge_all(blocks: Iterator[JudgedBlock], rows: int, count: int, advance: On
     return chosen
 
 
-def _describe(judged: JudgedBlock, texts: Texts, pairs: Examples) -> Iterator[MinedRow]:
+def _describe(
+    judged: JudgedBlock, texts: Texts, pairs: Examples, id_of: Callable[[int], str | None]
+) -> Iterator[MinedRow]:
     """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
         dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_MOST_DROPPED]
         candidates = [
-            Candidate(int(k) + 1, texts[numbers[k]], round(float(cosines[k]), 6), VERDICTS[verdicts[k]])
+            Candidate(int(k) + 1, texts[text], round(float(cosines[k]), 6), VERDICTS[verdicts[k]], id_of(text))
             for k in sorted([*dropped, *np.flatnonzero(verdicts == KEPT)])
+            for text in [numbers[k]]
         ]
         anchor, own = (column[row] for column in pairs.views.values())
-        yield MinedRow(int(row) + 1, anchor, own, round(float(positive), 6), candidates)
+        yield MinedRow(int(row) + 1, anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
 
 
-def _write(output: Path, made: Mined, rows: Iterator[list[str]]) -> None:
+def _write(output: Path, made: Mined, rows: Iterator[list[str]], ids: Column[object] | None) -> None:
     """The rows appear last, so that none are there without the file that says how they were made."""
+    if ids is not None:
+        rows = ([*row, as_id(ids, number) or ""] for number, row in enumerate(rows))
     names = [f"negative_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else ["negative"]
     record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
     path = output.with_name(output.name + MADE)
     with writing_to(output), replaced(output) as draft:
-        WRITERS[output.suffix](draft, ["anchor", "positive", *names], rows)
+        WRITERS[output.suffix](draft, ["anchor", "positive", *names, *(["id"] if ids is not None else [])], rows)
         with replaced(path) as note:
             note.write_bytes(json_bytes(record))
 

@@ -7,12 +7,13 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import TypeVar, cast
 
-from contrastcli.data.formats import decode
+from contrastcli.boundary import narrate_all
 from contrastcli.data.forms import LONGEST
+from contrastcli.data.lines import Decoder
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.locate import resolve
 from contrastcli.runs.results import Nearest
-from contrastcli.settings.sections import Pooling, Precision
+from contrastcli.settings.sections import Blank, Pooling, Precision
 from contrastcli.show import answers, console
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ def answer(
     corpus: Path | None,
     runs_dir: Path,
     *,
+    columns: str,
+    blank: Blank,
     model: str | None,
     pooling: Pooling | None,
     precision: Precision,
@@ -48,7 +51,8 @@ def answer(
             yield answers.similarities(search.similarities(encoder, pairs, ref.name), json)
         return
     with console.progress() as advance:
-        index = search.Index(encoder, corpus, partial(advance, "encoding"))
+        index = search.Index(encoder, corpus, partial(advance, "encoding"), columns, blank)
+    narrate_all(index.notes)
     for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:
         yield answers.neighbours([Nearest(text, index.nearest(text, count), ref.name) for text in queries], json)
 
@@ -94,16 +98,16 @@ def _parsed(parse: Callable[[int, str], T], blocks: Iterable[Iterator[tuple[int,
 
 def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[Iterator[tuple[int, str]]]:
     """Numbered lines, in blocks of those that have arrived."""
-    first, rest = 1, b""
+    decoder, first, rest = Decoder("stdin", strict=True), 1, b""
     while data := stream.read1(_BLOCK_BYTES):
         *whole, rest = (rest + data).split(b"\n")
         if len(rest) > LONGEST:
             whole.append(rest)  # to be refused
         if whole:
-            yield decode(whole, "stdin", first)
+            yield decoder.lines(whole, first)
         first += len(whole)
     if rest:
-        yield decode([rest], "stdin", first)
+        yield decoder.lines([rest], first)
     elif first == 1:
         raise DataError("stdin is empty", hint)
 

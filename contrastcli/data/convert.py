@@ -68,7 +68,8 @@ def select(examples: Examples, keep: NDArray[np.bool_], notes: tuple[str, ...] =
     labels = None if examples.labels is None else list(compress(examples.labels, keep))
     scores = None if examples.scores is None else list(compress(examples.scores, keep))
     sets = tuple(int(part.sum()) for part in np.split(keep, np.cumsum(examples.sets))[:-1]) if examples.sets else ()
-    return replace(examples, views=views, labels=labels, scores=scores, notes=examples.notes + notes, sets=sets)
+    ids, notes = examples.ids and examples.ids.take(keep), examples.notes + notes
+    return replace(examples, views=views, labels=labels, scores=scores, notes=notes, sets=sets, ids=ids)
 
 
 def _contrastable(examples: Examples) -> Examples:
@@ -89,23 +90,22 @@ def convert(examples: Examples, form: Form) -> Examples:
     """The rows in another form, one that theirs can become; unchanged if they have it."""
     if form == examples.form:
         return examples
-    views, labels = examples.views, None
+    views, labels, ids = examples.views, None, None
     joined = Texts.join(list(views.values()))
     places = np.arange(len(joined)).reshape(len(views), -1).T  # (N, V)
     if form == "sentences":
         texts = joined.take(places.ravel())
         views = {"anchor": texts.take(texts.sizes > 0).distinct()[0]}
     elif form == "pairs":
-        if examples.labels is not None:
-            views = select(examples, np.equal(examples.labels, _ENTAILMENT)).views
-        views = {view: views[view] for view in ("anchor", "positive")}
+        kept = examples if examples.labels is None else select(examples, np.equal(examples.labels, _ENTAILMENT))
+        views, ids = {view: kept.views[view] for view in ("anchor", "positive")}, kept.ids
     elif form == "labelled":
         row, place = np.nonzero((joined.sizes > 0)[places[:, 1:]])
         views = {"anchor": joined.take(places[row, 0]), "positive": joined.take(places[row, place + 1])}
         labels = np.where(place, _CONTRADICTION, _ENTAILMENT).tolist()
     else:
         views = _triplets(examples)
-    converted = replace(examples, form=form, views=views, labels=labels)
+    converted = replace(examples, form=form, views=views, labels=labels, ids=ids)
     note = f"{len(examples):,} {FORMS[examples.form]} became {len(converted):,} {FORMS[form]}"
     return replace(converted, notes=(*examples.notes, note))
 

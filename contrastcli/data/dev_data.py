@@ -18,7 +18,7 @@ from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings.metrics import RANKINGS
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import Data, Dev
+from contrastcli.settings.sections import Blank, Data, Dev
 
 DevData = ScoredPairs | Retrieval
 
@@ -46,21 +46,23 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     else:
         frame = open_dev(dev.data)
         columns = _columns(frame, data.columns, dev.data)
-        rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric)
+        rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric, data.blank)
     if metric == "spearman":
         return train, scored(rows)
-    documents = load_documents(dev.corpus) if dev.corpus else documents_of(train)
-    made = ranked(rows, metric, documents)
+    documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)
+    made = ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
 
 
-def read_rows(frame: Frame, source: str, columns: str, labels: str, metric: str) -> tuple[Examples, str]:
-    """The rows of a frame, and the metric that is meant for them; `columns` and `labels` as in `sections.Data`.
+def read_rows(
+    frame: Frame, source: str, columns: str, labels: str, metric: str, blank: Blank = "error"
+) -> tuple[Examples, str]:
+    """The rows of a frame, and the metric that is meant for them; `columns`, `labels`, `blank` as in `sections.Data`.
 
     Raises DataError and UsageError.
     """
     metric = _metric(metric, shape(frame, columns, source)[0], source)
-    return from_frame(frame, columns, labels, source, with_scores=True), metric
+    return from_frame(frame, columns, labels, source, blank=blank, with_scores=True), metric
 
 
 def ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retrieval:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import ClassVar
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from contrastcli.data import roles
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, LABELS
-from contrastcli.data.texts import Texts
+from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import Blank
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Examples:
     fewer) · labelled: anchor (premise), positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction ·
     scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
     `source` is the user's name for them; `notes` tell the user what was converted and dropped; `sets` are the rows of
-    each set where there are several, one set after the other.
+    each set where there are several, one set after the other; `ids` are the user's names of the rows, where they have
+    some and are as they were read.
     """
 
     form: Form
@@ -36,6 +38,7 @@ class Examples:
     notes: tuple[str, ...] = ()
     scores: list[float] | None = None
     sets: tuple[int, ...] = ()
+    ids: Column[object] | None = None
 
     def __len__(self) -> int:
         return len(self.views["anchor"])
@@ -92,6 +95,11 @@ def digest(*words: str, columns: Iterable[Iterable[str]]) -> str:
     return hashed.hexdigest()
 
 
+def as_id(ids: Column[object] | None, row: int) -> str | None:
+    """The user's name of a row as text; None where there is none."""
+    return None if ids is None or ids[row] is None else str(ids[row])
+
+
 def text_key(text: str) -> str:
     """A text without its case and its extra white space."""
     return " ".join(text.split()).casefold()
@@ -110,9 +118,16 @@ def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
 
 
 def from_frame(
-    frame: Frame, columns: str, labels: str, source: str, *, with_scores: bool = False, texts_only: bool = False
+    frame: Frame,
+    columns: str,
+    labels: str,
+    source: str,
+    *,
+    blank: Blank = "error",
+    with_scores: bool = False,
+    texts_only: bool = False,
 ) -> Examples:
-    """The rows of a frame in the form that its columns make; `columns` and `labels` as in `sections.Data`.
+    """The rows of a frame in the form that its columns make; `columns`, `labels` and `blank` as in `sections.Data`.
 
     With `texts_only` labels and scores are not read. Raises DataError, also for scored pairs unless `with_scores`, and
     UsageError for malformed `columns` and `labels`.
@@ -120,31 +135,39 @@ def from_frame(
     names = roles.label_names(labels)
     form, used = roles.shape(frame, columns, source)
     if form == "scored" and not (with_scores or texts_only):
-        pair = f"anchor={used['anchor']},positive={used['positive']}"
-        what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
-        raise DataError(
-            what, [Use("--objective", "cosent or aoe", "train with"), Use("--columns", pair, "take the pairs alone:")]
-        )
-    unused = [column for column in frame.columns if column not in used.values()]
-    notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
-    label, score = used.pop("label", None), used.pop("score", None)
+        raise _unused_scores(used, source)
     if texts_only:
-        label = score = None
+        used = {role: column for role, column in used.items() if role not in ("label", "score")}
+    unused = [column for column in frame.columns if column not in used.values()]
+    label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
+    one_negative = len(hard) == 1 and not roles.are_lists(frame.columns[hard[0]])
+    frame = roles.complete_rows(frame, [*used.values(), *(hard if one_negative else ())], blank)
+    notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
     if hard:
         views |= roles.negatives(frame, hard)
         notes += _count_negatives(views)
-    if label is None:
-        scores = roles.scores(frame, score) if score else None
-        if scores:
-            require_different_scores(scores, source)
-        return Examples(form, views, None, source, notes, scores)
-    values = roles.labels(frame, label, names)
-    has_gold = np.array([value is not None for value in values])
-    views = {view: texts.take(has_gold) for view, texts in views.items()}
-    gold = [value for value in values if value is not None]
-    return Examples(form, views, gold, source, notes + dropped(has_gold, "without a gold label"))
+    scores = roles.scores(frame, score) if score else None
+    if scores:
+        require_different_scores(scores, source)
+    rows = Examples(form, views, None, source, notes, scores, ids=frame.columns[row_id] if row_id else None)
+    return _with_gold(rows, roles.labels(frame, label, names)) if label else rows
+
+
+def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
+    """The rows that have a label."""
+    has_gold = np.array([label is not None for label in labels])
+    views = {view: texts.take(has_gold) for view, texts in rows.views.items()}
+    gold = [label for label in labels if label is not None]
+    notes = rows.notes + dropped(has_gold, "without a gold label")
+    return replace(rows, views=views, labels=gold, notes=notes, ids=rows.ids and rows.ids.take(has_gold))
+
+
+def _unused_scores(used: Mapping[str, str], source: str) -> DataError:
+    what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
+    pairs = Use("--columns", f"anchor={used['anchor']},positive={used['positive']}", "take the pairs alone:")
+    return DataError(what, [Use("--objective", "cosent or aoe", "train with"), pairs])
 
 
 def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:

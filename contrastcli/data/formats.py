@@ -3,6 +3,8 @@
 Two published forms are recognised by their content: STS-B (tabs, no header) and SICK (tabs, in a .txt).
 """
 
+from __future__ import annotations
+
 import csv
 import gzip
 import io
@@ -11,36 +13,35 @@ import math
 import re
 import zlib
 from array import array
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain, count, islice
+from dataclasses import dataclass, replace
+from itertools import chain, compress, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from contrastcli.data.forms import FORMATS, LARGEST_JSON, LONGEST
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LONGEST
+from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, limit_memory, without_blank_end
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import check_regular
 
-_BYTES_OF_A_ROW = 64
-"""What a row takes besides its text."""
 _PARQUET_ROWS_AT_ONCE = 1_000
 _PARQUET_BUFFER_BYTES = 1 << 20
-UNPACKED_BYTES = 1 << 29
-"""What the rows of a compressed file may take, however small it is."""
+UNPACKED_BYTES = 1 << 26
+"""What the rows of a compressed file may take, however small it is; of a .parquet eight times that."""
 MOST_EXPANSION = 50
 """Bytes for each byte of a larger file; text takes fewer than 20."""
 
 _SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\t"
 
-Lines = Iterator[tuple[int, str]]
-"""Lines with their line ends, counted from 1."""
+_SHOWN_ROWS = 5
 
-Records = Iterator[tuple[int, Sequence[object]]]
-"""Rows, each with the number of its first line. The first row is the names of the columns."""
+Records = Iterator[tuple[int, Sequence[object] | DataError]]
+"""Rows, or what is wrong with them, each with the number of its first line. The first are the names of the columns."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,27 @@ class Frame:
     def __len__(self) -> int:
         return sum(len(file.lines) for file in self.files)
 
-    def where(self, row: int) -> str:
-        """The file and line of a row, in words."""
+    def where(self, *rows: int) -> str:
+        """The file and line of a row, in words, or of the first of several."""
+        places, before = [], 0
         for file in self.files:
-            if row < len(file.lines):
-                return f"{file.name}, {file.unit} {file.lines[row]}"
-            row -= len(file.lines)
-        raise IndexError(row)
+            own = [file.lines[row - before] for row in rows[:_SHOWN_ROWS] if 0 <= row - before < len(file.lines)]
+            places += [f"{file.name}, {_numbered(file.unit, own)}"] if own else []
+            before += len(file.lines)
+        return "; ".join(places) + (" …" if len(rows) > _SHOWN_ROWS else "")
+
+    def take(self, kept: NDArray[np.bool_]) -> Frame:
+        """The rows under a mask, with their lines."""
+        parts = np.split(kept, np.cumsum([len(file.lines) for file in self.files])[:-1])
+        pairs = zip(self.files, parts, strict=True)
+        files = [replace(file, lines=array("I", compress(file.lines, part))) for file, part in pairs]
+        return replace(self, columns={name: cells.take(kept) for name, cells in self.columns.items()}, files=(*files,))
+
+
+def _numbered(unit: str, numbers: Sequence[int]) -> str:
+    """The first numbers, as in "line 3" and "lines 3, 7"."""
+    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
+    return f"{unit}{'s'[: len(numbers) - 1]} {shown}" + (" …" if len(numbers) > _SHOWN_ROWS else "")
 
 
 def format_of(path: Path) -> str:
@@ -86,51 +101,27 @@ def read_file(path: Path, name: str, limit: int = 0) -> Frame:
         raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
     try:
         check_regular(path)
-        memory = max(UNPACKED_BYTES, MOST_EXPANSION * path.stat().st_size)
+        memory = max(UNPACKED_BYTES * (8 if suffix == ".parquet" else 1), MOST_EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
             return collect(_parquet(path, name, limit, memory), name, limit)
         packed = path.name.endswith(".gz")
         # A buffer reads lines without a call into Python for each.
         with io.BufferedReader(cast(io.RawIOBase, gzip.open(path))) if packed else path.open("rb") as stream:
-            lines = decode(stream, name, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
-            if packed:
-                lines = limit_memory(lines, memory, name)
-            return _read_text(suffix, lines, name, limit)
+            return read_stream(stream, suffix, name, limit, memory if packed else 0)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror}", "check the path and its permissions") from None
 
 
-def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = _BYTES_OF_A_ROW) -> Lines:
-    """The lines. Raises DataError where they take more memory: a small compressed file may unpack without end."""
-    for number, text in lines:
-        memory -= len(text) + row_bytes
-        if memory < 0:
-            what = f"{name}, line {number}: its lines would fill the memory"
-            raise DataError(what, "give the text in several files; to train on its first rows, set data.limit")
-        yield number, text
-
-
-def decode(stream: BinaryIO | Sequence[bytes], name: str, first: int = 1, longest: int = LONGEST) -> Lines:
-    """Lines as text, numbered from `first`. They end at line feeds only: other separators occur within sentences.
-
-    Raises DataError for what is no text and for a line of more than `longest` bytes, which may be one without end.
-    """
-    lines = stream if isinstance(stream, Sequence) else iter(partial(stream.readline, longest + 1), b"")
-    for number, raw in enumerate(lines, first):
-        if len(raw) > longest:
-            what = f"{name}, line {number}: longer than {longest:,} bytes"
-            raise DataError(what, "is it a text file? Put each sentence, or each object of a .jsonl, on a line")
-        try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            what = f"{name}, line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})"
-            is_utf16 = number == 1 and raw[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
-            raise DataError(what, f"convert the file: iconv -f {'utf-16' if is_utf16 else 'latin1'} -t utf-8") from None
-        if "\0" in text:
-            raise DataError(f"{name}, line {number}: holds a NUL byte", "is it a text file? Delete the byte if so")
-        yield number, text
+def read_stream(stream: BinaryIO, suffix: str, name: str, limit: int = 0, memory: int = 0) -> Frame:
+    """The first `limit` rows (0: all) of text in the format of a suffix, of at most that memory (0: any)."""
+    decoder = Decoder(name)
+    lines = decoder.lines(stream, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
+    lines = without_blank_end(limit_memory(lines, memory, name) if memory else lines, name)
+    frame = _read_text(suffix, lines, name, limit)
+    form = "; ".join(filter(None, [*frame.notes, decoder.encoding]))
+    return replace(frame, notes=(f"{name} was read as: {form}",) if form else ())
 
 
 def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
@@ -139,16 +130,20 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
         raise DataError(f"{name} is empty", "give a file with at least two sentences")
     lines = chain([first], lines)
     unit, notes = "line", list[str]()
+    usual = "," if suffix == ".csv" else "\t"
+    delimiter = _delimiter(first[1], usual)
     rows: Records = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
     if suffix == ".json":
         unit, rows = "row", _json(lines, name)
     elif suffix == ".jsonl":
-        rows = _objects(((number, _parse(text.rstrip("\r\n"), name, number)) for number, text in lines), name, unit)
+        rows = _objects(_parsed(lines, name), name, unit)
     elif suffix != ".txt" and _is_stsb(first[1]):
-        notes.append(f"{name} has STS-B's published form: no header, score and sentences in columns 5-7")
+        notes.append("STS-B's published form: no header, score and sentences in columns 5-7")
         rows = _stsb(lines, name)
-    elif suffix == ".csv":
-        rows = _csv(lines, name)
+    elif suffix == ".csv" or (suffix == ".tsv" and delimiter != usual):
+        rows = _csv(lines, name, delimiter)
+        if delimiter != usual:
+            notes.append(f"fields separated by {DELIMITERS[delimiter]}")
     elif suffix == ".txt" and not first[1].startswith(_SICK_HEADER):
         rows = chain([(1, ["sentence"])], ((number, [text.rstrip("\r\n")]) for number, text in lines))
     return collect(rows, name, limit, unit, notes)
@@ -156,27 +151,55 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
 
 def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iterable[str] = ()) -> Frame:
     """The frame of the first `limit` rows (0: all). Raises DataError if there are none, or not of one length."""
-    header = [str(cell).strip() for cell in next(rows, (0, ()))[1]]
-    if len(set(header)) < len(header):
-        repeated = Counter(header).most_common(1)[0][0]
-        raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
-    numbers = array("I")
+    header = _header(rows, name)
+    numbers, bad = array("I"), array("I")
+    first: list[DataError] = []
 
     def cells() -> Iterator[object]:
         for number, row in islice(rows, limit or None):
-            if len(row) != len(header):
-                what = f"{name}, line {number}: {len(row)} fields where the header has {len(header)}"
-                raise DataError(what, "fix or delete the line; in a .csv, fields with commas stand in double quotes")
-            numbers.append(number)
-            yield from row
+            if not isinstance(row, DataError) and len(row) != len(header):
+                # A line without any text is a row of blanks.
+                row = [""] * len(header) if not "".join(map(str, row)).strip() else _ragged(row, header, name, number)
+            if isinstance(row, DataError):
+                bad.append(number)
+                if len(bad) == 1:
+                    first.append(row)
+            else:
+                numbers.append(number)
+                yield from row
 
     columns = read_columns(header, cells())
+    if first:
+        more = f"; {len(bad):,} of {len(bad) + len(numbers):,} rows cannot be read: {_numbered(unit, bad)}"
+        raise DataError(first[0].what + (more if len(bad) > 1 else ""), first[0].remedies)
     if not numbers:
         raise DataError(f"{name} has no rows", "give data with at least two rows")
     return Frame(columns, (FileRows(name, numbers, unit),), tuple(notes))
 
 
-def _csv(lines: Lines, name: str) -> Records:
+def _header(rows: Records, name: str) -> list[str]:
+    names = next(rows, (0, ()))[1]
+    if isinstance(names, DataError):
+        raise names
+    header = [str(cell).strip() for cell in names]
+    if len(set(header)) < len(header):
+        repeated = Counter(header).most_common(1)[0][0]
+        raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
+    return header
+
+
+def _ragged(row: Sequence[object], header: Sequence[str], name: str, number: int) -> DataError:
+    what = f"{name}, line {number}: {len(row)} fields where the header has {len(header)}"
+    return DataError(what, "fix or delete the line; in a .csv, fields with commas stand in double quotes")
+
+
+def _delimiter(header: str, usual: str) -> str:
+    """What separates most fields of a header, the usual delimiter where others do not more."""
+    unquoted = _QUOTED.sub("", header)
+    return max([usual, *DELIMITERS], key=unquoted.count)
+
+
+def _csv(lines: Lines, name: str, delimiter: str) -> Records:
     # The lines of the current row: an unclosed quote shows only at the end of the file.
     record: list[str] = []
 
@@ -191,7 +214,7 @@ def _csv(lines: Lines, name: str) -> Records:
 
     # This limit is the whole process's and one field's, so that rows are counted above.
     csv.field_size_limit(LONGEST)
-    reader = csv.reader(feed(), strict=True)
+    reader = csv.reader(feed(), delimiter=delimiter, strict=True)
     while True:
         record.clear()
         start = reader.line_num + 1
@@ -200,18 +223,19 @@ def _csv(lines: Lines, name: str) -> Records:
         except StopIteration:
             return
         except csv.Error as error:
-            raise _quote_error(name, start, "".join(record), error) from None
+            raise _quote_error(name, start, "".join(record), delimiter, error) from None
         yield start, cells
 
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*+"')
-_FIELD = re.compile(_QUOTED.pattern + r'(?=[,\r\n]|\Z)|(?!")[^,\r\n]*')
+_FIELD = r'(?=[{0}\r\n]|\Z)|(?!")[^{0}\r\n]*'
+"""A field up to a delimiter, after the pattern of a quoted one."""
 
 
-def _quote_error(name: str, start: int, record: str, error: csv.Error) -> DataError:
+def _quote_error(name: str, start: int, record: str, delimiter: str, error: csv.Error) -> DataError:
     """The error at the first malformed field of a row that begins in line `start`."""
-    position = 0
-    while position < len(record) and (field := _FIELD.match(record, position)):
+    position, pattern = 0, re.compile(_QUOTED.pattern + _FIELD.format(delimiter))
+    while position < len(record) and (field := pattern.match(record, position)):
         position = field.end() + 1
     line = start + record.rstrip("\n").count("\n", 0, position)
     rest = record[position:].split("\n")[0]
@@ -236,8 +260,10 @@ def _stsb(lines: Lines, name: str) -> Records:
         fields = text.rstrip("\r\n").split("\t")
         if len(fields) < 7:
             what = f"{name}, line {number}: {len(fields)} fields where STS-B has at least 7"
-            raise DataError(what, "download the file again: genre, file, year, id, score and the two sentences")
-        yield number, fields[4:7]
+            hint = "download the file again: genre, file, year, id, score and the two sentences"
+            yield number, DataError(what, hint)
+        else:
+            yield number, fields[4:7]
 
 
 def _json(lines: Lines, name: str) -> Records:
@@ -252,15 +278,27 @@ def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Rec
     """The values of JSON objects, in the order of the first one's keys."""
     header: list[str] = []
     for number, item in objects:
-        if not isinstance(item, dict) or not item:
-            raise DataError(f"{name}, {unit} {number}: not an object", 'write {"sentence": "…"}')
-        if not header:
+        if not header and isinstance(item, dict) and item:
             header = list(item)
             yield number, header
-        if item.keys() != set(header):
+        if isinstance(item, DataError):
+            yield number, item
+        elif not header or not isinstance(item, dict):
+            yield number, DataError(f"{name}, {unit} {number}: not an object", 'write {"sentence": "…"}')
+        elif item and item.keys() != set(header):
             what = f"{name}, {unit} {number}: has the keys {', '.join(item)}; the first has {', '.join(header)}"
-            raise DataError(what, "give every object the same keys, null where it has no value")
-        yield number, [item[key] for key in header]
+            yield number, DataError(what, "give every object the same keys, null where it has no value")
+        else:
+            yield number, [item.get(key) for key in header]
+
+
+def _parsed(lines: Lines, name: str) -> Iterator[tuple[int, object]]:
+    """The value of each line, an empty object of a blank one; a DataError in place of what cannot be parsed."""
+    for number, text in lines:
+        try:
+            yield number, {} if text.isspace() else _parse(text.rstrip("\r\n"), name, number)
+        except DataError as error:
+            yield number, error
 
 
 def _parse(text: str, name: str, number: int) -> object:
@@ -322,7 +360,7 @@ def _decoded(batches: Iterable[Any], memory: int, name: str) -> Iterator[Mapping
     for batch in batches:
         rows += len(batch)
         columns = (c.dictionary_decode() if pyarrow.types.is_dictionary(c.type) else c for c in batch.columns)
-        memory -= sum(column.nbytes + len(column) * _BYTES_OF_A_ROW for column in columns)
+        memory -= sum(column.nbytes + len(column) * BYTES_OF_A_ROW for column in columns)
         if memory < 0:
             what = f"{name}: more than {rows:,} rows of {batch.num_columns:,} columns would fill the disk"
             raise DataError(what, "set data.limit, or give the rows in several files")

@@ -7,20 +7,23 @@ from contrastcli.settings.objective import Form
 
 FORMATS: Mapping[str, str] = {
     ".txt": "one sentence a line",
-    ".csv": "comma-separated with standard quoting; the first line names the columns",
-    ".tsv": "tab-separated, quotes are literal; the first line names the columns",
+    ".csv": "separated by commas, or by what else the first line shows; standard quoting",
+    ".tsv": "separated by tabs, quotes are literal",
     ".jsonl": "one object a line, all with the same keys",
     ".json": 'a list of objects, or {"data": [...]}',
     ".parquet": "columns by name",
 }
 """The content of a file, by its suffix; each but parquet also compressed, as .gz."""
 
+DELIMITERS: Mapping[str, str] = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""What may separate the fields of a .csv and .tsv; that of the first line is found out."""
+
 LONGEST = 1_000_000
 """Bytes of a line, and characters of a row of a .csv."""
 LARGEST_JSON = 1 << 27
 """Bytes of a .json, which may stand on one line."""
 
-Role = Literal["sentence", "anchor", "positive", "negative", "label", "score"]
+Role = Literal["sentence", "anchor", "positive", "negative", "label", "score", "id"]
 
 _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "sentence": ("sentence", "text"),
@@ -29,6 +32,7 @@ _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "negative": ("negative", "negatives", "hard_neg"),
     "label": ("label",),
     "score": ("score", "relatedness_score"),
+    "id": ("id", "_id"),
 }
 
 NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names}

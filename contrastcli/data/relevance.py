@@ -10,7 +10,7 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, digest, dropped
-from contrastcli.data.texts import Texts
+from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError
 from contrastcli.settings.metrics import METRICS
 
@@ -62,11 +62,13 @@ class Retrieval:
         return f"{METRICS[self.metric].title} of {len(self.queries):,} anchors among {len(self.documents):,} texts"
 
 
-def documents_of(examples: Examples) -> Texts:
-    """The texts of rows that may be ranked: the sentences, else all but the anchors."""
-    views = [texts for view, texts in examples.views.items() if view != "anchor"]
-    texts = Texts.join(views or [examples.views["anchor"]])
-    return texts.take(texts.sizes > 0)
+def documents_of(examples: Examples) -> Examples:
+    """The texts of rows that may be ranked, as sentences: the sentences, else all but the anchors."""
+    views = [texts for view, texts in examples.views.items() if view != "anchor"] or [examples.views["anchor"]]
+    texts, ids = Texts.join(views), examples.ids and Column.join([examples.ids] * len(views))
+    kept = texts.sizes > 0
+    views_kept = {"anchor": texts.take(kept)}
+    return Examples("sentences", views_kept, None, examples.source, examples.notes, ids=ids and ids.take(kept))
 
 
 def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retrieval:
@@ -89,7 +91,8 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     kept = [row for row in kept if row[0] in queries]
     documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
     own = len(documents)
-    pool = Texts.join([documents_of(rows), *([] if distractors is None else [distractors])]).distinct()[0]
+    others = [] if distractors is None else [distractors]
+    pool = Texts.join([documents_of(rows).views["anchor"], *others]).distinct()[0]
     pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
     for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
         documents[text] = len(documents)

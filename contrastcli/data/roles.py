@@ -8,45 +8,51 @@ from itertools import chain
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
 from contrastcli.data.texts import Column, Texts, read_columns
-from contrastcli.errors import DataError, Hint, UsageError, Use, nearest
+from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import Blank
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
+_SHOWN_VALUES, _MOST_SEARCHED = 3, 1_000
+_MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
+"""What spreadsheets and programs write into a cell without a value."""
 # In SNLI and MNLI: the annotators disagreed.
 _NO_GOLD = {"-", "-1"}
 
 _NAMED = "sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, score"
-_HINT = (f"name the columns {_NAMED}", Use("--columns", "anchor=a,positive=b"))
 
 
 def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]]:
     """The form of a frame's rows and the column of each role; hard negatives in the order of their numbers.
 
-    Roles come from `columns` ("anchor=a,positive=b") alone if it is set, else from the names of the columns. Raises
-    UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
+    Roles come from `columns` ("anchor=a,positive=b") alone if it names texts, else from the names of the columns, as
+    does that of ids. Raises UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
     """
-    roles = _parse_columns(columns, frame, source) if columns else _roles_by_name(frame, source)
+    given = _parse_columns(columns, frame, source) if columns else {}
+    ids = [column for column in frame.columns if _role_of(column) == "id"]
+    roles = dict(zip(["id"], ids, strict=False)) | given
+    if not given.keys() - {"id"}:
+        roles = _roles_by_name(frame, source) | roles
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
         raise DataError(what, Use("--columns", f"sentence={roles['sentence']}", "choose one:"))
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
     for form, needed in SHAPES:
         if set(needed) <= {_kind(role) for role in roles}:
-            return form, {role: roles[role] for kind in needed for role in in_order if _kind(role) == kind}
+            return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     names = ", ".join(f"'{column}'" for column in frame.columns)
-    what = f"{source}: its columns {names} make neither sentences nor pairs"
-    hint: Hint = _HINT
-    if any("\t" in column for column in frame.columns):
-        hint = "its fields are separated by tabs: name the file .tsv"
-    elif any(";" in column for column in frame.columns):
-        hint = "its fields are separated by semicolons: write it with commas, as .csv, or with tabs, as .tsv"
-    raise DataError(what, hint)
+    longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())[:2]
+    likely = [column for column in frame.columns if column in longest]
+    pairs = [Use("--columns", f"anchor={likely[0]},positive={likely[1]}", "for pairs")] if likely[1:] else []
+    hint: list[Remedy] = [*pairs, Use("--columns", f"text={longest[0]}", "for sentences"), f"name the columns {_NAMED}"]
+    raise DataError(f"{source}: its columns {names} make neither sentences nor pairs", hint)
 
 
 def _role_of(name: str) -> str | None:
@@ -65,7 +71,7 @@ def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
     second: dict[str, str] = {}
     for column in frame.columns:
         role = _role_of(column)
-        if role and roles.setdefault(role, column) != column:
+        if role not in (None, "id") and roles.setdefault(role, column) != column:
             second.setdefault(role, column)
     for role, column in second.items():
         what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"
@@ -88,6 +94,13 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     return roles
 
 
+def for_corpus(columns: str) -> tuple[str, str]:
+    """The items of `columns` for pairs, and those for other texts: `text=` and `id=`."""
+    items = columns.split(",")
+    others = [item for item in items if _role_of(item.partition("=")[0]) in ("sentence", "id")]
+    return ",".join(item for item in items if item not in others), ",".join(others)
+
+
 def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     """The items of a setting such as "a=1,b=2". Raises UsageError, which shows the example."""
     items: dict[str, str] = {}
@@ -101,33 +114,79 @@ def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     return items
 
 
-def texts(frame: Frame, column: str, *, blank: bool = False) -> Texts:
-    """A column of sentences. Raises DataError for other values and, unless `blank` allows them, for blanks."""
+def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
+    """The rows with a text in each of some columns, and a note on others.
+
+    Blank ones are left out if `blank` is "drop", else DataError counts them. So are cells such as N/A, which else are
+    texts.
+    """
+    cells = [frame.columns[column] for column in columns]
+    is_blank, is_missing = (np.any([test(one) for one in cells], axis=0) for test in (_is_blank, _is_missing))
+    blanks, missing = (np.flatnonzero(rows).tolist() for rows in (is_blank, is_missing))
+    if blank == "drop":
+        gone = is_blank | is_missing
+        note = f"{gone.sum():,} of {len(frame):,} rows without a text in {_quoted(columns)} were left out"
+        if gone.all():
+            raise DataError(note, "give data with at least two rows")
+        return replace(frame.take(~gone), notes=(*frame.notes, note)) if gone.any() else frame
+    if blanks:
+        # Only those that are blank somewhere.
+        names = [column for column, one in zip(columns, cells, strict=True) if _is_blank(one).any()]
+        what = f"the sentence in the column {_quoted(names)} is blank"
+        raise _bad_rows(frame, blanks, what, [Use("--blank", "drop", "leave them out with"), "fill them in"])
+    if missing:
+        what = f"{frame.where(*missing)}: a text is {_MISSING[0]} or the like ({len(missing):,} of {len(frame):,} rows)"
+        return replace(frame, notes=(*frame.notes, f"{what}; --blank drop leaves them out"))
+    return frame
+
+
+def _is_blank(cells: Column[object]) -> NDArray[np.bool_]:
+    blank: NDArray[np.bool_] = cells.sizes == 0
+    others = np.flatnonzero(~cells.is_text)
+    blank[others] = [cell is None for cell in cells.take(others)]
+    return blank
+
+
+def _is_missing(cells: Column[object]) -> NDArray[np.bool_]:
+    return np.isin(cells.hashes, Texts.of(_MISSING).hashes)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " or ".join(f"'{name}'" for name in names)
+
+
+def _bad_rows(frame: Frame, rows: Sequence[int], what: str, hint: Hint) -> DataError:
+    """The one error for all rows that are malformed alike."""
+    count = f" ({len(rows):,} of {len(frame):,} rows)" if len(rows) > 1 else ""
+    return DataError(f"{frame.where(*rows)}: {what}{count}", hint)
+
+
+def texts(frame: Frame, column: str) -> Texts:
+    """A column of sentences, some of which may be blank. Raises DataError for other values."""
     cells = frame.columns[column]
-    others = np.flatnonzero(~cells.is_text).tolist()
-    for row in others:
-        if cells[row] is not None:
-            what = f"{frame.where(row)}: the column '{column}' holds {cells[row]!r:.40}, which is not text"
-            raise DataError(what, "write sentences as text, or choose another column by data.columns")
-    sizes = cells.sizes
-    blanks = sorted([*others, *np.flatnonzero(sizes == 0).tolist()])
-    if blanks and not blank:
-        what = f"{frame.where(blanks[0])}: the sentence in the column '{column}' is blank"
-        raise DataError(what, "fill it in or delete the row")
-    for row in np.flatnonzero(sizes > LONGEST).tolist():
-        if len(cast(str, cells[row])) > LONGEST:
-            what = f"{frame.where(row)}: the sentence in the column '{column}' is longer than {LONGEST:,} characters"
-            raise DataError(what, "is it a sentence? Shorten it or delete the row")
+    others = [row for row in np.flatnonzero(~cells.is_text).tolist() if cells[row] is not None]
+    if others:
+        what = f"the column '{column}' holds {cells[others[0]]!r:.40}, which is not text"
+        raise _bad_rows(frame, others, what, "write sentences as text, or choose another column by data.columns")
+    long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
+    if long:
+        what = f"the sentence in the column '{column}' is longer than {LONGEST:,} characters"
+        raise _bad_rows(frame, long, what, "is it a sentence? Shorten it or delete the row")
     return cast(Texts, cells)
+
+
+def are_lists(cells: Column[object]) -> bool:
+    """Whether a column has lists among its cells."""
+    return any(isinstance(cell, list) for cell in cells.take(~cells.is_text))
 
 
 def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
     """The hard negatives of columns of texts or of lists of texts, by view (negative, negative_2 …).
 
-    A row that has fewer than others is filled up with "". Raises DataError, for one column of texts also for blanks.
+    A row that has fewer than others is filled up with "". Raises DataError.
     """
     cells = [frame.columns[column] for column in columns]
-    if len(columns) == 1 and not any(isinstance(cell, list) for cell in cells[0].take(~cells[0].is_text)):
+    if len(columns) == 1 and not are_lists(cells[0]):
         return {"negative": texts(frame, columns[0])}
     width = max(map(len, _given(cells)), default=0)
     if not width:
@@ -135,7 +194,7 @@ def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
     names = ["negative", *(f"negative_{number}" for number in range(2, width + 1))]
     filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
     frame = replace(frame, columns=read_columns(names, filled))
-    return {name: texts(frame, name, blank=True) for name in names}
+    return {name: texts(frame, name) for name in names}
 
 
 def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
@@ -148,16 +207,25 @@ def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
 def scores(frame: Frame, column: str) -> list[float]:
     """A column of finite numbers. Raises DataError."""
     numbers = []
+    bad = []
     for row, cell in enumerate(frame.columns[column]):
         try:
             number = float(cell) if isinstance(cell, str | int | float) else math.nan
         except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            what = f"{frame.where(row)}: the score in the column '{column}' is {cell!r:.40}"
-            raise DataError(what, "a score is a finite number; fix or delete the row")
+            bad.append(row)
         numbers.append(number)
+    if bad:
+        what = f"the score in the column '{column}' is {_values(frame, column, bad)}"
+        raise _bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")
     return numbers
+
+
+def _values(frame: Frame, column: str, rows: Sequence[int]) -> str:
+    """The first different values of some rows."""
+    values = dict.fromkeys(f"{frame.columns[column][row]!r:.40}" for row in rows[:_MOST_SEARCHED])
+    return " or ".join([*values][:_SHOWN_VALUES])
 
 
 def label_names(text: str) -> dict[str, int]:
@@ -176,14 +244,16 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
     """
     known: dict[str, int | None] = {**dict.fromkeys(_NO_GOLD, None), **_LABEL_WORDS, **names}
     values = []
+    bad = []
     for row, cell in enumerate(frame.columns[column]):
-        if isinstance(cell, float) and cell.is_integer():
-            # Parquet gives integers with gaps as floats.
-            cell = int(cell)
-        word = str(cell).strip().lower()
+        # Parquet gives integers with gaps as floats.
+        word = str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip().lower()
         if word not in known:
-            what = f"{frame.where(row)}: the label in the column '{column}' is {cell!r:.40}"
-            example = _LABELS_EXAMPLE if word.isdecimal() or not word else f"{word}=entailment,…"
-            raise DataError(what, Use("--labels", example, "explain the labels:"))
-        values.append(known[word])
+            bad.append(row)
+        values.append(known.get(word))
+    if bad:
+        first = str(frame.columns[column][bad[0]]).strip().lower().removesuffix(".0")
+        example = _LABELS_EXAMPLE if first.isdecimal() or not first else f"{first}=entailment,…"
+        what = f"the label in the column '{column}' is {_values(frame, column, bad)}"
+        raise _bad_rows(frame, bad, what, Use("--labels", example, "explain the labels:"))
     return values

@@ -12,10 +12,11 @@ from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.mixing import join, read_sets
 from contrastcli.data.relevance import documents_of
-from contrastcli.data.texts import Column, Texts
+from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import Blank
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts of the package: nli.tsv to train on, dev.tsv with scored pairs."""
@@ -47,28 +48,29 @@ def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: t
     frame = open_frame(name, "train", data.limit)
     with_scores = "scored" in needs
     if name.startswith(_SENTEVAL) and not with_scores:
-        pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name)
+        pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)
         return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"])
-    examples = from_frame(frame, data.columns, data.labels, name, with_scores=with_scores)
+    examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, with_scores=with_scores)
     return adapt(examples, needs, labels, frame.columns)
 
 
-def load_rows(name: str) -> Examples:
+def load_rows(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The rows of a file or data set in their own form, without labels and scores. Raises DataError."""
-    return from_frame(open_frame(name, "train"), "", "", name, texts_only=True)
+    return from_frame(open_frame(name, "train"), columns, "", name, blank=blank, texts_only=True)
 
 
-def load_sentences(name: str) -> Texts:
+def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
-    examples = load_rows(name)
+    examples = load_rows(name, columns, blank)
     if examples.form != "sentences":
-        raise DataError(f"{name} holds {FORMS[examples.form]}", "give sentences: one a line, or a column 'sentence'")
-    return examples.views["anchor"]
+        what = f"{name} holds {FORMS[examples.form]}"
+        raise DataError(what, [Use("--columns", "text=COLUMN", "choose one:"), "give sentences: one a line"])
+    return examples
 
 
-def load_documents(name: str) -> Texts:
+def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """What a search ranks: sentences, or the texts of pairs and triplets but their anchors. Raises DataError."""
-    return documents_of(load_rows(name))
+    return documents_of(load_rows(name, columns, blank))
 
 
 def open_dev(name: str) -> Frame:

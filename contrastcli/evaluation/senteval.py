@@ -17,11 +17,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.formats import decode, read_file
+from contrastcli.data.formats import read_file
+from contrastcli.data.lines import Decoder, Lines
 from contrastcli.data.sources import SENTEVAL_FOLDERS
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir, read_bytes
@@ -108,17 +110,28 @@ def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
     table = read_file(path, str(path), _MOST_PAIRS)
-    if len(table) == _MOST_PAIRS:
-        raise DataError(f"{path} has {_MOST_PAIRS:,} lines or more, which no set of SentEval has", _HINT)
+    _check_count(len(table), path)
     if not table.columns.keys() >= set(names):
         raise DataError(f"{path} lacks the columns {', '.join(names)}", _HINT)
     for row, cells in enumerate(zip(*(table.columns[name] for name in names), strict=True)):
         yield table.where(row), *map(str, cells)
 
 
+def _check_count(lines: int, path: Path) -> None:
+    if lines == _MOST_PAIRS:
+        raise DataError(f"{path} has {_MOST_PAIRS:,} lines or more, which no set of SentEval has", _HINT)
+
+
+def _numbered(path: Path) -> list[tuple[str, str]]:
+    """The file and line of each line, also of blank ones at the end, and its text."""
+    lines = [(f"{path}, line {n}", text.strip()) for n, text in islice(_all_lines(path, latin=False), _MOST_PAIRS)]
+    _check_count(len(lines), path)
+    return lines
+
+
 def _subset(folder: Path, name: str) -> ScoredPairs:
     paths = [folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs")]
-    pairs, scores = (list(_columns(path, "sentence")) for path in paths)
+    pairs, scores = map(_numbered, paths)
     if len(pairs) != len(scores):
         raise DataError(f"{paths[0]} has {len(pairs)} lines, its {paths[1].name} has {len(scores)}", _HINT)
     rows = []
@@ -262,6 +275,10 @@ def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
 
     Raises DataError if the file is missing or not text.
     """
+    return ((number, text.strip()) for number, text in _all_lines(path, latin=latin) if text.strip())
+
+
+def _all_lines(path: Path, *, latin: bool) -> Lines:
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
     data = read_bytes(path)
@@ -270,5 +287,4 @@ def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         if latin:
             data = data.decode("latin-1").encode()
-    lines = decode(io.BytesIO(data), str(path))
-    return ((number, text.strip()) for number, text in lines if text.strip())
+    return Decoder(str(path), strict=True).lines(io.BytesIO(data))

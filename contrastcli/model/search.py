@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from contrastcli.data.batching import Indices
+from contrastcli.data.examples import as_id
 from contrastcli.data.sources import load_documents
 from contrastcli.data.tokens import OnProgress
 from contrastcli.model.encoder import SentenceEncoder
@@ -14,6 +15,7 @@ from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.model.vectors import cached_vectors
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
+from contrastcli.settings.sections import Blank
 
 ROWS = 16_384
 """Vectors of a corpus that are compared at once."""
@@ -35,16 +37,28 @@ def _compare(a: Floats, b: Floats) -> tuple[float, float]:
 class Index:
     """A corpus to search, with vectors cached for each model. Raises DataError if it cannot be read."""
 
-    def __init__(self, encoder: SentenceEncoder, corpus: Path, on_progress: OnProgress | None = None) -> None:
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        corpus: Path,
+        on_progress: OnProgress | None = None,
+        columns: str = "",
+        blank: Blank = "error",
+    ) -> None:
+        rows = load_documents(str(corpus), columns, blank)
+        self.notes = rows.notes
         self._encoder = encoder
-        self._texts = load_documents(str(corpus))
+        self._texts, self._ids = rows.views["anchor"], rows.ids
         self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
 
     def nearest(self, query: str, k: int) -> list[Neighbour]:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query])[0]  # (d,)
         rows = top(self._vectors, vector[None], k)[1][0].tolist()
-        neighbours = [Neighbour(row + 1, self._texts[row], *_compare(vector, self._vectors[row])) for row in rows]
+        neighbours = [
+            Neighbour(row + 1, self._texts[row], *_compare(vector, self._vectors[row]), as_id(self._ids, row))
+            for row in rows
+        ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
 
 

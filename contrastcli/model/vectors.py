@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.data.examples import as_id
+from contrastcli.data.texts import Column
 from contrastcli.data.tokens import OnProgress
 from contrastcli.files import cache_key, cached
 from contrastcli.model.encoder import SentenceEncoder
@@ -17,11 +19,13 @@ Vectors = NDArray[np.float32]
 Blocks = Iterable[Vectors]
 """Blocks of rows: (·, d)."""
 
-VectorWriter = Callable[[Path, Blocks, Sequence[str], int], None]
-"""Writes the vectors (N, d) of N texts, given in blocks, to a file; the last argument is d. Raises OSError."""
+Ids = Column[object] | None
+
+VectorWriter = Callable[[Path, Blocks, Sequence[str], int, Ids], None]
+"""Writes the vectors (N, d) of N texts, given in blocks, to a file, with d and ids, if any. Raises OSError."""
 
 
-def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
+def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int, ids: Ids = None) -> None:
     """Write an array that `numpy.load` reads or maps."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), width)}
     with open(path, "wb") as file:
@@ -31,7 +35,7 @@ def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> N
             file.write(_bytes(block))
 
 
-def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
+def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: int, ids: Ids = None) -> None:
     """Write one tensor, `vectors`."""
     shape = [len(texts), width]
     header = json.dumps({"vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * len(texts) * width]}})
@@ -42,19 +46,22 @@ def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: i
             file.write(_bytes(block))
 
 
-def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int) -> None:
-    """Write the columns `text` and `vector`, a row group for each block."""
+def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int, ids: Ids = None) -> None:
+    """Write the columns `text` and `vector`, and `id` where there are ids, a row group for each block."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    schema = pa.schema({"text": pa.string(), "vector": pa.list_(pa.float32(), width)})
+    kinds = {"text": pa.string(), "vector": pa.list_(pa.float32(), width)}
+    schema = pa.schema(kinds if ids is None else kinds | {"id": pa.string()})
     with ParquetWriter(path, schema) as writer:
         done = 0
         for block in blocks:
             flat = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), width)
-            some = pa.array(texts[done : done + len(block)], pa.string())
-            writer.write_table(pa.table([some, flat], schema=schema))
-            done += len(block)
+            rows = range(done, done + len(block))
+            names = [] if ids is None else [pa.array([as_id(ids, row) for row in rows], pa.string())]
+            some = pa.array(texts[done : rows.stop], pa.string())
+            writer.write_table(pa.table([some, flat, *names], schema=schema))
+            done = rows.stop
 
 
 WRITERS: Mapping[str, VectorWriter] = {".npy": write_npy, ".safetensors": write_safetensors, ".parquet": write_parquet}

@@ -53,12 +53,13 @@ class Similarity(msgspec.Struct, frozen=True):
 
 
 class Neighbour(msgspec.Struct, frozen=True):
-    """A sentence of a corpus that is near to a query; `row` counts from 1."""
+    """A sentence of a corpus that is near to a query; `row` counts from 1, `id` is the corpus's own name of it."""
 
     row: int
     text: str
     cosine: float
     angle_deg: float
+    id: str | None = None
 
 
 class Nearest(msgspec.Struct, frozen=True):
@@ -76,6 +77,7 @@ class Candidate(msgspec.Struct, frozen=True):
     text: str
     cosine: float
     verdict: str
+    id: str | None = None
 
 
 class MinedRow(msgspec.Struct, frozen=True):
@@ -86,6 +88,7 @@ class MinedRow(msgspec.Struct, frozen=True):
     positive: str
     cosine: float
     candidates: list[Candidate]
+    id: str | None = None
 
 
 class Mined(msgspec.Struct, frozen=True):

@@ -14,6 +14,9 @@ Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pool
 Precision = Literal["fp32", "bf16", "int8"]
 """The precision of an encoder's matrix products; int8 is for encoding alone."""
 
+Blank = Literal["error", "drop"]
+"""What becomes of rows without a text."""
+
 Metric = Literal["auto", "spearman", "ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "accuracy"]
 
 POOLINGS: Mapping[Pooling, str] = {
@@ -56,6 +59,7 @@ class Data(Section, frozen=True, kw_only=True):
     ] = ""
     columns: Annotated[str, about_data("roles of columns: anchor=a,positive=b")] = ""
     labels: Annotated[str, about_data("names of labels: 0=entailment,1=neutral,2=contradiction")] = ""
+    blank: Annotated[Blank, about_data("rows with a blank text: refuse the data, or leave them out")] = "error"
     mix: Annotated[
         Literal["mixed", "one"], about_data("batches of several sets: mixed, or each of rows from one set")
     ] = "mixed"

@@ -11,7 +11,7 @@ from contrastcli.runs.text import fixed
 from contrastcli.show.format import as_json, as_json_lines, names_and_values
 
 if TYPE_CHECKING:
-    from contrastcli.runs.results import Benchmark, Mined, Nearest, Similarity
+    from contrastcli.runs.results import Benchmark, Candidate, Mined, MinedRow, Nearest, Neighbour, Similarity
 
 
 def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
@@ -27,9 +27,18 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
         return as_json_lines(answers)
     blocks = []
     for answer in answers:
-        lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {n.row:>6}  {printable(n.text)}" for n in answer.neighbours]
+        lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {_name(n):>6}  {printable(n.text)}" for n in answer.neighbours]
         blocks.append("\n".join([printable(answer.query), *lines] if len(answers) > 1 else lines))
     return "\n\n".join(blocks)
+
+
+def _name(row: Neighbour | MinedRow) -> str:
+    """What a row is called: by its id, else by its number."""
+    return str(row.row) if row.id is None else printable(row.id)
+
+
+def _text(candidate: Candidate) -> str:
+    return printable(candidate.text if candidate.id is None else f"{candidate.text}  [{candidate.id}]")
 
 
 def mined(result: Mined, to_json: bool) -> str:
@@ -38,9 +47,9 @@ def mined(result: Mined, to_json: bool) -> str:
         return as_json(result)
     blocks = []
     for row in result.hardest:
-        lines = [f"row {row.row:,}  {printable(row.anchor)}"]
+        lines = [f"row {_name(row)}  {printable(row.anchor)}"]
         lines += [f"  {row.cosine:7.4f}  positive         {printable(row.positive)}"]
-        lines += [f"  {c.cosine:7.4f}  {c.verdict:<9}  {c.rank:>4}  {printable(c.text)}" for c in row.candidates]
+        lines += [f"  {c.cosine:7.4f}  {c.verdict:<9}  {c.rank:>4}  {_text(c)}" for c in row.candidates]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 

@@ -196,7 +196,7 @@ def test_large_data_is_refused_soon(
 def test_a_small_parquet_of_many_values_is_refused(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    monkeypatch.setattr(formats, "UNPACKED_BYTES", 10_000_000)
+    monkeypatch.setattr(formats, "UNPACKED_BYTES", 1_250_000)
     monkeypatch.setattr(formats, "MOST_EXPANSION", 1)
     rows = 200_000 // columns
     cells = dict.fromkeys(WIDE[1:columns], ["a"] * rows)

@@ -1,15 +1,18 @@
 """Bad data is an error of two lines on stderr, with nothing on stdout and exit code 3."""
 
+import codecs
 from pathlib import Path
 
 import pytest
 
+from contrastcli.boundary import report
+from contrastcli.errors import DataError, Use
 from support.command import LABELLED, Contrast, refused, train
 
 # One of each kind; the tests of data/ have them all.
 TRAINING_FILES: dict[str, tuple[str, bytes, str]] = {
     "empty": ("rows.txt", b"", "rows.txt is empty"),
-    "not UTF-8": ("rows.txt", b"one\ncaf\xe9\n", "rows.txt, line 2: not UTF-8"),
+    "not UTF-8": ("rows.txt", b"one\n\x81\n", "rows.txt, line 2: not UTF-8"),
     "missing columns": ("rows.csv", b"foo,bar\na,b\nc,d\n", "'foo', 'bar' make neither"),
     "a blank sentence": ("rows.txt", b"one\n   \nthree\n", "rows.txt, line 2: the sentence"),
     "one sentence": ("rows.txt", b"one\n", "one sentence only"),
@@ -21,6 +24,9 @@ TRAINING_FILES: dict[str, tuple[str, bytes, str]] = {
         "holds scored pairs",
     ),
 }
+
+
+TABLE = 'question;answer\r\n"what; now?";soon\r\nhow much?;it costs 5 €, or „free“\r\né;à\r\n'
 
 
 @pytest.mark.parametrize("case", TRAINING_FILES)
@@ -36,13 +42,20 @@ def test_bad_dev_data_is_named_by_file_and_line(contrast: Contrast) -> None:
     refused(contrast(*train(*LABELLED, "--dev", "dev.csv")), 3, "dev.csv, line 3: the score")
 
 
-def test_a_hint_names_only_options_of_its_command(contrast: Contrast) -> None:
-    Path("odd.tsv").write_text("Frage\tAntwort\na\tb\n")
-    for words in (("encode", "odd.tsv", "-o", "v.npy"), ("query", "a", "--corpus", "odd.tsv")):
-        answer = contrast(*words, "--model", "tiny/backbone")
-        refused(answer, 3, "odd.tsv", "name the columns sentence")
-        assert "--" not in answer.err.splitlines()[1]
-    refused(contrast(*train("--data", "odd.tsv")), 3, "odd.tsv", "--columns")
+def test_a_hint_names_only_options_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    error = DataError("wrong", [Use("--dev", "none"), Use("--columns", "text=a", "name it:")])
+    assert report(error, debug=False, options={"--columns"}) == 3
+    assert capsys.readouterr().err == "contrast: error: wrong\nhint: name it: --columns text=a\n"
+
+
+def test_the_hint_for_odd_columns_solves_it(contrast: Contrast) -> None:
+    Path("odd.csv").write_text("nr;Frage;Antwort\n1;ba den;go lum\n2;fir;den ba\n")
+    encoded = ("encode", "odd.csv", "-o", "v.npy", "--model", "tiny/backbone")
+    refused(contrast(*encoded), 3, "'nr', 'Frage', 'Antwort' make neither", "for sentences --columns text=Antwort")
+    assert contrast(*encoded, "--columns", "text=Antwort").code == 0
+    trained = train("--objective", "simcse", "--data", "odd.csv", "--batch-size", "2", "--dry-run")
+    refused(contrast(*trained), 3, "make neither", "for pairs --columns anchor=Frage,positive=Antwort")
+    assert contrast(*trained, "--columns", "anchor=Frage,positive=Antwort").code == 0
 
 
 @pytest.mark.parametrize("header", ["premise\thypothesis\tlabel", "sentence1\tsentence2\tscore"])
@@ -52,8 +65,38 @@ def test_a_search_reads_neither_labels_nor_scores(contrast: Contrast, header: st
     assert found.split()[-2:] == ["ba", "den"]
 
 
-def test_files_of_spreadsheets_are_told_by_their_form(contrast: Contrast) -> None:
-    Path("semicolons.csv").write_text("question;answer\na;b\n")
-    refused(contrast(*train("--data", "semicolons.csv")), 3, "'question;answer'", "separated by semicolons")
-    Path("unicode.csv").write_text("question,answer\na,b\n", encoding="utf-16")
-    refused(contrast(*train("--data", "unicode.csv")), 3, "not UTF-8", "iconv -f utf-16 -t utf-8")
+def test_blank_rows_are_counted_in_one_error_and_left_out_on_request(contrast: Contrast) -> None:
+    blank = {n: ("q", " ") if n % 2 else ("", "a") for n in (3, 5, 6, 11, 12, 13)}
+    rows = [blank.get(n, (f"q{n}", f"a{n}")) for n in range(2, 22)]
+    Path("faq.csv").write_text("question,answer\n" + "".join(f"{q},{a}\n" for q, a in rows) + "\n\n")
+    words = train("--objective", "simcse", "--data", "faq.csv", "--batch-size", "2", "--dry-run")
+    what = "faq.csv, lines 3, 5, 6, 11, 12 …: the sentence in the column 'question' or 'answer' is blank (6 of 20 rows)"
+    refused(contrast(*words), 3, what, "leave them out with --blank drop")
+    answer = contrast(*words, "--blank", "drop")
+    assert "rows 14" in " ".join(answer.out.split())
+    assert "6 of 20 rows without a text in 'question' or 'answer' were left out" in answer.out
+
+
+def test_texts_that_stand_for_none_are_named_and_left_out_with_the_blank_ones(contrast: Contrast) -> None:
+    Path("faq.csv").write_text("question,answer\na,b\nc,N/A\ne,f\n")
+    words = train("--objective", "simcse", "--data", "faq.csv", "--batch-size", "2", "--dry-run")
+    note = "faq.csv, line 3: a text is N/A or the like (1 of 3 rows); --blank drop leaves them out"
+    assert note in contrast(*words).out
+    assert "1 of 3 rows without a text" in contrast(*words, "--blank", "drop").out
+
+
+SPREADSHEETS: dict[str, tuple[bytes, str]] = {
+    "Excel's CSV UTF-8": (codecs.BOM_UTF8 + TABLE.encode(), "fields separated by semicolons; UTF-8 with its mark"),
+    "Excel's CSV": (TABLE.encode("cp1252"), "fields separated by semicolons; Windows-1252, as in line 3: "),
+    "Excel's Unicode": (TABLE.replace(";", "\t").encode("utf-16"), "fields separated by tabs; UTF-16"),
+    "bars": (TABLE.replace(";", "|").encode(), "fields separated by vertical bars"),
+}
+
+
+@pytest.mark.parametrize("case", SPREADSHEETS)
+def test_files_of_spreadsheets_are_read_and_one_note_says_how(contrast: Contrast, case: str) -> None:
+    content, note = SPREADSHEETS[case]
+    Path("faq.csv").write_bytes(content)
+    out = contrast(*train("--objective", "simcse", "--data", "faq.csv", "--batch-size", "2", "--dry-run")).out
+    assert f"faq.csv was read as: {note}" in " ".join(out.split())
+    assert "it costs 5 €, or „free“" in out and "é" in out

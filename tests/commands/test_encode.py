@@ -77,7 +77,11 @@ def test_int8_says_how_near_it_is(contrast: Contrast) -> None:
 
 @pytest.mark.parametrize(
     ("stdin", "what"),
-    [(b"", "stdin is empty"), (b"a\n\nb\n", "stdin, line 2: blank"), (b"\xe9", "stdin, line 1: not UTF-8")],
+    [
+        (b"", "stdin is empty"),
+        (b"a\n\nb\n\nc\n", "stdin, lines 2, 4: the sentence"),
+        (b"\x81", "stdin, line 1: not UTF-8"),
+    ],
 )
 def test_bad_sentences_of_stdin_are_named(contrast: Contrast, stdin: bytes, what: str) -> None:
     refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what)
@@ -114,3 +118,10 @@ def test_vectors_that_cannot_be_written_leave_what_was_there(
     with pytest.raises(RunError, match="No space left on device"):
         encode_to(encoder, ["ba", "den", "go"], output, lambda done, total: None)
     assert output.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["vectors.npy"]
+
+
+def test_ids_of_a_file_go_into_a_parquet_of_vectors(contrast: Contrast) -> None:
+    Path("faq.csv").write_text("key,title,body\n7,a,ba den\n8,b,fir go\n")
+    assert contrast("encode", "faq.csv", "-o", "v.parquet", *MODEL, "--columns", "text=body,id=key").code == 0
+    table = parquet.read_table("v.parquet")
+    assert (table["id"].to_pylist(), table["text"].to_pylist()) == (["7", "8"], ["ba den", "fir go"])

@@ -122,3 +122,15 @@ def test_a_rule_that_leaves_nothing_is_an_error(contrast: Contrast) -> None:
     answer = contrast("mine", PAIRS, "-o", "t.csv", *MODEL, "--margin", "1.9")
     failed(answer, 3, "no row of tiny/pairs.jsonl has enough negatives by this rule", "--corpus FILE")
     assert not Path("t.csv").exists()
+
+
+def test_ids_of_pairs_and_of_a_corpus_are_answered(contrast: Contrast) -> None:
+    Path("faq.csv").write_text("id,q,a\nr1,ba den,go lum\nr2,fir go,den ba\n")
+    Path("more.csv").write_text("key;body\nc1;lum fir\nc2;go den fir\n")
+    roles = "anchor=q,positive=a,text=body,id=key"
+    words = ("mine", "faq.csv", "-o", "t.csv", *MODEL, *EASY, "--corpus", "more.csv", "--columns", roles)
+    hardest = json.loads(contrast(*words, "--show", "2", "--json").out)["hardest"]
+    assert {row["id"] for row in hardest} == {"r1", "r2"}
+    by_text = {"lum fir": "c1", "go den fir": "c2"}
+    assert all(by_text[one["text"]] == one["id"] for row in hardest for one in row["candidates"])
+    assert [line.split(",")[-1] for line in Path("t.csv").read_text().splitlines()] == ["id", "r1", "r2"]

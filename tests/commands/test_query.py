@@ -141,3 +141,15 @@ def test_another_pooling_may_be_asked_for(contrast: Contrast) -> None:
     assert contrast("query", A, "--corpus", "corpus.txt", *MODEL).code == 0  # which caches vectors of its own pooling
     found = contrast("query", A, "--corpus", "corpus.txt", *MODEL, "--pooling", "cls", "-k", "2", "--json")
     assert_near(json.loads(found.out)["neighbours"][1]["cosine"], expected, scale=1)
+
+
+def test_a_corpus_of_other_columns_is_searched_and_its_ids_are_answered(contrast: Contrast) -> None:
+    Path("faq.csv").write_text("nr;Frage;Antwort\nq7;ba den;go lum\nq8;fir;\nq9;go;den ba\n")
+    words = ("query", "ba den", "--corpus", "faq.csv", *MODEL, "-k", "1", "--columns", "text=Frage,id=nr")
+    assert contrast(*words).out.split()[2:] == ["q7", "ba", "den"]
+    nearest = json.loads(contrast(*words, "--json").out)["neighbours"][0]
+    assert (nearest["row"], nearest["id"], nearest["text"]) == (1, "q7", "ba den")
+    answers = ("query", "ba den", "--corpus", "faq.csv", *MODEL, "--columns", "text=Antwort,id=nr")
+    refused(contrast(*answers), 3, "faq.csv, line 3: the sentence in the column 'Antwort' is blank", "--blank drop")
+    left = contrast(*answers, "--blank", "drop")
+    assert left.out.count("\n") == 2 and "1 of 3 rows without a text in 'Antwort' were left out" in left.err

@@ -75,14 +75,20 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "empty and compressed": ("a.txt.gz", gzip.compress(b""), "a.txt.gz is empty", "two sentences"),
     "a header alone": ("a.tsv", b"anchor\tpositive\n", "a.tsv has no rows", "two rows"),
     "an empty list": ("a.json", b"[]", "a.json has no rows", "two rows"),
-    "Latin-1": ("a.txt", b"one\ntwo\ncaf\xe9\n", "a.txt, line 3: not UTF-8 (byte 0xe9)", "iconv"),
-    "Latin-1 in csv": ("a.csv", b"anchor,positive\na,caf\xe9\n", "a.csv, line 2: not UTF-8", "iconv"),
-    "UTF-16": ("a.txt", "one\n".encode("utf-16"), "a.txt, line 1: not UTF-8", "iconv"),
+    "Cyrillic": ("a.txt", "ab\nпривет\n".encode("cp1251"), "a.txt, line 2: not UTF-8 (byte 0xef)", "iconv -f cp1251"),
+    "no encoding has it": ("a.txt", b"one\n\x81\n", "a.txt, line 2: not UTF-8 (byte 0x81)", "iconv"),
+    "two encodings": ("a.txt", "für\n".encode() + "für\n".encode("cp1252"), "line 2: not UTF-8", "two encodings"),
+    "two encodings the other way": (
+        "a.txt",
+        "für\n".encode("cp1252") + "ab\nfür\n".encode(),
+        "a.txt, line 3: UTF-8, which line 1 is not",
+        "two encodings",
+    ),
+    "half of UTF-16": ("a.txt", "one".encode("utf-16")[:-1], "a.txt: damaged UTF-16", "copy"),
     "a NUL byte": ("a.tsv", b"anchor\tpositive\na\tb\nc\t\0\n", "a.tsv, line 3: holds a NUL byte", "Delete"),
     "too few fields": ("a.csv", b"a,b\n1,2\n3\n", "a.csv, line 3: 1 fields where the header has 2", "commas"),
     "too many fields": ("a.csv", b"a,b\n1,2,3\n", "a.csv, line 2: 3 fields where the header has 2", "commas"),
     "too many fields in tsv": ("a.tsv", b"a\tb\n1\t2\n1\t2\t3\n", "a.tsv, line 3: 3 fields", "fix"),
-    "a blank line in csv": ("a.csv", b"a,b\n1,2\n\n3,4\n", "a.csv, line 3: 0 fields", "delete"),
     "ragged below a field of two lines": ("a.csv", b'a,b\n"1\n2",3\n4\n', "a.csv, line 4: 1 fields", "fix"),
     "an unclosed quote": ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "a.csv, line 3: a quote opens here", "close it"),
     "an unclosed quote below a closed one": (
@@ -113,7 +119,6 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "a column twice": ("a.csv", b"a,b,a\n1,2,3\n", "a.csv, line 1: the column 'a' occurs twice", "its own"),
     "a key twice": ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1, "a": 2}\n', "a.jsonl, line 2: the key 'a' occurs", "once"),
     "JSON cut off": ("a.jsonl", b'{"a": 1}\n{"a": \n', "a.jsonl, line 2: not JSON: Expecting value (column 7)", "fix"),
-    "JSON with a blank line": ("a.jsonl", b'{"a": 1}\n\n{"a": 2}\n', "a.jsonl, line 2: not JSON", "delete"),
     "JSON cut off below": ("a.json", b'[{"a": 1},\n {"a": 2},\n {"a"\n', "a.json, line 4: not JSON", "fix"),
     "JSON too deep": ("a.json", b"[" * 100_000, "a.json, line 1: JSON nested too deeply", "fix"),
     "a number too long": ("a.jsonl", b'{"a": ' + b"9" * 9999 + b"}\n", "a.jsonl, line 1: JSON nested", "fix"),
@@ -291,3 +296,38 @@ def test_the_first_rows_of_a_file_that_would_fill_the_memory_are_read(
     assert read(f"rows.{suffix}.gz", content, 1_000).columns == {"sentence": ["ba"] * 1_000}
     with pytest.raises(DataError, match="would fill the memory"):
         read(f"rows.{suffix}.gz", content)
+
+
+def test_every_row_that_cannot_be_read_is_counted_in_one_error(read: Read) -> None:
+    with pytest.raises(DataError) as caught:
+        read("a.csv", b"a,b\n1,2\n3\n4,5,6\n7,8\n9\n")
+    first = "a.csv, line 3: 1 fields where the header has 2"
+    assert caught.value.what == f"{first}; 3 of 5 rows cannot be read: lines 3, 4, 6"
+    with pytest.raises(DataError) as caught:
+        read("a.jsonl", b'{"a": 1}\n{"b": 2}\n[3]\nfour\n' + b'{"a": 5}\nsix\n' * 4)
+    assert caught.value.what.endswith("7 of 12 rows cannot be read: lines 2, 3, 4, 6, 8 …")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.csv", b"a,b\n1,2\n\n3,4\n \n\n"), ("a.tsv", b"a\tb\n1\t2\n\n3\t4\n\t\n"), ("a.txt", b"1\n\n3\n\n\n")],
+)
+def test_a_blank_line_is_a_row_of_blanks_and_none_at_the_end(read: Read, name: str, content: bytes) -> None:
+    assert all(len(column) == 3 and not column[1] for column in read(name, content).columns.values())
+
+
+def test_a_blank_line_of_jsonl_is_a_row_without_values(read: Read) -> None:
+    assert read("a.jsonl", b'{"a": "1"}\n\n{"a": "3"}\n\n').columns == {"a": ["1", None, "3"]}
+
+
+def test_blank_lines_without_end_are_refused(read: Read) -> None:
+    with pytest.raises(DataError, match="more than 100,000 lines from line 2 on are blank"):
+        read("a.txt.gz", gzip.compress(b"one\n" + b"\n" * 200_000))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str) -> None:
+    text = 'Frage;Antwort\r\n"Was; kostet\nes?";„5 €“ – für’s Erste…\r\nplain;text\r\n'
+    table = read("a.csv", text.encode(encoding))
+    assert table.columns == {"Frage": ["Was; kostet\nes?", "plain"], "Antwort": ["„5 €“ – für’s Erste…", "text"]}
+    assert table.where(1) == "a.csv, line 4"

@@ -63,7 +63,7 @@ def test_a_file_of_the_hub_is_read_by_our_own_readers(hub_files: Path) -> None:
     (hub_files / "sub" / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\nd,e,f\n")
     rows = load("hf:owner/name/sub/a.csv", "simcse")
     assert rows.views == {"anchor": ["a", "d"], "positive": ["b", "e"], "negative": ["c", "f"]}
-    (hub_files / "b.txt").write_text("one\n \n")
+    (hub_files / "b.txt").write_text("one\n \ntwo\n")
     with pytest.raises(DataError, match=r"^hf:owner/name/b\.txt, line 2: the sentence"):
         load("hf:owner/name/b.txt", "simcse")
     with pytest.raises(DataError, match=r"^hf:owner/name/c\.txt: "):

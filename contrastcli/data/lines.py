@@ -1,0 +1,122 @@
+"""Bytes as lines of text: their encoding, which is found out on the way, and what lines may take."""
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import BinaryIO
+
+from contrastcli.data.forms import LONGEST
+from contrastcli.errors import DataError
+
+BYTES_OF_A_ROW = 64
+"""What a row takes besides its text."""
+
+_MOST_BLANK = 100_000
+"""Blank lines, one after the other; a small compressed file may hold millions."""
+# Letters of Western languages with accents do not follow each other; those of other scripts do.
+_OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
+_NOT_ASCII = re.compile(r".{,20}[^\0-\x7f].{,20}")
+
+Lines = Iterator[tuple[int, str]]
+"""Lines with their line ends, counted from 1."""
+
+
+class Decoder:
+    """Lines of bytes as text: UTF-8, UTF-16 with its mark, or Windows-1252 where the first line that tells is that.
+
+    `name` is that of the source in errors, `encoding` a note on it, "" for UTF-8 without a mark. With `strict` it is
+    UTF-8 alone.
+    """
+
+    def __init__(self, name: str, *, strict: bool = False) -> None:
+        self.name = name
+        self._strict = strict
+        self.encoding = ""
+        # The first line that only UTF-8, and the first that only Windows-1252 can be.
+        self._utf8 = self._windows = 0
+
+    def lines(self, source: BinaryIO | Sequence[bytes], first: int = 1, longest: int = LONGEST) -> Lines:
+        """The lines, numbered from `first`. They end at line feeds only: other separators occur within sentences.
+
+        Raises DataError for what is no text and for a line of more than `longest` bytes, which may be one without end.
+        """
+        raws = iter(source) if isinstance(source, Sequence) else iter(partial(source.readline, longest + 1), b"")
+        start = next(raws, b"")
+        raws = chain([start] if start else [], raws)
+        if first == 1 and start.startswith(codecs.BOM_UTF8):
+            self.encoding, self._utf8 = "UTF-8 with its mark", 1
+        elif first == 1 and start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self.encoding, raws = "UTF-16", self._from_utf16(raws, longest)
+        for number, raw in enumerate(raws, first):
+            if len(raw) > longest:
+                what = f"{self.name}, line {number}: longer than {longest:,} bytes"
+                raise DataError(what, "is it a text file? Put each sentence, or each object of a .jsonl, on a line")
+            text = self._decode(raw, number)
+            if "\0" in text:
+                what = f"{self.name}, line {number}: holds a NUL byte"
+                raise DataError(what, "is it a text file? Delete the byte if so")
+            yield number, text
+
+    def _decode(self, raw: bytes, number: int) -> str:
+        """Raises DataError for bytes that are neither, and where both encodings occur."""
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            self._windows = self._windows or number
+            text = "" if self._utf8 or self._strict or _OTHER_SCRIPT.search(raw) else raw.decode("cp1252", "replace")
+            if not text or "\ufffd" in text:
+                raise self._error(number, f"not UTF-8 (byte 0x{raw[error.start]:02x})") from None
+            if self._windows == number and (found := _NOT_ASCII.search(text)):
+                self.encoding = f"Windows-1252, as in line {number}: '{found[0].strip()}'"
+            return text
+        if not text.isascii():
+            self._utf8 = self._utf8 or number
+            if self._windows:
+                raise self._error(number, f"UTF-8, which line {self._windows} is not")
+        return text
+
+    def _from_utf16(self, parts: Iterable[bytes], longest: int) -> Iterator[bytes]:
+        """The lines in UTF-8. Raises DataError for what is no UTF-16."""
+        decoder, rest = codecs.getincrementaldecoder("utf-16")(), ""
+        try:
+            for part in parts:
+                *whole, rest = (rest + decoder.decode(part)).split("\n")
+                yield from (f"{line}\n".encode() for line in whole)
+                if len(rest) > longest:
+                    break  # to be refused
+            yield from [rest.encode()] if rest else []
+            decoder.decode(b"", final=True)
+        except UnicodeError:
+            raise DataError(f"{self.name}: damaged UTF-16", "copy or save it again") from None
+
+    def _error(self, number: int, what: str) -> DataError:
+        hint = f"save it as UTF-8; from another encoding, such as cp1251: iconv -f cp1251 -t utf-8 {self.name} > NEW"
+        mixed = "its lines are in two encodings: save all of them as UTF-8"
+        return DataError(f"{self.name}, line {number}: {what}", mixed if self._utf8 and self._windows else hint)
+
+
+def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF_A_ROW) -> Lines:
+    """The lines. Raises DataError where they take more memory: a small compressed file may unpack without end."""
+    for number, text in lines:
+        memory -= len(text) + row_bytes
+        if memory < 0:
+            what = f"{name}, line {number}: its lines would fill the memory"
+            raise DataError(what, "give the text in several files; to train on its first rows, set data.limit")
+        yield number, text
+
+
+def without_blank_end(lines: Lines, name: str) -> Lines:
+    """The lines up to the last that is not blank. Raises DataError where very many in a row are."""
+    blank: list[tuple[int, str]] = []
+    for line in lines:
+        if line[1].isspace():
+            blank.append(line)
+            if len(blank) > _MOST_BLANK:
+                what = f"{name}: more than {_MOST_BLANK:,} lines from line {blank[0][0]} on are blank"
+                raise DataError(what, "is it a text file? Delete them")
+            continue
+        yield from blank
+        blank.clear()
+        yield line
