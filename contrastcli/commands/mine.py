@@ -65,10 +65,7 @@ def mine_file(
     guard: str,
     show: int,
 ) -> Mined:
-    """Write the rows that have enough negatives, and next to them how they were made; `show` rows are described.
-
-    Raises UsageError, DataError and RunError.
-    """
+    """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
     _check_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]

@@ -91,8 +91,8 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     kept = [row for row in kept if row[0] in queries]
     documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
     own = len(documents)
-    others = [] if distractors is None else [distractors]
-    pool = Texts.join([documents_of(rows).views["anchor"], *others]).distinct()[0]
+    extra = [] if distractors is None else [distractors]
+    pool = Texts.join([documents_of(rows).views["anchor"], *extra]).distinct()[0]
     pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
     for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
         documents[text] = len(documents)
