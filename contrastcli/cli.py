@@ -181,18 +181,20 @@ def stop(run: Run, wait: float) -> None:
 
 
 @cli.command(params=[*options.COMPARING])
-@click.argument("named", type=options.RUN, nargs=-1, required=True, metavar="RUN RUN...")
-def compare(named: Sequence[Run], bootstrap: bool, dev: str | None, plot: bool, out: Path | None, json: bool) -> None:
-    """Compare the settings and results of runs.
+@click.argument("words", nargs=-1, required=True, metavar="RUN|MODEL...")
+@click.pass_obj
+def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, form: str, **request: Any) -> None:
+    """Compare the settings and results of runs and models.
 
-    Runs that differ only in their seed are one method, with mean and standard deviation. Two get Welch's test.
+    Runs that differ only in their seed are one method, with mean and standard deviation. Each two methods get Welch's
+    test, three and more with Holm's correction.
     """
     from contrastcli.commands.compare import check, compare, draw
     from contrastcli.show.runs import run_comparison
     from contrastcli.show.scores import show_pictures
 
-    chosen = check(named, bootstrap, dev, out)
-    print_text(run_comparison(compare(chosen, bootstrap, dev), json))
+    chosen, out = check(words, directory, **request), request.pop("out")
+    print_text(run_comparison(compare(chosen, **request), json, form))
     if plot or out:
         show_pictures(draw(chosen), plot and not json, out)
 
@@ -200,14 +202,14 @@ def compare(named: Sequence[Run], bootstrap: bool, dev: str | None, plot: bool, 
 @cli.command("eval", params=[*options.MEASURING])
 @click.argument("models", nargs=-1, metavar="[RUN|MODEL]...")
 @click.pass_obj
-def eval_(directory: Path, /, models: Sequence[str], json: bool, **request: Any) -> None:
+def eval_(directory: Path, /, models: Sequence[str], json: bool, form: str, **request: Any) -> None:
     """Evaluate runs, models or files of word vectors."""
     from contrastcli.commands.evaluate import check_measured, measure
     from contrastcli.show.scores import scores, show_pictures
 
     measured, drawn = measure(models, directory, **request)
-    print_text(scores(measured, json))
-    show_pictures(drawn, not json, request["folder"])
+    print_text(scores(measured, json, form))
+    show_pictures(drawn, not json and form == "text", request["folder"])
     check_measured(measured)
 
 

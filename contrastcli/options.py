@@ -143,6 +143,13 @@ TRAINING = (
 )
 """Options of one training."""
 
+FORMAT = click.Option(
+    ["--format", "form"],
+    type=click.Choice(["text", "markdown", "latex", "csv"]),
+    default="text",
+    help="How tables are written; latex needs the package booktabs.",
+)
+
 MEASURING = (
     click.Option(
         ["--suite", "suites"],
@@ -157,7 +164,8 @@ MEASURING = (
         metavar="FILE",
         help="Your own pairs, scored or not, or triplets; repeatable.",
     ),
-    click.Option(["--columns"], default="", metavar="ROLES", help="Of --data: anchor=title,positive=body."),
+    COLUMNS,
+    BLANK,
     click.Option(["--labels"], default="", metavar="NAMES", help="Of --data: 0=entailment,1=neutral,2=contradiction."),
     click.Option(
         ["--metric"],
@@ -169,6 +177,7 @@ MEASURING = (
     PRECISION,
     click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
     click.Option(["--fresh"], is_flag=True, help="Ignore cached results and measure again."),
+    FORMAT,
     JSON,
 )
 """Options of an evaluation."""
@@ -176,11 +185,14 @@ MEASURING = (
 COMPARING = (
     click.Option(["--bootstrap"], is_flag=True, help="Also compare two models by a paired bootstrap on dev data."),
     click.Option(["--dev"], metavar="DATA", help="The data of --bootstrap. Default: the dev set of the runs."),
+    COLUMNS,
+    BLANK,
     click.Option(["--plot"], is_flag=True, help="Draw angles, alignment and uniformity over training."),
     click.Option(["--out"], type=PATH, help="Also write the pictures there, as PNG, SVG and CSV."),
+    FORMAT,
     JSON,
 )
-"""Options of a comparison of runs."""
+"""Options of a comparison of models."""
 
 MINING = (
     MODEL,

@@ -1,113 +1,119 @@
-"""`contrast compare`: runs side by side, and tests of one method against another."""
+"""`contrast compare`: runs and models side by side, and tests of one against another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation import run_scores
+from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
 from contrastcli.runs.directory import Run
-from contrastcli.runs.results import Bootstrap, Comparison, Method, Welch
+from contrastcli.runs.results import Comparison, Method, ScoreName, Welch
 from contrastcli.show import console, pictures, plots
 from contrastcli.show.pictures import Picture
 
 if TYPE_CHECKING:
     from contrastcli.data.dev_data import DevData
 
+Compared = Run | ModelRef
+"""A run, or a model that is none."""
 
-def check(runs: Sequence[Run], bootstrap: bool, dev: str | None, pictures_dir: Path | None) -> list[Run]:
-    """The runs, each once, and a folder for pictures that can be written.
 
-    Raises UsageError if there is only one run, or if `dev` is not used; RunError if the folder cannot be written.
+def check(
+    words: Sequence[str], directory: Path, *, bootstrap: bool, dev: str | None, out: Path | None, **how: str
+) -> list[Compared]:
+    """The runs and models that words name, each once, and a folder for pictures that can be written.
+
+    Raises UsageError if there is only one, or if `dev` is not used; DataError for a model that is not there; RunError
+    if the folder cannot be written.
     """
-    chosen = list({run.path: run for run in runs}.values())
+    refs = [resolve(word, directory) for word in words]
+    chosen = list({ref.name: ref.run or ref for ref in refs}.values())
     if len(chosen) < 2:
         raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
     if dev and not bootstrap:
         raise UsageError("--dev names the pairs of --bootstrap, which is not set", "add --bootstrap")
-    if pictures_dir:
-        plots.check(pictures_dir)
+    if how["columns"] and not dev:
+        raise UsageError("--columns says what the data of --dev hold, and there are none", "add --bootstrap --dev FILE")
+    for ref in refs:
+        if not ref.run and not is_word_vectors(ref.name):
+            ref.folder()
+    if out:
+        plots.check(out)
     return chosen
 
 
-def compare(chosen: Sequence[Run], bootstrap: bool, dev: str | None) -> Comparison:
-    """Compare runs; with `bootstrap` also two models on the pairs of `dev`, by default the dev set of both.
+def compare(chosen: Sequence[Compared], bootstrap: bool, dev: str | None, **how: Any) -> Comparison:
+    """Compare runs and models; with `bootstrap` also on the pairs of `dev`, by default the dev set of the runs.
 
-    Raises DataError and UsageError.
+    `how` is what `own.read` takes. Raises DataError and UsageError.
     """
     compared = run_scores.compare(chosen)
-    compared = structs.replace(compared, welch=_welch(compared.groups))
+    compared = structs.replace(compared, welch=_welch([method for method in compared.groups if method.n > 1]))
     if bootstrap:
-        first, second = _two_runs(chosen, compared.groups)
-        compared = structs.replace(compared, bootstrap=_bootstrap(first, second, dev))
+        from contrastcli.evaluation import own
+        from contrastcli.evaluation.significance import compare_models
+
+        firsts = {method.runs[0].name for method in compared.groups}
+        tested = [one for one in chosen if one.name in firsts or len(chosen) == 2]
+        data = own.read(dev, **how) if dev else _dev_data([one for one in tested if isinstance(one, Run)])
+        models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
+        with console.progress() as advance:
+            compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))
     return compared
 
 
-def draw(chosen: Sequence[Run]) -> list[Picture]:
-    """Pictures of what the runs reported while they trained."""
-    labels = pictures.labels([str(run.path) for run in chosen])
-    return pictures.of_runs({labels[str(run.path)]: run.events() for run in chosen})
-
-
-def _welch(methods: Sequence[Method]) -> dict[str, Welch]:
-    """Welch's test of each number of two methods; nothing for one method or for three."""
-    if len(methods) != 2 or any(method.n < 2 for method in methods):
+def _welch(methods: Sequence[Method]) -> dict[ScoreName, tuple[Welch, ...]]:
+    """Welch's test of each number of each two methods that have it."""
+    if len(methods) < 2:
         return {}
-    from contrastcli.evaluation.significance import welch
+    from contrastcli.evaluation.significance import compare_methods
 
-    first, second = (method.scores for method in methods)
-    return {name: welch(first[name].values, second[name].values) for name in first if name in second}
-
-
-def _two_runs(chosen: Sequence[Run], methods: Sequence[Method]) -> tuple[Run, Run]:
-    """The two runs to compare: those that were named, or the first of each method."""
-    if len(chosen) == 2:
-        return chosen[0], chosen[1]
-    if len(methods) != 2:
-        raise UsageError(f"--bootstrap compares two methods, and these are {len(methods)}", "name two runs")
-    first, second = (next(run for run in chosen if run.name == method.runs[0].name) for method in methods)
-    return first, second
+    names = dict.fromkeys(name for method in methods for name in method.scores)
+    having = {name: [method for method in methods if name in method.scores] for name in names}
+    return {
+        name: compare_methods([(method.runs[0].name, method.scores[name].values) for method in some])
+        for name, some in having.items()
+        if len(some) > 1
+    }
 
 
-def _bootstrap(first: Run, second: Run, dev: str | None) -> Bootstrap:
-    from contrastcli.evaluation.significance import compare_models
-
-    data = _dev_data(first, second, dev)
-    with console.progress() as advance:
-        tested = compare_models(str(first.path), str(second.path), data, partial(advance, "encoding"))
-    return structs.replace(tested, runs=(first.name, second.name))
+def draw(chosen: Sequence[Compared]) -> list[Picture]:
+    """Pictures of what the runs reported while they trained."""
+    runs = [one for one in chosen if isinstance(one, Run)]
+    labels = pictures.labels([str(run.path) for run in runs])
+    return pictures.of_runs({labels[str(run.path)]: run.events() for run in runs})
 
 
-def _dev_data(first: Run, second: Run, dev: str | None) -> DevData:
-    """The data to compare two runs on: those of `dev`, or the dev set of both.
+def _dev_data(runs: Sequence[Run]) -> DevData:
+    """The dev set of the runs.
 
-    Of rows that the first run held out, those that the second did not train on. Pairs without scores are ranked among
-    the texts that they were among while the first run trained.
+    Of rows that the first run held out, those that no other trained on. Pairs without scores are ranked among the
+    texts that they were among while the first run trained.
     """
     from contrastcli.data.dev_data import named_pairs, unseen
     from contrastcli.data.sources import SPLIT
     from contrastcli.training.plan import make_plan
 
-    config, other = first.config(), second.config()
-    if dev is not None:
-        config = replace(config, dev=structs.replace(config.dev, data=dev, metric="auto"))
-    elif config.dev.data != other.dev.data:
-        what = f"the dev sets of the runs differ: {config.dev.data} and {other.dev.data}"
-        raise UsageError(what, Use("--dev", "FILE", "name pairs that neither trained on:"))
-    if config.dev.data == "none":
+    remedy = Use("--dev", "FILE", "name pairs that none of them trained on:")
+    configs = [run.config() for run in runs]
+    named = list(dict.fromkeys(config.dev.data for config in configs))
+    if len(named) > 1:
+        raise UsageError(f"the dev sets of the runs differ: {' and '.join(named)}", remedy)
+    if named in ([], ["none"]):
         raise DataError("there are no dev pairs to compare on", Use("--dev", "FILE or stsb", "name pairs:"))
-    if (pairs := named_pairs(config.dev, config.data)) is not None:
+    first, *others = configs
+    if (pairs := named_pairs(first.dev, first.data)) is not None:
         return pairs
-    data = make_plan(config).dev
-    if data is not None and config.dev.data.startswith(SPLIT):
-        data = unseen(data, make_plan(other).examples)
-    if data is None or len(data) < 2:
-        what = f"{second.name} trained on what {first.name} held out"
-        raise UsageError(what, Use("--dev", "FILE", "name pairs that neither trained on:"))
+    data = make_plan(first).dev
+    for run, config in zip(runs[1:], others, strict=True):
+        if data is not None and named[0].startswith(SPLIT):
+            data = unseen(data, make_plan(config).examples)
+        if data is None or len(data) < 2:
+            raise UsageError(f"{run.name} trained on what {runs[0].name} held out", remedy)
+    assert data is not None
     return data

@@ -14,7 +14,7 @@ from contrastcli.evaluation.procedure import OnProgress, Options, Subject
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import atomic_write, json_bytes, make_folder, writing_to
 from contrastcli.model.folder import load_model
-from contrastcli.model.locate import resolve
+from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.vectors import fingerprint
 from contrastcli.runs.directory import read_scores
 from contrastcli.settings.sections import Pooling, Precision
@@ -71,7 +71,7 @@ def _write(model: str, paths: Sequence[Path], result: SuiteResult) -> None:
 
 def check_model(name: str) -> None:
     """Raises DataError if there is no model with this name. The model is not loaded."""
-    if not glove.is_word_vectors(name):
+    if not is_word_vectors(name):
         resolve(name).folder()
 
 
@@ -79,7 +79,7 @@ def load_subject(
     model: str, pooling: Pooling | None, on_progress: OnProgress, precision: Precision = "fp32"
 ) -> Subject:
     """The model or the file of word vectors with this name. Raises DataError if it cannot be loaded."""
-    if glove.is_word_vectors(model):
+    if is_word_vectors(model):
         return glove.load_subject(model, pooling)
     encoder = load_model(resolve(model), pooling=pooling, precision=precision)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))

@@ -8,7 +8,6 @@ no stop word is left out. Only the vectors of words in the texts are kept in mem
 import gzip
 import hashlib
 import math
-import os
 import string
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,14 +21,8 @@ from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation.procedure import Floats, Subject
 from contrastcli.settings.sections import Pooling
 
-_SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz")
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
-
-
-def is_word_vectors(name: str) -> bool:
-    """Whether a model's name is that of a file of word vectors: .txt or .vec, or .gz of these."""
-    return name.endswith(_SUFFIXES) and os.path.isfile(os.path.expanduser(name))
 
 
 def load_subject(name: str, pooling: Pooling | None) -> Subject:

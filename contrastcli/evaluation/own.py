@@ -15,6 +15,7 @@ from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, finite
 from contrastcli.model.metrics import cosine, pearson, spearman
+from contrastcli.settings.sections import Blank
 
 _PROTOCOL = (
     "cosine, pooling: {pooling}, truncated at the model's own limit; correlations over all pairs; rankings of all "
@@ -33,9 +34,9 @@ class OwnData:
         return f"{self.rows.fingerprint} {self.rows.metric}"
 
 
-def read(source: str, columns: str = "", labels: str = "", metric: str = "auto") -> DevData:
+def read(source: str, columns: str = "", labels: str = "", metric: str = "auto", blank: Blank = "error") -> DevData:
     """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError."""
-    rows, metric = read_rows(open_dev(source), source, columns, labels, metric)
+    rows, metric = read_rows(open_dev(source), source, columns, labels, metric, blank)
     return scored(rows) if metric == "spearman" else ranked(rows, metric)
 
 
@@ -46,7 +47,7 @@ def _find(files: Sequence[str], options: Options) -> Mapping[str, Callable[[], O
 
 
 def _read(file: str, options: Options) -> OwnData:
-    return OwnData(read(file, options.columns, options.labels, options.metric))
+    return OwnData(read(file, options.columns, options.labels, options.metric, options.blank))
 
 
 def _score(context: SuiteContext, task: str, data: OwnData) -> TaskScores:

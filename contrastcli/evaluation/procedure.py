@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
+from contrastcli.settings.sections import Blank
 
 if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
@@ -65,7 +66,7 @@ class Options:
     """How to measure: the folder of the data, the tasks (none: all but the optional ones), the folder for results.
 
     `fresh`: measure again even if the scores are in the cache. `files` are the data of the suite `own`, and `columns`,
-    `labels` and `metric` say what is in them and what to measure.
+    `labels`, `metric` and `blank` say what is in them and what to measure.
     """
 
     data_dir: Path | None = None
@@ -77,6 +78,7 @@ class Options:
     columns: str = ""
     labels: str = ""
     metric: str = "auto"
+    blank: Blank = "error"
 
     def names(self, suite: Suite) -> tuple[str, ...]:
         """The tasks of a suite that are asked for by name."""

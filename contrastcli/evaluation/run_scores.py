@@ -1,11 +1,12 @@
-"""Comparison of runs: settings, results and measured scores."""
+"""Comparison of runs and models: settings, results and measured scores."""
 
 from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
 from contrastcli.evaluation.suites import headlines
-from contrastcli.runs.directory import Run
+from contrastcli.model.locate import ModelRef
+from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import training_seconds
 from contrastcli.runs.methods import Member, dev_score, group
 from contrastcli.runs.results import Comparison, Result
@@ -13,28 +14,37 @@ from contrastcli.runs.status import digest
 from contrastcli.settings import published
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
-    """The settings that differ and the results, in the order of the runs. Raises DataError or UsageError."""
-    members = [member(run) for run in runs]
-    keys = dict.fromkeys(key for m in members for key in m.settings)
-    columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
-    results = []
-    for run in runs:
-        last = digest(run.events_path)
-        dev, angles, rows = last.evaluated, last.angles, published.exact(run.config())
-        result = Result(
-            **asdict(run.status(last)),
-            minutes=training_seconds(run.events()) / 60,
-            published_minutes=next((row.values["minutes"].value for row in rows if row.table.suite == "time"), None),
-            dev=dev.score if dev else None,
-            alignment=dev.alignment if dev else None,
-            uniformity=dev.uniformity if dev else None,
-            angles={name: getattr(angles, name) for name in angles.titles} if angles else None,
-            scores=run.scores(),
-        )
-        results.append(result)
-    differing = {key: column for key, column in columns.items() if len(set(column)) > 1}
-    return Comparison(differing, tuple(results), group(members))
+def compare(models: Sequence[Run | ModelRef]) -> Comparison:
+    """The settings that differ and the results, in the order of the models. Raises DataError or UsageError."""
+    results, members = [], []
+    for model in models:
+        if isinstance(model, Run):
+            results.append(_result(model))
+            members.append(member(model))
+        else:
+            scores = read_scores(model.scores_path())
+            results.append(Result.of_model(model.name, scores))
+            members.append(Member(model.name, {}, "finished", headlines(scores)))
+    runs = [m for m in members if m.settings]
+    keys = dict.fromkeys(key for m in runs for key in m.settings)
+    differing = [key for key in keys if len({m.settings.get(key) for m in runs}) > 1]
+    columns = {key: tuple(m.settings.get(key) for m in members) for key in differing}
+    return Comparison(columns, tuple(results), group(members))
+
+
+def _result(run: Run) -> Result:
+    last = digest(run.events_path)
+    dev, angles, rows = last.evaluated, last.angles, published.exact(run.config())
+    return Result(
+        **asdict(run.status(last)),
+        minutes=training_seconds(run.events()) / 60,
+        published_minutes=next((row.values["minutes"].value for row in rows if row.table.suite == "time"), None),
+        dev=dev.score if dev else None,
+        alignment=dev.alignment if dev else None,
+        uniformity=dev.uniformity if dev else None,
+        angles={name: getattr(angles, name) for name in angles.titles} if angles else None,
+        scores=run.scores(),
+    )
 
 
 def member(run: Run) -> Member:

@@ -1,10 +1,13 @@
-"""Is one method better than another? Welch's t-test over seeds, and a paired bootstrap over pairs or queries."""
+"""Is one method better than another? Welch's t-test over seeds, and a paired bootstrap over pairs or queries.
+
+Tests of several pairs of methods are corrected by Holm's procedure (Holm 1979).
+"""
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 
 import numpy as np
 from msgspec import structs
@@ -12,8 +15,7 @@ from msgspec import structs
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.tokens import OnProgress
-from contrastcli.evaluation.procedure import Floats, Vectors
+from contrastcli.evaluation.procedure import Floats, OnProgress, Vectors
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000
@@ -36,6 +38,24 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
         test = ttest_ind(first, second, equal_var=False)
     low, high = test.confidence_interval(0.95)
     return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """The p-values of several tests, corrected for their number; None stays None and is no test."""
+    known = sorted((p, n) for n, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
+    highest = 0.0
+    for rank, (p, n) in enumerate(known):
+        corrected[n] = highest = max(highest, min(1.0, (len(known) - rank) * p))
+    return corrected
+
+
+def compare_methods(methods: Iterable[tuple[str, Sequence[float]]]) -> tuple[Welch, ...]:
+    """Welch's test of each two methods, which are a name and the values over seeds."""
+    pairs = list(combinations(methods, 2))
+    tests = [structs.replace(welch(x, y), methods=(first, second)) for (first, x), (second, y) in pairs]
+    corrected = holm([test.p for test in tests])
+    return tuple(structs.replace(test, holm=p) for test, p in zip(tests, corrected, strict=True))
 
 
 def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Bootstrap:
@@ -81,7 +101,7 @@ def _spearman(cosines: Floats, gold: Floats) -> Floats:
     return correlations
 
 
-def judge(model: str, data: DevData, on_progress: OnProgress | None = None) -> Floats:
+def judge(model: str, data: DevData, on_progress: OnProgress = lambda what, done, total: None) -> Floats:
     """What the best checkpoint of a run, or another model, makes of dev data: a number (P,) for each pair or query.
 
     These are the cosines of scored pairs, else the metric of each query. Raises DataError.
@@ -89,11 +109,10 @@ def judge(model: str, data: DevData, on_progress: OnProgress | None = None) -> F
     import torch
 
     from contrastcli.evaluation import ranking
-    from contrastcli.model.folder import load_model
-    from contrastcli.model.locate import resolve
+    from contrastcli.evaluation.evaluate import load_subject
     from contrastcli.model.metrics import cosine
 
-    vectors = Vectors(partial(load_model(resolve(model)).encode, on_progress=on_progress))
+    vectors = Vectors(load_subject(model, None, on_progress).encode)
     vectors.add(chain.from_iterable(data.columns))
     first, second = map(vectors, data.columns)
     if isinstance(data, ScoredPairs):
@@ -102,8 +121,14 @@ def judge(model: str, data: DevData, on_progress: OnProgress | None = None) -> F
     return ranking.measure(data, ranking.ranks(data.judged, queries, documents), queries, documents)
 
 
-def compare_models(first: str, second: str, data: DevData, on_progress: OnProgress | None = None) -> Bootstrap:
-    """The paired bootstrap of two models, by name, on dev data. Raises DataError."""
-    a, b = (judge(model, data, on_progress) for model in (first, second))
-    tested = bootstrap(a, b, np.asarray(data.scores) if isinstance(data, ScoredPairs) else None)
-    return structs.replace(tested, runs=(first, second), data=data.source, metric=data.metric)
+def compare_models(
+    models: Iterable[tuple[str, str]], data: DevData, on_progress: OnProgress = lambda what, done, total: None
+) -> tuple[Bootstrap, ...]:
+    """The paired bootstrap of each two models on dev data; each has a label and a name. Raises DataError."""
+    judged = [(label, judge(name, data, on_progress)) for label, name in models]
+    gold = np.asarray(data.scores) if isinstance(data, ScoredPairs) else None
+    named = partial(structs.replace, data=data.source, metric=data.metric)
+    pairs = combinations(judged, 2)
+    tests = [named(bootstrap(x, y, gold), runs=(first, second)) for (first, x), (second, y) in pairs]
+    corrected = holm([test.p for test in tests])
+    return tuple(structs.replace(test, holm=p) for test, p in zip(tests, corrected, strict=True))

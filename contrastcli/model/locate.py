@@ -96,6 +96,11 @@ class ModelRef:
         return folder if self.name and os.path.isdir(folder) else None
 
 
+def is_word_vectors(name: str) -> bool:
+    """Whether a model's name is that of a file of word vectors: .txt or .vec, or .gz of these."""
+    return name.removesuffix(".gz").endswith((".txt", ".vec")) and os.path.isfile(os.path.expanduser(name))
+
+
 def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
     """The model that a word names; without a word CONTRAST_MODEL, else the newest run that finished or was stopped.
 

@@ -15,7 +15,10 @@ from contrastcli.settings.setting import Value
 
 @dataclass(frozen=True)
 class Member:
-    """A run of a method; `numbers` are its dev score and its other scores by name, × 100."""
+    """A run of a method; `numbers` are its dev score and its other scores by name, × 100.
+
+    A model that is no run has no settings, and is a method of its own.
+    """
 
     name: str
     settings: Mapping[str, Value]
@@ -24,11 +27,11 @@ class Member:
 
     @property
     def seed(self) -> Value:
-        return self.settings[SEED]
+        return self.settings.get(SEED, 0)
 
     @cached_property
     def identity(self) -> Identity:
-        return identity(self.settings)
+        return identity(self.settings) if self.settings else (("model.backbone", self.name),)
 
 
 def dev_score(status: Status) -> dict[ScoreName, float]:
@@ -59,7 +62,7 @@ def group(members: Sequence[Member]) -> tuple[Method, ...]:
     by_method: dict[Identity, list[Member]] = {}
     for member in members:
         by_method.setdefault(member.identity, []).append(member)
-    methods = [dict(settings) for settings in by_method]
+    methods = [dict(settings) for settings, same in by_method.items() if same[0].settings]
     keys = dict.fromkeys(key for method in methods for key in method)
     differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]
     return tuple(method({key: same[0].settings.get(key) for key in differing}, same) for same in by_method.values())

@@ -189,7 +189,8 @@ class SweepScores(msgspec.Struct, frozen=True):
 class Welch(msgspec.Struct, frozen=True):
     """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
 
-    `t`, `df` and the two-sided `p` are None if neither method varies.
+    `t`, `df` and the two-sided `p` are None if neither method varies. `holm` is p, corrected for the tests of all pairs
+    of methods; `methods` are the names of the first run of both.
     """
 
     difference: float
@@ -198,13 +199,16 @@ class Welch(msgspec.Struct, frozen=True):
     t: float | None
     df: float | None
     p: float | None
+    holm: float | None = None
+    methods: tuple[str, str] = ("", "")
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
-    """A metric × 100 of two runs on the same `pairs` of `data`: the difference, first − second, and its 95 % interval.
+    """A metric × 100 of two models on the same `pairs` of `data`: the difference, first − second, its 95 % interval.
 
     Of pairs without scores, it is queries or triplets that are counted. `p` is two-sided: how often resampling the
-    pairs changes the sign. None if a correlation is undefined.
+    pairs changes the sign; `holm` is p, corrected for the tests of all pairs of models. None if a correlation is
+    undefined.
     """
 
     runs: tuple[str, str]
@@ -216,36 +220,45 @@ class Bootstrap(msgspec.Struct, frozen=True):
     low: float | None
     high: float | None
     p: float | None
+    holm: float | None = None
 
 
 class Result(Status, frozen=True, kw_only=True):
     """A run with its last evaluation on the dev set in −1..1, its last angles, its scores.json, its minutes of steps.
 
     Angles are means in degrees: `positive`, `negative`, `hardest`. `published_minutes` are those that a paper prints
-    for exactly these settings, on its own machine.
+    for exactly these settings, on its own machine. Of a model that is no run here, there are scores alone.
     """
 
-    minutes: float
-    published_minutes: float | None
-    dev: float | None
-    alignment: float | None
-    uniformity: float | None
-    angles: dict[str, float | None] | None
+    minutes: float | None = None
+    published_minutes: float | None = None
+    dev: float | None = None
+    alignment: float | None = None
+    uniformity: float | None = None
+    angles: dict[str, float | None] | None = None
     scores: dict[str, Any]
+    is_run: bool = True
+
+    @classmethod
+    def of_model(cls, name: str, scores: dict[str, Any]) -> Self:
+        nothing: dict[str, Any] = dict.fromkeys(("loss", "best", "best_step"))
+        nothing |= dict.fromkeys(("message", "hint", "metric"), "")
+        nothing |= dict.fromkeys(("step", "steps", "code", "created", "updated"), 0)
+        return cls(name=name, state="finished", scores=scores, is_run=False, **nothing)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Runs side by side: `settings` are those that differ, a value per run, None if its objective lacks the setting.
+    """Runs and models side by side: `settings` are those in which runs differ, None where one lacks the setting.
 
-    `groups` are the same runs by method. If there are two methods, both with two seeds or more, `welch` tests each
-    number that both have. `bootstrap` is set only on request.
+    `groups` are the same by method. `welch` tests each number of each two methods with two seeds or more. `bootstrap`,
+    set only on request, tests each two methods by the first run of both.
     """
 
     settings: dict[str, tuple[Value | None, ...]]
     results: tuple[Result, ...]
     groups: tuple[Method, ...]
-    welch: dict[ScoreName, Welch] = {}
-    bootstrap: Bootstrap | msgspec.UnsetType = msgspec.UNSET
+    welch: dict[ScoreName, tuple[Welch, ...]] = {}
+    bootstrap: tuple[Bootstrap, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import TextWrapper
 
 import msgspec
@@ -15,6 +15,13 @@ from contrastcli.runs.text import MISSING, Numeral
 
 Fields = Sequence[tuple[str, str]]
 """A term and its explanation, a row each."""
+
+Grid = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""The header and the rows of a table."""
+
+_TEX = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
+_TEX |= str.maketrans({"±": r"$\pm$", "–": "--", "λ": r"$\lambda$", "β": r"$\beta$", "τ": r"$\tau$"})
+_TEX |= str.maketrans({"−": "$-$", "°": r"$^\circ$", "|": r"$|$", "…": r"\dots{}"})
 
 _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")
 
@@ -39,7 +46,9 @@ def as_json_lines(values: Iterable[object]) -> str:
 def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A header and rows as CSV."""
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    # Numbers may be padded, to stand below each other.
+    body = ([value.strip() if isinstance(value, str) else value for value in row] for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows([header, *body])
     return stream.getvalue().rstrip("\n")
 
 
@@ -53,13 +62,19 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     body = [[cell(value) for value in row] for row in rows]
     cells = [list(header), *body]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    columns = [[row[i] for row in body] for i in range(len(header))]
-    right = [bool(body) and all(isinstance(c, Numeral) or c in ("", MISSING) for c in column) for column in columns]
     lines = [
-        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+        "  ".join(
+            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, _numeric(header, body), strict=True)
+        ).rstrip()
         for row in cells
     ]
     return "\n".join(lines)
+
+
+def _numeric(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[bool]:
+    """Whether each column is one of numbers."""
+    columns = [column for _, *column in zip(header, *body, strict=True)]
+    return [bool(body) and all(isinstance(c, Numeral) or c in ("", MISSING) for c in column) for column in columns]
 
 
 def points_aligned(column: Sequence[object]) -> list[str]:
@@ -73,6 +88,25 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     """A table in Markdown."""
     lines = [header, ["---"] * len(header), *([cell(value).replace("|", r"\|") for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def latex_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table for the package booktabs; rows with a second cell begin a group of those without."""
+    body = [[cell(value) for value in row] for row in rows]
+    head, *lines = [" & ".join(str(text).translate(_TEX) for text in row) + r" \\" for row in (header, *body)]
+    grouped = any(len(row) > 1 and not row[1] for row in body)
+    spaced = [f"\\addlinespace\n{line}" if n and grouped and body[n][1] else line for n, line in enumerate(lines)]
+    top = rf"\begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in _numeric(header, body))}}}"
+    return "\n".join([top, r"\toprule", head, r"\midrule", *spaced, r"\bottomrule", r"\end{tabular}"])
+
+
+TABLES: Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]]], str]] = {
+    "text": table,
+    "markdown": markdown_table,
+    "latex": latex_table,
+    "csv": as_csv,
+}
+"""How a table is written, by the value of --format."""
 
 
 def names_and_values(facts: Iterable[tuple[str, object]]) -> str:

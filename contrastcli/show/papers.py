@@ -10,13 +10,11 @@ from contrastcli.evaluation.reproduction import Measurement, TableMadeAgain, Tri
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import papers
 from contrastcli.settings.papers import Item, Request
-from contrastcli.show.format import as_csv, as_json, columns, markdown_table, table
+from contrastcli.show.format import TABLES, as_csv, as_json, columns, latex_table, table
 
 Format = Literal["text", "markdown", "latex", "csv", "json"]
 
 _MARKS = {"*": "* of fewer sets or rows than the paper's, so not compared", "=": "= within the deviations of both"}
-_TEX = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
-_TEX |= str.maketrans({"±": r"$\pm$", "–": "--", "λ": r"$\lambda$", "β": r"$\beta$", "τ": r"$\tau$"})
 
 
 def listing(listed: Iterable[tuple[Item, Request | None, Sequence[Trial]]], to_json: bool) -> str:
@@ -110,10 +108,9 @@ def numbers(item: Item, request: Request, made: Trials, form: Format) -> str:
         *(f"{text}." for mark, text in _MARKS.items() if mark in ends),
     ]
     if form == "latex":
-        blocks = [f"% {what}\n{_latex(*grid)}" for what, grid in grids.items()]
+        blocks = [f"% {what}\n{latex_table(grid[0], grid[1:])}" for what, grid in grids.items()]
         return "\n".join([f"% {item.name}", *blocks, *(f"% {line}" for line in words)])
-    laid_out = {"text": table, "markdown": markdown_table}[form]
-    return "\n\n".join([item.name, *(f"{what}\n\n{laid_out(g[0], g[1:])}" for what, g in grids.items()), *words])
+    return "\n\n".join([item.name, *(f"{what}\n\n{TABLES[form](g[0], g[1:])}" for what, g in grids.items()), *words])
 
 
 def _machines(item: Item, made: Trials) -> Iterator[str]:
@@ -160,11 +157,3 @@ def _records(compared: Iterable[TableMadeAgain]) -> Iterator[dict[str, object]]:
                 book = {"printed": theirs and theirs.value, "printed_sd": theirs and theirs.deviation}
                 test = {"partial": one.partial, "difference": one.difference, "within": one.within}
                 yield {**names, **mean, **book, **test}
-
-
-def _latex(header: Sequence[str], *rows: Sequence[str]) -> str:
-    """A table for the package booktabs."""
-    head, *body = [" & ".join(cell.translate(_TEX) for cell in row) + r" \\" for row in (header, *rows)]
-    spaced = [f"\\addlinespace\n{line}" if n and rows[n][1] else line for n, line in enumerate(body)]
-    top = rf"\begin{{tabular}}{{lll{'r' * (len(header) - 3)}}}"
-    return "\n".join([top, r"\toprule", head, r"\midrule", *spaced, r"\bottomrule", r"\end{tabular}"])

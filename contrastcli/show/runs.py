@@ -14,10 +14,10 @@ from contrastcli.files import read_json
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles
-from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores
+from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
 from contrastcli.settings.metrics import METRICS
-from contrastcli.show.format import as_json, names_and_values, points_aligned, size, table
+from contrastcli.show.format import TABLES, Grid, as_json, names_and_values, points_aligned, size, table
 from contrastcli.show.settings import value_text
 
 
@@ -98,62 +98,82 @@ def checks(made: Sequence[Check], to_json: bool) -> str:
     return "\n".join(f"{'✓ ok   ' if one.ok else '✗ fault'}  {one.what:<{width}}  {one.text}" for one in made)
 
 
-def run_comparison(compared: Comparison, to_json: bool) -> str:
-    """Runs side by side, or methods if some runs differ only in their seed; then the tests."""
+def run_comparison(compared: Comparison, to_json: bool, form: str = "text") -> str:
+    """Runs side by side, or methods if some runs differ only in their seed; then the tests, in a format of TABLES."""
     if to_json:
         return as_json(compared)
-    names = _score_names(compared.groups)
-    blocks = [by_method(compared) or side_by_side(compared)]
-    tests = [
-        (
-            _title(n),
-            Numeral(f"{t.difference:+.2f}"),
-            f"{t.low:+.2f} … {t.high:+.2f}",
-            fixed(t.t, 2),
-            fixed(t.df, 1),
-            _p(t.p),
-        )
-        for n, t in compared.welch.items()
-        if n in names
-    ]
-    if tests:
-        blocks.append(table(("Welch's t-test", "first − second", "95 %", "t", "df", "p"), tests))
-    if compared.bootstrap:
-        blocks.append(bootstrap(compared.bootstrap))
+    write = TABLES[form]
+    names, tested = _score_names(compared.groups), compared.bootstrap or ()
+    blocks = [write(*(by_method(compared) or side_by_side(compared)))]
+    welch = [(name, test) for name, tests in compared.welch.items() for test in tests if name in names]
+    if welch:
+        blocks.append(write(*_welch_grid(welch)))
+    if tested and form == "text":
+        blocks.append("\n".join(map(bootstrap, tested)))
+    elif tested:
+        blocks.append(write(*_bootstrap_grid(tested)))
     return "\n\n".join(blocks)
 
 
+def _welch_grid(welch: Sequence[tuple[ScoreName, Welch]]) -> Grid:
+    """The tests; of a single pair of methods it is clear which they are, and there is nothing to correct."""
+    several = len({test.methods for _, test in welch}) > 1
+    named, corrected = (["first", "second"], ["Holm's p"]) if several else ([], [])
+    header = ["Welch's t-test", *named, "first − second", "95 %", "t", "df", "p", *corrected]
+    rows = []
+    for name, t in welch:
+        numbers = [*_difference(t), fixed(t.t, 2), fixed(t.df, 1), _p(t.p)]
+        rows.append([_title(name), *(t.methods if several else ()), *numbers, *([_p(t.holm)] if several else [])])
+    return header, rows
+
+
+def _bootstrap_grid(tested: Sequence[Bootstrap]) -> Grid:
+    metric, data = METRICS[tested[0].metric], tested[0].data
+    header = [f"paired bootstrap, {data}", metric.counted, metric.title, "first − second", "95 %", "p", "Holm's p"]
+    rows = []
+    for b in tested:
+        scores = " and ".join(fixed(value, 2) for value in b.scores)
+        rows.append([" against ".join(b.runs), b.pairs, scores, *_difference(b), _p(b.p), _p(b.holm)])
+    return header, rows
+
+
+def _difference(test: Welch | Bootstrap) -> tuple[Numeral, str]:
+    """A difference and its interval."""
+    difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (test.difference, test.low, test.high))
+    return Numeral(difference), f"{low} … {high}"
+
+
 def bootstrap(b: Bootstrap) -> str:
-    """The test of two runs, in a line."""
+    """The test of two models, in a line."""
     first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
-    difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (b.difference, b.low, b.high))
-    metric = METRICS[b.metric]
+    (difference, interval), metric = _difference(b), METRICS[b.metric]
+    holm = "" if b.holm == b.p else f", Holm's p {_p(b.holm)}"
     return (
         f"paired bootstrap of {metric.title} over {b.pairs:,} {metric.counted} of {b.data}: {first}, {second}; "
-        f"difference {difference}, 95 % {low} … {high}, p {_p(b.p)}"
+        f"difference {difference}, 95 % {interval}, p {_p(b.p)}{holm}"
     )
 
 
-def by_method(compared: Comparison, name: Callable[[str], str] = str) -> str:
-    """Mean ± standard deviation over seeds, a column for each method; empty where each has one run only."""
+def by_method(compared: Comparison, name: Callable[[str], str] = str) -> Grid | None:
+    """Mean ± standard deviation over seeds, a column for each method; None where each has one run only."""
     methods = compared.groups
     if all(len(method.runs) == 1 for method in methods):
-        return ""
+        return None
     keys, names = methods[0].settings, _score_names(methods)
     titles = [*keys, "seeds finished", *map(_title, names)]
     rows = zip(titles, *(points_aligned(_cells(method, keys, names)) for method in methods), strict=True)
-    return table(("", *(name(method.runs[0].name) for method in methods)), rows)
+    return ("", *(name(method.runs[0].name) for method in methods)), list(rows)
 
 
-def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> str:
+def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> Grid:
     """The settings that differ, and the results, a column for each run."""
     results = compared.results
     angles, scores = [r.angles or {} for r in results], [headlines(r.scores) for r in results]
     measured = dict.fromkeys(name for one in scores for name in one)
     rows: list[tuple[object, ...]] = [
         *((key, *map(value_text, column)) for key, column in compared.settings.items()),
-        ("state", *(r.state for r in results)),
-        ("step", *(r.step for r in results)),
+        ("state", *(r.state if r.is_run else None for r in results)),
+        ("step", *(r.step if r.is_run else None for r in results)),
         ("best dev", *(r.best_text for r in results)),
         ("last dev", *(score(r.dev) for r in results)),
         ("alignment", *(fixed(r.alignment, 2) for r in results)),
@@ -165,7 +185,7 @@ def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> str:
     if any(r.published_minutes for r in results):
         rows.append(("published minutes", *(fixed(r.published_minutes, 0) for r in results)))
     names, *columns = zip(*rows, strict=True)
-    return table(("", *(name(r.name) for r in results)), zip(names, *map(points_aligned, columns), strict=True))
+    return ("", *(name(r.name) for r in results)), list(zip(names, *map(points_aligned, columns), strict=True))
 
 
 def sweep_scores(scores: SweepScores, to_json: bool) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_text
-from contrastcli.evaluation.suites import SUITES, Average, Suite, tasks_in, value_at
+from contrastcli.evaluation.suites import SUITES, Average, Suite, headlines, tasks_in, value_at
 from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.show import plots, sketch
-from contrastcli.show.format import as_json, cell, markdown_table, table
+from contrastcli.show.format import TABLES, as_csv, as_json, cell, markdown_table, table
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.measure import Scores
@@ -121,18 +122,42 @@ def _mark(task: Mapping[str, Any] | None) -> str:
     return f"partial{of}" if task.get("partial") else ""
 
 
-def scores(models: Sequence[Scores], to_json: bool) -> str:
-    """What evaluation measured of each model: a document, of several models a list; else a table for each suite."""
+def scores(models: Sequence[Scores], to_json: bool, form: str = "text") -> str:
+    """What evaluation measured of each model: a document, of several models a list; else a table for each suite.
+
+    In CSV a row for each number. Several models are side by side at the end.
+    """
     measured = [(one, one.to_json()) for one in models if any(result.tasks for result in one.results)]
     if to_json:
         documents = [document for _, document in measured]
         return as_json(documents if len(models) > 1 else documents[0]) if documents else ""
-    blocks = []
+    tables: dict[str, list[SuiteTable]] = {}
     for one, document in measured:
         run = resolve(one.model).run
-        tables = suite_tables(document, run.config() if run else None)
-        blocks += [one.model, *("\n".join([t.suite, t.text, *t.notes]) for t in tables)]
+        tables[one.model] = suite_tables(document, run.config() if run else None)
+    if form == "csv":
+        return as_csv(("model", "suite", "task", "column", "value"), _numbers(tables))
+    comment = "% " if form == "latex" else ""
+    blocks = []
+    for model, of_suites in tables.items():
+        blocks.append(comment + model)
+        for t in of_suites:
+            notes = [comment + line for note in t.notes for line in note.splitlines()]
+            blocks.append("\n".join([comment + t.suite, TABLES[form](t.header, t.rows), *notes]))
+    if len(measured) > 1:
+        by_model = [headlines(document) for _, document in measured]
+        rows = [[name, *(fixed(one.get(name), 2) for one in by_model)] for name in dict.fromkeys(chain(*by_model))]
+        blocks += [TABLES[form](("", *tables), rows)] if rows else []
     return "\n\n".join(blocks)
+
+
+def _numbers(tables: Mapping[str, Sequence[SuiteTable]]) -> Iterator[tuple[str, ...]]:
+    """Model, suite, task, column and value of each cell that has one."""
+    for model, of_suites in tables.items():
+        for t in of_suites:
+            for task, *cells in t.rows:
+                named = zip(t.header[1:], cells, strict=True)
+                yield from ((model, t.suite, task, title, text) for title, text in named if text not in ("", MISSING))
 
 
 def show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:

@@ -1,11 +1,13 @@
 """Methods over seeds, side by side: what counts, what is tested, and how it reads."""
 
+import csv
 import json
 import shutil
 import statistics
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from contrastcli.commands.compare import compare
 from contrastcli.data.relevance import Retrieval
@@ -109,13 +111,12 @@ def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
-    assert compared.welch[DEV].difference == pytest.approx(72 - 76 - 1 / 3)
+    (welch,) = compared.welch[DEV]
+    assert welch.difference == pytest.approx(72 - 76 - 1 / 3) and welch.methods == ("simcse-40", "simace-40")
     test_line = text.splitlines()[-1].split()
-    assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(
-        compared.welch[DEV].p, abs=6e-4
-    )
+    assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(welch.p, abs=6e-4)
     sides = json.loads(run_comparison(compared, to_json=True))
-    assert sides["welch"]["dev"]["p"] == compared.welch[DEV].p
+    assert [test["p"] for test in sides["welch"]["dev"]] == [welch.p] == [welch.holm]
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
 
 
@@ -134,7 +135,7 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
     ]
     compared = compare(chosen, bootstrap=False, dev=None)
     assert run_comparison(compared, to_json=False).splitlines()[-1].split()[-1] == "–"
-    assert json.loads(run_comparison(compared, to_json=True))["welch"]["dev"]["p"] is None
+    assert json.loads(run_comparison(compared, to_json=True))["welch"]["dev"][0]["p"] is None
 
 
 def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
@@ -155,11 +156,12 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
 ) -> None:
     other = shutil.copytree(trained.path, tmp_path / "other")
     compared = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
-    assert isinstance(compared.bootstrap, Bootstrap) and compared.bootstrap.data == str(tiny.dev)
-    assert (compared.bootstrap.difference, compared.bootstrap.p) == (0.0, 1.0)
+    assert isinstance(compared.bootstrap, tuple)
+    (tested,) = compared.bootstrap
+    assert (tested.data, tested.difference, tested.p) == (str(tiny.dev), 0.0, 1.0)
     text = run_comparison(compared, to_json=False)
     assert f"over 30 pairs of {tiny.dev}" in text and "p 1.000" in text
-    sides = json.loads(run_comparison(compared, to_json=True))["bootstrap"]
+    (sides,) = json.loads(run_comparison(compared, to_json=True))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
     assert sides["scores"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
 
@@ -184,9 +186,9 @@ def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
     ]
     tested = list[Retrieval]()
 
-    def compare_models(first: str, second: str, data: Retrieval, on_progress: object) -> Bootstrap:
+    def compare_models(models: object, data: Retrieval, on_progress: object) -> tuple[Bootstrap, ...]:
         tested.append(data)
-        return Bootstrap(("", ""), data.source, data.metric, len(data), (0, 0), 0, 0, 0, 1)
+        return (Bootstrap(("", ""), data.source, data.metric, len(data), (0, 0), 0, 0, 0, 1, 1),)
 
     monkeypatch.setattr(significance, "compare_models", compare_models)
     compared = compare(chosen, bootstrap=True, dev=None)
@@ -199,10 +201,81 @@ def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
     assert f"over {len(expected)} queries of 20% of {data[0]}" in run_comparison(compared, to_json=False)
 
 
-def test_three_methods_are_too_many_for_a_bootstrap(tmp_path: Path) -> None:
-    chosen = [finished(tmp_path, f"{lr}", 0.7, train__lr=lr) for lr in (1e-5, 2e-5, 3e-5)]
-    with pytest.raises(UsageError, match="compares two methods, and these are 3"):
-        compare(chosen, bootstrap=True, dev=None)
+def test_each_two_of_three_methods_are_tested_with_holms_correction(tmp_path: Path, six: list[Run]) -> None:
+    third = [
+        finished(tmp_path, f"dcl-{seed}", score, objective__name="dcl", train__seed=seed)
+        for seed, score in ((40, 0.74), (41, 0.7), (42, 0.78))
+    ]
+    compared = compare([*six, *third], bootstrap=False, dev=None)
+    tests = {test.methods: test for test in compared.welch[DEV]}
+    assert list(tests) == [("simcse-40", "simace-40"), ("simcse-40", "dcl-40"), ("simace-40", "dcl-40")]
+    scores = {"simcse-40": (71, 73, 72), "simace-40": (75, 78, 76), "dcl-40": (74, 70, 78)}
+    ps = {pair: stats.ttest_ind(scores[pair[0]], scores[pair[1]], equal_var=False).pvalue for pair in tests}
+    assert [test.p for test in tests.values()] == pytest.approx(list(ps.values()))
+    lowest, middle, highest = sorted(ps, key=ps.__getitem__)
+    expected = {lowest: 3 * ps[lowest], middle: max(3 * ps[lowest], 2 * ps[middle])}
+    expected[highest] = max(expected[middle], ps[highest])
+    assert {pair: test.holm for pair, test in tests.items()} == pytest.approx(expected)
+    header, *rows = run_comparison(compared, to_json=False).split("\n\n")[-1].splitlines()
+    assert header.endswith("Holm's p") and [row.split()[2:4] for row in rows] == [list(pair) for pair in tests]
+
+
+def test_runs_are_compared_with_any_model_by_name(contrast: Contrast, other: Run) -> None:
+    contrast("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl")
+    measured = json.loads(contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--json").out)
+    base = measured["suites"]["own"]["tiny/dev.jsonl"]["spearman"]
+    words = ("compare", "tiny/backbone", "simple", "other", "--bootstrap", "--dev", "tiny/dev.jsonl")
+    out = contrast(*words).out
+    header, *rows = out.splitlines()
+    assert header.split() == ["tiny/backbone", "simple"], "both runs are one method"
+    assert next(row for row in rows if row.startswith("own tiny/dev.jsonl")).split()[-2] == f"{base:.2f}"
+    assert "tiny/backbone" in rows[-1] and "over 30 pairs of tiny/dev.jsonl" in rows[-1]
+    both = json.loads(contrast(*words, "--json").out)
+    assert [result["is_run"] for result in both["results"]] == [False, True, True]
+    (tested,) = both["bootstrap"]
+    assert tested["runs"] == ["tiny/backbone", "simple"]
+    assert tested["scores"][0] == pytest.approx(base, abs=1e-6)
+
+
+def test_the_dev_set_of_a_run_is_that_of_a_comparison_with_its_base(contrast: Contrast, run: Run) -> None:
+    out = contrast("compare", "tiny/backbone", "simple", "--bootstrap").out
+    assert f"over 30 pairs of {run.config().dev.data}" in out
+    assert out.splitlines()[1].split()[:2] == ["state", "–"]
+    two = ("compare", "tiny/backbone", "starter", "--bootstrap")
+    refused(contrast(*two), 3, "there are no dev pairs to compare on", "--dev FILE or stsb")
+
+
+def test_several_models_get_a_bootstrap_each_two(contrast: Contrast, run: Run) -> None:
+    Path("pairs.csv").write_text("frage,antwort\nba,da\nfa,ga\nka,la\n,ma\n")
+    roles = ("--dev", "pairs.csv", "--columns", "anchor=frage,positive=antwort", "--blank", "drop")
+    words = ("compare", "tiny/backbone", "simple", "starter", "--bootstrap", *roles)
+    tests = json.loads(contrast(*words, "--json").out)["bootstrap"]
+    assert [test["runs"] for test in tests] == [
+        ["tiny/backbone", "simple"],
+        ["tiny/backbone", "starter"],
+        ["simple", "starter"],
+    ]
+    assert {(test["pairs"], test["metric"]) for test in tests} == {(3, "ndcg@10")}
+    assert all(test["p"] <= test["holm"] <= 1 for test in tests)
+
+
+def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Run) -> None:
+    words = ("compare", "tiny/backbone", "simple", "--bootstrap", "--format")
+    markdown = contrast(*words, "markdown").out
+    assert markdown.startswith("|  | tiny/backbone | simple |\n| --- | --- | --- |\n") and "| 30 |" in markdown
+    latex = contrast(*words, "latex").out
+    assert latex.startswith("\\begin{tabular}{lrl}\n\\toprule\n & tiny/backbone & simple \\\\\n")
+    assert "95 \\%" in latex and latex.count("\\end{tabular}") == 2
+    sheets = [list(csv.reader(block.splitlines())) for block in contrast(*words, "csv").out.strip().split("\n\n")]
+    assert [len(sheet[0]) for sheet in sheets] == [3, 7]
+    assert all(len(row) == len(sheet[0]) for sheet in sheets for row in sheet)
+    assert all(cell == cell.strip() for sheet in sheets for row in sheet for cell in row)
+    assert sheets[1][1][0] == "tiny/backbone against simple"
+
+
+def test_what_is_no_model_is_refused(contrast: Contrast, run: Run) -> None:
+    refused(contrast("compare", "simple", "./nothing"), 3, "there is no folder './nothing'")
+    refused(contrast("compare", "simple", "simpel"), 3, "'simpel'", "did you mean the run 'simple'")
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation.glove import WordVectors, is_word_vectors, load_subject
+from contrastcli.evaluation.glove import WordVectors, load_subject
+from contrastcli.model.locate import is_word_vectors
 from support.sts_files import measured, write_sick, write_stsb
 
 LINES = ["the 1 0 0", "dog 0 2 0", "don't 0 0 3", "runs 5e-1 -1 0", ". 9 9 9", "1999 0 1 1", "at last 7 7 7"]

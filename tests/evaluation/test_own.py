@@ -1,5 +1,6 @@
 """Data of one's own: the scores of a dev set, recomputed by loops, next to those of other files and other models."""
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -162,3 +163,25 @@ def test_a_task_of_no_suite_is_refused_next_to_a_file(contrast: Contrast) -> Non
     words = ("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--task", "STS12")
     refused(contrast(*words), 2, "there is no task 'STS12' in own", "leave out --task")
     refused(contrast(*words[:-1], "STS1x", "--suite", "sts"), 2, "no task 'STS1x' in sts, own", "STS1")
+
+
+def test_several_models_are_side_by_side_at_the_end(contrast: Contrast, run: Run) -> None:
+    words = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl")
+    documents = json.loads(contrast(*words, "--json").out)
+    values = [document["suites"]["own"]["tiny/dev.jsonl"]["spearman"] for document in documents]
+    header, row = contrast(*words).out.splitlines()[-2:]
+    assert header.split() == ["tiny/backbone", "runs/simple"]
+    assert row == f"own tiny/dev.jsonl Spearman  {values[0]:>13.2f}  {values[1]:>11.2f}"
+
+
+def test_scores_are_written_for_sheets_and_documents(contrast: Contrast, run: Run) -> None:
+    words = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl", "--format")
+    header, *rows = list(csv.reader(contrast(*words, "csv").out.splitlines()))
+    assert header == ["model", "suite", "task", "column", "value"]
+    assert [row[:4] for row in rows[:2]] == [
+        ["tiny/backbone", "own", "tiny/dev.jsonl", column] for column in ("Spearman", "Pearson")
+    ]
+    latex = contrast(*words, "latex").out.splitlines()
+    outside = [line for line in latex if line and not line.startswith(("\\", "%")) and not line.endswith(r"\\")]
+    assert outside == [] and "% tiny/backbone" in latex and r"Task & Spearman & Pearson & Pairs \\" in latex
+    assert "| Task | Spearman | Pearson | Pairs |" in contrast(*words, "markdown").out

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr, t
 
-from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, judge, welch
-from contrastcli.runs.results import Bootstrap
+from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, holm, judge, welch
 from support.rounding import assert_near
 from support.tables import scored_pairs
 from support.tiny import Tiny, known
@@ -95,8 +94,14 @@ def test_cosines_that_do_not_vary_leave_nothing_to_compare() -> None:
 def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
     model = str(tiny.backbone)
     pairs = scored_pairs(str(tiny.dev))
-    result = compare_models(model, model, pairs)
-    assert isinstance(result, Bootstrap) and (result.difference, result.p, result.pairs) == (0.0, 1.0, 30)
+    (result,) = compare_models([("a", model), ("b", model)], pairs)
+    assert (result.runs, result.difference, result.p, result.pairs) == (("a", "b"), 0.0, 1.0, 30)
+
+
+def test_holms_correction_is_that_of_his_example() -> None:
+    """Of four tests the sorted p are multiplied by 4, 3, 2 and 1, and none is lower than one before it."""
+    assert holm([0.01, None, 0.04, 0.03, 0.005]) == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0] and holm([None]) == [None]
 
 
 def test_the_cosines_are_those_of_the_model_s_vectors(tiny: Tiny) -> None:

@@ -17,6 +17,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Bootstrap
 from contrastcli.show.chart import number
+from contrastcli.show.format import table
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import bootstrap, by_method, run_details, side_by_side
 from contrastcli.tui import processes
@@ -129,7 +130,7 @@ class PairTests:
         show("comparing …")
         words = ("compare", *names, "--bootstrap", "--json")
         done = await processes.run_command(self._directory, *words, on_progress=show_progress)
-        show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"], Bootstrap)))
+        show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
 
 
 def labels(names: Sequence[str], width: int) -> list[str]:
@@ -158,5 +159,5 @@ def details(chosen: Sequence[Run]) -> str:
         for key, values in compared.settings.items()
     }
     compared = structs.replace(compared, settings=settings)
-    tables = (show(compared, letters.__getitem__) for show in (by_method, side_by_side))
-    return "\n\n".join(filter(None, [names, *tables]))
+    grids = (show(compared, letters.__getitem__) for show in (by_method, side_by_side))
+    return "\n\n".join([names, *(table(*grid) for grid in grids if grid)])
