@@ -61,11 +61,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Columns padded to their widest cell; those of numbers to the right."""
     body = [[cell(value) for value in row] for row in rows]
     cells = [list(header), *body]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    widths, numeric = [max(map(len, column)) for column in zip(*cells, strict=True)], _numeric(header, body)
     lines = [
-        "  ".join(
-            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, _numeric(header, body), strict=True)
-        ).rstrip()
+        "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True)).rstrip()
         for row in cells
     ]
     return "\n".join(lines)
