@@ -15,7 +15,7 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.errors import DataError
-from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_folder, in_words
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_folder
 from contrastcli.evaluation.senteval import read_lines
 from contrastcli.evaluation.suites import CLUSTERING
 
@@ -34,9 +34,9 @@ _SUFFIXES = (".tsv", ".txt", "")
 _GOLD = "_gnd"
 _HINT = "put lines of label TAB text, or X.txt with X_gnd.txt, into DIR or DIR/cluster, and give --data-dir DIR"
 _PROTOCOL = (
-    f"KMeans (k-means++, {_STARTS} starts, seeds 0-{SEEDS - 1}, k = number of classes) on unnormalised embeddings, "
-    f"pooling: {{pooling}}, truncated at {LENGTH} tokens; accuracy by the best assignment of clusters to classes "
-    "(Hungarian), NMI, AMI and ARI, all × 100 and means over the seeds; SD (n−1) is that of the accuracy"
+    f"KMeans (k-means++, {_STARTS} starts, seeds 0-{SEEDS - 1}, k = number of classes) on the embeddings as the model "
+    f"gives them: {{length}}, pooling: {{pooling}}, truncated at {LENGTH} tokens; accuracy by the best assignment of "
+    "clusters to classes (Hungarian), NMI, AMI and ARI, all × 100 and means over the seeds; SD (n−1) is of the accuracy"
 )
 
 
@@ -129,6 +129,12 @@ def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
     }
 
 
+def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
+    encoder = context.subject.encoder
+    length = "unit length" if encoder and encoder.normalize else "not normalised"
+    return _PROTOCOL.format(length=length, pooling=context.subject.pooling)
+
+
 def agreement(labels: Indices, clusters: Indices) -> dict[str, float]:
     """Agreement of clusters with classes, × 100: accuracy under the best one-to-one assignment, NMI, AMI, ARI."""
     from scipy.optimize import linear_sum_assignment
@@ -150,4 +156,4 @@ def _sizes(data: Classed) -> dict[str, float]:
     return {"N": len(words), "W": round(fmean(words), 1), "C": len(rows), "L": int(rows.max()), "S": int(rows.min())}
 
 
-PROCEDURE = Procedure(in_folder(root, read), _score, in_words(_PROTOCOL), sizes=_sizes)
+PROCEDURE = Procedure(in_folder(root, read), _score, _protocol, sizes=_sizes)

@@ -83,4 +83,4 @@ def load_subject(
         return glove.load_subject(model, pooling)
     encoder = load_model(resolve(model), pooling=pooling, precision=precision)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
-    return Subject(model, encode, pooling or encoder.pooling, fingerprint(encoder), encoder)
+    return Subject(model, encode, pooling or encoder.pooling, fingerprint(encoder), encoder, precision)

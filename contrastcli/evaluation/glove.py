@@ -22,6 +22,8 @@ from contrastcli.evaluation.procedure import Floats, Subject
 from contrastcli.settings.sections import Pooling
 
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000
+_LARGEST = 1e18
+"""Of a vector's numbers: float32 holds its square."""
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
@@ -95,12 +97,11 @@ class WordVectors:
             word = line[: line.index(b" ")]
             # A word that holds spaces, as some of GloVe's do, is in no text that is split at them.
             if spaces == width and word in words and word not in vectors:
-                vector = [_number(cell) for cell in line.split(b" ")[1:]]
-                if not all(map(math.isfinite, vector)):
-                    bad = next(c for c, x in zip(line.split(b" ")[1:], vector, strict=True) if not math.isfinite(x))
-                    what = f"{self.path}, line {number}: {bad.decode(errors='replace')!r:.40} is no number"
-                    raise DataError(what, _FORMAT)
-                vectors[word] = np.array(vector, dtype=np.float32)
+                cells = line.split(b" ")[1:]
+                if bad := [cell for cell in cells if not abs(_number(cell)) <= _LARGEST]:
+                    what = f"{self.path}, line {number}: {bad[0].decode(errors='replace')!r:.40} is no number"
+                    raise DataError(what, f"{_FORMAT}, each from -{_LARGEST:g} to {_LARGEST:g}")
+                vectors[word] = np.array([_number(cell) for cell in cells], dtype=np.float32)
         if header and number - 1 != count:
             what = f"{self.path} has {number - 1:,} words, its first line says {count:,}"
             raise DataError(what, "copy or download it again")

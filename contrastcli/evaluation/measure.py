@@ -35,7 +35,8 @@ class SuiteResult:
 
     `protocol` describes how. `averages` are None unless all their tasks are complete. `missing` says why tasks were
     not measured: their data are missing or malformed. `partial`: whether the result cannot be compared with published
-    ones. `pending` are the tasks that are still to be measured. `vectors` is the subject's fingerprint.
+    ones. `pending` are the tasks that are still to be measured. `vectors` is the subject's fingerprint, `precision`
+    that of its encoder.
     """
 
     suite: str
@@ -46,6 +47,7 @@ class SuiteResult:
     partial: bool = False
     pending: tuple[str, ...] = ()
     vectors: str = ""
+    precision: str = "fp32"
 
     def to_json(self) -> dict[str, Any]:
         """As `contrast eval --json` prints it: a key for each task and average, what is missing, and the protocol."""
@@ -57,6 +59,7 @@ class SuiteResult:
             **({"pending": self.pending} if self.pending else {}),
             "protocol": self.protocol,
             "vectors": self.vectors,
+            "precision": self.precision,
         }
 
 
@@ -140,8 +143,12 @@ def _result(
     averaged = [*((suite.averages and suite.tasks) or tasks), *missing]
     averages = {a.key: _average(scores, a.tasks or averaged, suite.headline) for a in suite.averages_over(scores)}
     partial = any(scores.get(task, {"partial": True}).get("partial") for task in averaged)
-    protocol, vectors = procedure.protocol(context, scores), context.subject.fingerprint
-    return SuiteResult(suite.name, protocol, scores, averages, missing, partial, pending, vectors)
+    subject = context.subject
+    encoded = "" if subject.precision == "fp32" else f"vectors computed in {subject.precision}; "
+    protocol = encoded + procedure.protocol(context, scores)
+    return SuiteResult(
+        suite.name, protocol, scores, averages, missing, partial, pending, subject.fingerprint, subject.precision
+    )
 
 
 def _score(

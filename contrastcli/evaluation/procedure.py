@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
-from contrastcli.settings.sections import Blank
+from contrastcli.model.metrics import require_finite
+from contrastcli.settings.sections import Blank, Precision
 
 if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
@@ -37,7 +38,7 @@ class Subject:
     """What is measured: a model or word vectors.
 
     `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
-    the model, None for word vectors. `prepare` is told of texts to come.
+    the model, None for word vectors, and `precision` that in which it computes. `prepare` is told of texts to come.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Subject:
     pooling: str
     fingerprint: str
     encoder: SentenceEncoder | None = None
+    precision: Precision = "fp32"
     prepare: Callable[[Iterable[str]], None] = lambda texts: None
 
     @contextmanager
@@ -115,9 +117,7 @@ class Vectors:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             vectors = self._encode(new)
-            if not np.isfinite(vectors).all():
-                what = "the model's vectors are not finite numbers"
-                raise DataError(what, "check how its training ended, or use another model")
+            require_finite(vectors, new, "the model")
             self._known.update(zip(new, vectors, strict=True))
 
 

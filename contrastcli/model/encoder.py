@@ -17,6 +17,7 @@ from contrastcli.errors import UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.devices import has_products
+from contrastcli.model.metrics import require_finite
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import fresh_linear, to_device
@@ -72,6 +73,8 @@ class SentenceEncoder(nn.Module):
         self.normalize = normalize
         self.prompt = prompt
         self.max_length = min(max_length or backbone.max_length, backbone.max_length)
+        self.name = "the model"
+        """What errors call it."""
         self.precision: Precision = "fp32"
         """Of `encode`; training sets its own."""
         self.usual_texts: Sequence[str] = ()
@@ -205,7 +208,10 @@ class SentenceEncoder(nn.Module):
         )
 
     def encode(self, texts: Sequence[str], *, on_progress: OnProgress | None = None) -> NDArray[np.float32]:
-        """Embeddings (N, d) of texts, in their order; of unit length only if the model normalises."""
+        """Embeddings (N, d) of texts, in their order; of unit length only if the model normalises.
+
+        Raises DataError where a number is not finite.
+        """
         if isinstance(texts, str):  # is a sequence of strings too
             raise TypeError("encode takes a list of texts, not one text")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
@@ -226,9 +232,12 @@ class SentenceEncoder(nn.Module):
                 on_progress(done, len(texts))
 
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            table = self.tokenise(texts[start : start + TEXTS_AT_ONCE])
+            some = texts[start : start + TEXTS_AT_ONCE]
+            table = self.tokenise(some)
             self.full += int((table.lengths >= self.max_length).sum())
-            yield self.encode_table(table, on_chunk=advance).numpy()
+            vectors = self.encode_table(table, on_chunk=advance).numpy()
+            require_finite(vectors, some, self.name)
+            yield vectors
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:

@@ -70,7 +70,7 @@ def load_model(model: ModelRef, *, pooling: Pooling | None = None, precision: Pr
     Raises DataError if it does not exist or cannot be read.
     """
     encoder = load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
-    encoder.precision = precision
+    encoder.name, encoder.precision = model.name, precision
     if precision == "int8":
         encoder.usual_texts = usual_texts()
     return encoder

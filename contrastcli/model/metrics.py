@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,12 +10,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from contrastcli.errors import DataError
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.events import HISTOGRAM_BINS
+from contrastcli.runs.text import excerpt
 
 Floats = NDArray[np.floating]
 
 _ROWS_AT_ONCE = 1024
+
+
+def require_finite(vectors: Floats, texts: Sequence[str], model: str) -> None:
+    """Raises DataError where a number in the vectors (N, d) of N texts is NaN or infinite; it names the first text."""
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        text = excerpt(texts[int(finite.argmin())], 60)
+        what = f"the vectors of {model} are not finite numbers, the first of them that of '{text}'"
+        raise DataError(what, "use another model: a training that diverged leaves such weights")
 
 
 def unit_rows(vectors: Floats) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import TextWrapper
+from typing import Any
 
 import msgspec
 
@@ -32,15 +33,20 @@ SCHEMA = 1
 
 def as_json(value: object, schema: int = SCHEMA) -> str:
     """A result as indented JSON; an object has the number of its schema first, unless that is 0."""
-    built = msgspec.to_builtins(value)
+    built = _finite(value)
     if schema and isinstance(built, dict):
         built = {"schema": schema, **built}
     return json.dumps(built, indent=2, ensure_ascii=_ascii())
 
 
+def _finite(value: object) -> Any:
+    """A value as JSON has it, null for numbers that are not finite."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 def as_json_lines(values: Iterable[object]) -> str:
     """Results as JSON, a line each."""
-    return "\n".join(json.dumps(msgspec.to_builtins(value), ensure_ascii=_ascii()) for value in values)
+    return "\n".join(json.dumps(_finite(value), ensure_ascii=_ascii()) for value in values)
 
 
 def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:

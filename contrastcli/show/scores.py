@@ -133,8 +133,9 @@ def scores(models: Sequence[Scores], to_json: bool, form: str = "text") -> str:
         return as_json(documents if len(models) > 1 else documents[0]) if documents else ""
     tables: dict[str, list[SuiteTable]] = {}
     for one, document in measured:
-        run = resolve(one.model).run
-        tables[one.model] = suite_tables(document, run.config() if run else None)
+        run, precision = resolve(one.model).run, one.results[0].precision
+        name = one.model if precision == "fp32" else f"{one.model} in {precision}"
+        tables[name] = suite_tables(document, run.config() if run else None)
     if form == "csv":
         return as_csv(("model", "suite", "task", "column", "value"), _numbers(tables))
     comment = "% " if form == "latex" else ""

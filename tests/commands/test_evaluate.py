@@ -124,3 +124,13 @@ def test_the_training_sentences_of_a_run_are_drawn_wherever_it_stands(
     answer = contrast("eval", *models, "--suite", "geometry")
     assert answer.code == 0, answer.err
     assert "labelled.jsonl" in answer.out
+
+
+def test_the_precision_is_in_the_table_the_protocol_and_the_json(contrast: Contrast) -> None:
+    words = ("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--precision", "bf16")
+    out = contrast(*words).out
+    assert out.startswith("tiny/backbone in bf16\n") and "\nvectors computed in bf16; cosine, pooling" in out
+    assert json.loads(contrast(*words, "--json").out)["suites"]["own"]["precision"] == "bf16"
+    full = contrast(*words[:-2])
+    assert "fp32" not in full.out and "bf16" not in full.out
+    assert json.loads(contrast(*words[:-2], "--json").out)["suites"]["own"]["precision"] == "fp32"

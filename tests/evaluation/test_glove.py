@@ -92,6 +92,8 @@ def test_a_word_in_another_script_is_found(tmp_path: Path) -> None:
         (["dog 1 2", "", "cat 1 2"], "line 2: 0 numbers"),
         (["dog 1 2", "cat 1 x", "cow 1 2"], "line 2: 'x' is no number"),
         (["dog 1 2", "cat nan 1"], "line 2: 'nan' is no number"),
+        (["dog 1 2", "cat 1e39 1"], "line 2: '1e39' is no number"),
+        (["dog 1 2", "cat 1 -1e19"], "line 2: '-1e19' is no number"),
         (["3 2", "dog 1 2", "cat 1 2"], "has 2 words, its first line says 3"),
     ],
 )
