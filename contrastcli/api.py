@@ -1,6 +1,7 @@
-"""What an objective of another package may import: for its settings and `Spec`, and for its loss.
+"""What another package may import: for an objective's settings, `Spec` and loss, and for a `Suite` and its procedure.
 
-`contrast train --help` imports the module of a `Spec`, so torch is loaded only by the names for losses.
+`contrast train --help` imports the module of a `Spec`, and `contrast help suites` that of a `Suite`, so torch is loaded
+only by the names for losses and procedures.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from contrastcli.errors import DataError
+from contrastcli.evaluation.suites import Average, Suite
 from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, SimilarityName, Spec, Tau
 from contrastcli.settings.setting import Bounds, about
 from contrastcli.settings.similarity import SIMILARITIES, Similarity
 
 if TYPE_CHECKING:
+    from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, in_folder, in_words
     from contrastcli.objectives.functional import (
         discrimination,
         fresh_linear,
@@ -25,10 +29,11 @@ if TYPE_CHECKING:
     from contrastcli.objectives.rows import CONTRADICTION, ENTAILMENT, NEUTRAL, Rows
     from contrastcli.objectives.similarity import cosines, from_cosine, paired, pairwise, unit
 else:
+    _LAZY = ("objectives.functional", "objectives.rows", "objectives.similarity", "evaluation.procedure")
 
     def __getattr__(name: str) -> object:
-        for file in ("functional", "rows", "similarity") if name in __all__ else ():
-            module = import_module(f"contrastcli.objectives.{file}")  # loads torch
+        for file in _LAZY if name in __all__ else ():
+            module = import_module(f"contrastcli.{file}")  # loads torch
             if hasattr(module, name):
                 return getattr(module, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -40,13 +45,19 @@ __all__ = [
     "NEUTRAL",
     "SIMILARITIES",
     "AuxiliarySpec",
+    "Average",
     "Bounds",
+    "DataError",
     "Margin",
     "ObjectiveSettings",
+    "Options",
+    "Procedure",
     "Rows",
     "Similarity",
     "SimilarityName",
     "Spec",
+    "Suite",
+    "SuiteContext",
     "Tau",
     "about",
     "cosines",
@@ -54,6 +65,8 @@ __all__ = [
     "fresh_linear",
     "from_cosine",
     "full_precision",
+    "in_folder",
+    "in_words",
     "isin",
     "mask_logits",
     "mean_over",

@@ -154,7 +154,7 @@ MEASURING = (
     click.Option(
         ["--suite", "suites"],
         metavar="NAME,…",
-        help=f"What to measure: {', '.join(SUITES)}. Default: sts, or own if there is --data.",
+        help=f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data.",
     ),
     click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
     click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),

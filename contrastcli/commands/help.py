@@ -9,7 +9,7 @@ from typing import get_args
 from contrastcli import api
 from contrastcli.data import forms
 from contrastcli.errors import EXIT_CODES, UsageError, nearest
-from contrastcli.evaluation.suites import SUITES
+from contrastcli.evaluation.suites import all_suites
 from contrastcli.files import user_file
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, papers, presets, sections
@@ -117,6 +117,6 @@ FACTS: Facts = {
     "spec": lambda: inspect.getdoc(Spec) or "",
     "states": lambda: ", ".join(get_args(status.State)),
     "user_folder": lambda: str(user_file().parent),
-    "suites": lambda: [(s.name, f"{s.description} {', '.join(s.tasks)}".rstrip()) for s in SUITES.values()],
+    "suites": lambda: [(s.name, f"{s.description} {', '.join(s.tasks)}".rstrip()) for s in all_suites().values()],
     "sweep_presets": lambda: _presets(presets.sweep_names()),
 }

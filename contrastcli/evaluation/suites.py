@@ -1,17 +1,19 @@
 """What `contrast eval` can measure: each suite as data, from which tables, help and the app are made.
 
-To add a suite, write a file in `evaluation/` with its `measure.Procedure`, and add it to `SUITES`. Nothing here imports
-numpy or torch.
+To add a suite, write a file in `evaluation/` with its `measure.Procedure`, and add it to `SUITES`. Another package adds
+its own under the entry point group `contrast.suites`, each naming a `Suite`. Nothing here imports numpy or torch.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from contrastcli.errors import UsageError, nearest
 from contrastcli.runs.results import ScoreName
 from contrastcli.settings.metrics import RANKINGS, metric_title
+from contrastcli.settings.outside import load_outside
 
 
 @dataclass(frozen=True)
@@ -213,16 +215,51 @@ OWN = Suite(
 )
 
 SUITES = {suite.name: suite for suite in (STS, TRANSFER, FEWSHOT, CLUSTERING, RETRIEVAL, OWN, GEOMETRY, MTEB)}
-"""All suites by name."""
+"""The suites that come with contrast, by name."""
+
+ENTRY_POINTS = "contrast.suites"
+
+
+@cache
+def outside_suites() -> tuple[tuple[Suite, ...], dict[str, UsageError]]:
+    """The suites of other packages, and the errors of those that cannot be loaded."""
+    return load_outside(ENTRY_POINTS, _checked)
+
+
+def _checked(suite: object) -> Suite:
+    """The Suite of an entry point. Raises TypeError or ValueError if it is none, or cannot be used."""
+    if not isinstance(suite, Suite):
+        raise TypeError("it is not a Suite")
+    if suite.name in SUITES or not re.fullmatch(r"[a-z][\w-]*", suite.name):
+        raise ValueError(f"a suite cannot be called '{suite.name}'")
+    if not re.fullmatch(r"[\w.]+:\w+", suite.procedure):
+        raise ValueError(f"its procedure is '{suite.procedure}', which is not module:object")
+    if suite.averages and suite.headline not in suite.columns.values():
+        raise ValueError(f"its headline '{suite.headline}' is no column")
+    return suite
+
+
+def all_suites() -> dict[str, Suite]:
+    """All suites by name, those of other packages last."""
+    return SUITES | {suite.name: suite for suite in outside_suites()[0]}
+
+
+def suites_with(names: Iterable[str]) -> list[Suite]:
+    """The suites with these names, in their own order; those of other packages are loaded for other names alone."""
+    names = set(names)
+    known = SUITES if names <= SUITES.keys() else all_suites()
+    return [suite for name, suite in known.items() if name in names]
 
 
 def check_suites(words: str) -> tuple[Suite, ...]:
-    """The suites of a comma-separated list. Raises UsageError for an unknown one."""
+    """The suites of a comma-separated list. Raises UsageError for an unknown one, or one that cannot be loaded."""
     names = _names(words)
+    known = {suite.name: suite for suite in suites_with(names)}
     for name in names:
-        if name not in SUITES:
-            raise UsageError(f"there is no suite '{name}'", nearest(name, SUITES))
-    return tuple(SUITES[name] for name in names)
+        if name not in known:
+            broken = outside_suites()[1].get(name)
+            raise broken or UsageError(f"there is no suite '{name}'", nearest(name, all_suites()))
+    return tuple(known[name] for name in names)
 
 
 def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
@@ -244,8 +281,9 @@ def _names(words: str) -> tuple[str, ...]:
 def headlines(scores: Mapping[str, Any]) -> dict[ScoreName, float]:
     """The headline of each task and each average of a scores.json, × 100."""
     numbers = {}
-    for suite in SUITES.values():
-        entries = scores.get("suites", {}).get(suite.name, {})
+    measured = scores.get("suites", {})
+    for suite in suites_with(measured):
+        entries = measured[suite.name]
         averages = [average.key for average in suite.averages]
         for key, entry in entries.items():
             value = entry if key in averages else value_at(entry, suite.headline)
@@ -257,7 +295,8 @@ def headlines(scores: Mapping[str, Any]) -> dict[ScoreName, float]:
 
 def summary(names: Iterable[ScoreName]) -> list[ScoreName]:
     """Of each suite the averages, else its tasks; the names of other scores are kept."""
-    averages = {ScoreName(suite.name, average.key) for suite in SUITES.values() for average in suite.averages}
-    averages &= set(names := list(names))
+    names = list(names)
+    suites = suites_with({name.suite for name in names} - {"dev"})
+    averages = {ScoreName(suite.name, average.key) for suite in suites for average in suite.averages} & set(names)
     averaged = {name.suite for name in averages}
     return [name for name in names if name in averages or name.suite not in averaged]

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_text
-from contrastcli.evaluation.suites import SUITES, Average, Suite, headlines, tasks_in, value_at
+from contrastcli.evaluation.suites import Average, Suite, headlines, suites_with, tasks_in, value_at
 from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import published
@@ -54,9 +54,9 @@ def suite_tables(scores: Mapping[str, Any], config: Config | None) -> list[Suite
     """A table for each suite with scores in a scores.json; with the settings of a run, the papers' rows too."""
     measured = scores.get("suites", {})
     return [
-        _suite_table(suite, measured[name], published.nearest(name, config) if config else [])
-        for name, suite in SUITES.items()
-        if tasks_in(measured.get(name, {})) or measured.get(name, {}).get("pending")
+        _suite_table(suite, measured[suite.name], published.nearest(suite.name, config) if config else [])
+        for suite in suites_with(measured)
+        if tasks_in(measured[suite.name]) or measured[suite.name].get("pending")
     ]
 
 

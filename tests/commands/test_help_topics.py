@@ -79,7 +79,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast, monkeypatc
         ("exit-codes", "130 interrupted before anything was saved"),
         ("models", "cls the last layer's vector of the first token, CLS"),
         ("objectives", "simace Like simcse on angles: a positive must be nearer than the others by a margin"),
-        ("own-objective", "What a package may import from contrastcli.api: about, AuxiliarySpec, Bounds,"),
+        ("own-objective", "What a package may import from contrastcli.api: about, AuxiliarySpec, Average, Bounds,"),
         ("presets", "simace-bert-base SimACE on BERT-base, unsupervised"),
         ("runs", "one of queued, starting, running, silent, killed, stopped, finished, failed, diverged."),
         ("suites", "human scores. STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R"),

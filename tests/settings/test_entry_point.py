@@ -2,65 +2,26 @@
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from contrastcli.commands.help import FOLDER
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Step
+from support.packages import contrast, files_of_topic, install, python
 from support.tiny import Tiny
 
-ROOT = FOLDER.parents[1]
 OBJECTIVE = ("--objective", "soft-triplet")
-
-
-def files_of_the_topic() -> dict[str, str]:
-    """The files that `contrast help own-objective` prints, by the path in their first line."""
-    text = (FOLDER / "own-objective.txt").read_text(encoding="utf-8")
-    blocks = re.findall(r"^    # (\S+)\n((?:    .*\n|\n)+)", text, re.M)
-    return {path: dedent(block) for path, block in blocks}
-
-
-def install(files: dict[str, str], site: Path) -> None:
-    """A package as pip installs it: its modules, and its entry points next to them."""
-    project = tomllib.loads(files["pyproject.toml"])
-    for path, text in files.items():
-        (site / path).parent.mkdir(parents=True, exist_ok=True)
-        (site / path).write_text(text, encoding="utf-8")
-    name, version = project["project"]["name"], project["project"]["version"]
-    about = site / f"{name.replace('-', '_')}-{version}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    groups = project["project"]["entry-points"].items()
-    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups]
-    (about / "entry_points.txt").write_text("".join(lines))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of installed packages with the topic's in it."""
     folder = tmp_path_factory.mktemp("site")
-    install(files_of_the_topic(), folder)
+    install(files_of_topic("own-objective"), folder)
     return folder
-
-
-def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
-    return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
-
-
-def contrast(site: Path, *words: str) -> str:
-    """The stdout of a command that succeeds."""
-    done = python(site, "-m", "contrastcli", *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def on(tiny: Tiny) -> tuple[str, ...]:
@@ -99,7 +60,7 @@ def test_it_is_the_last_of_all_objectives_and_imports_no_torch(site: Path) -> No
 
 
 def test_of_this_package_it_imports_the_api_alone() -> None:
-    assert set(re.findall(r"(?:from|import) (contrastcli\S*)", "".join(files_of_the_topic().values()))) == {
+    assert set(re.findall(r"(?:from|import) (contrastcli\S*)", "".join(files_of_topic("own-objective").values()))) == {
         "contrastcli.api"
     }
 
@@ -113,7 +74,7 @@ def test_its_limits_are_those_that_it_names(site: Path) -> None:
 def test_a_package_that_cannot_be_loaded_is_a_note_and_stops_only_what_needs_it(
     site: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
-    files = files_of_the_topic() | {"soft_triplet/__init__.py": "import no_such_module\n"}
+    files = files_of_topic("own-objective") | {"soft_triplet/__init__.py": "import no_such_module\n"}
     install(files, tmp_path)
     note = "'soft-triplet' of contrast.objectives (soft_triplet:SPEC) cannot be loaded: No module named"
     for words in (("config", "show"), ("help", "objectives"), ("train", *on(tiny)[2:], "--objective", "simcse")):

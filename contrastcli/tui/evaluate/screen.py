@@ -18,7 +18,7 @@ from textual.widgets import Checkbox
 from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
-from contrastcli.evaluation.suites import OWN, SUITES
+from contrastcli.evaluation.suites import OWN, all_suites
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import Progress
@@ -93,7 +93,7 @@ class EvaluateScreen(ModeScreen):
 
     def body(self) -> ComposeResult:
         last = self.contrast.remembered
-        last.suites = tuple(name for name in last.suites if name in SUITES)
+        last.suites = tuple(name for name in last.suites if name in all_suites())
         self._model = ModelField(self.contrast.directory, "", id="model")
         self._pooling = ChoiceField(
             "Pooling: how a text becomes one vector",
@@ -115,7 +115,7 @@ class EvaluateScreen(ModeScreen):
                 form.border_title = "Suites"
                 yield FormRow("Model", self._model)
                 with FormRow("Suites"), Container(id="suites"):
-                    for name, suite in SUITES.items():
+                    for name, suite in all_suites().items():
                         yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name)
                 yield FormRow("Data", data)
                 yield OwnData(last)
@@ -181,7 +181,7 @@ class EvaluateScreen(ModeScreen):
 
     @on(Checkbox.Changed)
     def _remember_suites(self) -> None:
-        self.contrast.remembered.suites = tuple(name for name in SUITES if self.query_one(f"#{name}", Checkbox).value)
+        self.contrast.remembered.suites = tuple(box.id for box in self.query(SuiteBox) if box.value and box.id)
         self.query_one(OwnData).display = OWN.name in self.contrast.remembered.suites
 
     @on(ChoiceField.Changed, "#data_dir, #own_data, #own_columns")

@@ -1,0 +1,93 @@
+"""A suite of another package, installed as the help says, is one like ours; a broken one harms nothing else."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastcli import load
+from contrastcli.runs.directory import Run
+from support.packages import contrast, files_of_topic, install, python
+from support.tiny import Tiny
+
+QUESTIONS = {"animals": ["cat dog horse hammer", "duck goose swan train"], "tools": ["saw hammer drill soup"]}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of installed packages with the topic's in it."""
+    folder = tmp_path_factory.mktemp("site")
+    install(files_of_topic("suites"), folder)
+    return folder
+
+
+def test_it_is_measured_and_kept_like_the_others(site: Path, trained: Run, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+    measured = json.loads(
+        contrast(site, "eval", str(run.path), "--suite", "odd-one-out,sts", "--task", "animals", "--json")
+    )
+    assert list(measured["suites"]) == ["odd-one-out"]
+    scores = json.loads(contrast(site, "eval", str(run.path), "--suite", "odd-one-out", "--json"))["suites"][
+        "odd-one-out"
+    ]
+    model, right = load(str(run.path)), {}
+    for task, rows in QUESTIONS.items():
+        vectors = [model.encode(row.split()).astype(float) for row in rows]
+        units = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in vectors]
+        right[task] = 100 * np.mean([(each @ each.sum(0)).argmin() == 3 for each in units])
+        assert scores[task] == {"accuracy": right[task], "questions": len(rows)}
+    assert scores["average"] == np.mean([*right.values()])
+    assert scores["protocol"] == "farthest from the sum of the four, pooling: mean"
+    shown = contrast(site, "runs", "show", str(run.path))
+    assert re.search(rf"^odd-one-out average +{scores['average']:.2f}$", shown, re.M)
+
+
+def test_it_has_a_table_and_stands_in_the_help(site: Path, tiny: Tiny) -> None:
+    lines = contrast(site, "eval", str(tiny.backbone), "--suite", "odd-one-out").splitlines()
+    assert [line.split()[0] for line in lines[2:7]] == ["odd-one-out", "Task", "animals", "tools", "Avg."]
+    assert "odd-one-out  Of four words the last does not belong" in contrast(site, "help", "suites")
+
+
+def test_of_this_package_it_imports_the_api_alone_and_its_suite_no_torch(site: Path) -> None:
+    files = "".join(files_of_topic("suites").values())
+    assert set(re.findall(r"(?:from|import) (contrastcli\S*)", files)) == {"contrastcli.api"}
+    code = (
+        "import sys; from contrastcli.evaluation.suites import all_suites; print(*all_suites(), 'torch' in sys.modules)"
+    )
+    *_, last, loaded = python(site, "-c", code).stdout.split()
+    assert (last, loaded) == ("odd-one-out", "False")
+
+
+def test_an_unknown_suite_is_answered_with_the_nearest_of_all(site: Path, tiny: Tiny) -> None:
+    done = python(site, "-m", "contrastcli", "eval", str(tiny.backbone), "--suite", "odd-one")
+    assert done.returncode == 2 and "did you mean 'odd-one-out'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (("from contrastcli", "import no_such_module\nfrom contrastcli"), "No module named"),
+        (('"odd-one-out"', '"sts"'), "a suite cannot be called 'sts'"),
+        (("odd_one_out.score:PROCEDURE", "odd_one_out.score"), "which is not module:object"),
+        (('headline="accuracy"', 'headline="hits"'), "its headline 'hits' is no column"),
+    ],
+)
+def test_a_broken_package_is_a_note_and_harms_nothing_else(
+    tiny: Tiny, tmp_path: Path, change: tuple[str, str], what: str
+) -> None:
+    files = files_of_topic("suites")
+    files["odd_one_out/__init__.py"] = files["odd_one_out/__init__.py"].replace(*change)
+    install(files, tmp_path)
+    done = python(tmp_path, "-m", "contrastcli", "help", "suites")
+    note = "note: 'odd-one-out' of contrast.suites (odd_one_out:SUITE) cannot be loaded: "
+    assert (done.returncode, done.stderr.count("note:")) == (0, 1)
+    assert done.stderr.startswith(note) and what in done.stderr
+    model = str(tiny.backbone)
+    done = python(tmp_path, "-m", "contrastcli", "eval", model, "--data", str(tiny.dev))
+    assert done.returncode == 0 and "note:" not in done.stderr
+    done = python(tmp_path, "-m", "contrastcli", "eval", model, "--suite", "odd-one-out")
+    error, hint = done.stderr.splitlines()[-2:]
+    assert done.returncode == 2 and what in error and hint.endswith("pip uninstall odd-one-out")

@@ -1,0 +1,47 @@
+"""Packages of others: the files that a help topic prints, installed as pip does it, and what then runs."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from textwrap import dedent
+
+from contrastcli.commands.help import FOLDER
+
+ROOT = FOLDER.parents[1]
+
+
+def files_of_topic(name: str) -> dict[str, str]:
+    """The files that `contrast help NAME` prints, by the path in their first line."""
+    text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    blocks = re.findall(r"^    # (\S+\.\S+)\n((?:    .*\n|\n)+)", text, re.M)
+    return {path: dedent(block) for path, block in blocks}
+
+
+def install(files: dict[str, str], site: Path) -> None:
+    """A package as pip installs it: its modules, and its entry points next to them."""
+    project = tomllib.loads(files["pyproject.toml"])
+    for path, text in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text, encoding="utf-8")
+    name, version = project["project"]["name"], project["project"]["version"]
+    about = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    groups = project["project"]["entry-points"].items()
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups]
+    (about / "entry_points.txt").write_text("".join(lines))
+
+
+def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
+    return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def contrast(site: Path, *words: str) -> str:
+    """The stdout of a command that succeeds."""
+    done = python(site, "-m", "contrastcli", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
