@@ -46,7 +46,7 @@ def _find(tasks: Sequence[str], options: Options) -> Mapping[str, Callable[[], R
         return {name: partial(_read_hub, name) for name in tasks or NANO}
     places = [folder.expanduser(), folder.expanduser() / "retrieval"]
     sets = {path.name: path for place in places for path in sorted(place.glob("*")) if any(_named(path, "corpus"))}
-    if any(_named(places[0], "corpus")) or not sets:
+    if all(any(_named(places[0], part)) for part in _PARTS) or not sets:
         sets = {places[0].resolve().name: places[0]}
     return {name: partial(_read_folder, sets.get(name, places[0] / name)) for name in tasks or sets}
 

@@ -82,6 +82,12 @@ def test_a_set_is_measured_as_its_definitions_say(tmp_path: Path, layout: str) -
     assert measured(tmp_path, "colours").tasks == result.tasks
 
 
+def test_a_file_called_corpus_hides_no_set_of_a_subfolder(tmp_path: Path) -> None:
+    write_set(tmp_path / "colours", "jsonl")
+    (tmp_path / "corpus.txt").write_text("a list of what is here\n")
+    assert measured(tmp_path).tasks == {"colours": pytest.approx(WANTED)}
+
+
 def test_without_a_folder_the_sets_are_those_of_nanobeir_on_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
