@@ -111,7 +111,8 @@ def _metric(metric: str, form: Form, source: str) -> str:
     """The metric of rows of that form. Raises DataError where none fits, UsageError where the given one does not."""
     if form not in _FITTING:
         what = f"{source} holds {FORMS[form]}, and nothing says which of them are similar"
-        raise DataError(what, ["give pairs, scored or not, or triplets", Use("--dev", "none")])
+        columns = Use("--columns", "anchor=A,positive=B", "name the columns of pairs:")
+        raise DataError(what, ["give pairs, scored or not, or triplets", columns, Use("--dev", "none")])
     fitting = _FITTING[form]
     if metric != "auto" and metric not in fitting:
         what = f"the metric is '{metric}', and {source} holds {FORMS[form]}"

@@ -227,7 +227,6 @@ def test_an_empty_word_is_no_run(contrast: Contrast, run: Run) -> None:
         ("runs", "prune", "nothing"),
         ("watch", "nothing"),
         ("stop", "nothing"),
-        ("compare", "nothing", "else"),
         ("train", "--resume", "nothing"),
     ],
 )

@@ -143,7 +143,7 @@ def test_rows_that_are_left_out_are_counted(contrast: Contrast) -> None:
     ("words", "code", "what", "hint"),
     [
         (("--data", "no.csv"), 3, "there is no file or folder no.csv", ""),
-        (("--data", "tiny/sentences.jsonl"), 3, "nothing says which of them are similar", "give pairs"),
+        (("--data", "tiny/sentences.jsonl"), 3, "nothing says which of them are similar", "--columns anchor=A"),
         (("--data", "tiny/pairs.jsonl", "--metric", "spearman"), 2, "holds pairs", "auto, ndcg@10"),
         (("--data", "tiny/dev.jsonl", "--columns", "anchor"), 2, "columns", "anchor=a,positive=b"),
     ],
