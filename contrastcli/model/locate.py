@@ -125,8 +125,10 @@ def default_word(runs_dir: Path) -> str:
     if word := os.environ.get("CONTRAST_MODEL"):
         return word
     for run in list_runs(runs_dir):
-        if run.status().state in ("finished", "stopped") and run.checkpoints():
-            return run.name
+        # One that cannot be read is not meant.
+        with suppress(ContrastError, OSError):
+            if run.status().state in ("finished", "stopped") and run.checkpoints():
+                return run.name
     raise DataError(f"there is no model: no run in {runs_dir} has ended", "contrast train --preset starter --no-ui")
 
 

@@ -26,15 +26,16 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from contrastcli.errors import DataError, InUse, RunError, UsageError, nearest
+from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
-from contrastcli.runs.events import Event, decode
+from contrastcli.runs.events import Count, Event, decode
 from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -67,7 +68,7 @@ _Checkpoint = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6,18}\Z")]
 class _Position(msgspec.Struct):
     """What is read here of a position."""
 
-    best_step: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    best_step: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,11 @@ class Run:
     def full_checkpoints(self) -> list[Path]:
         """Those that training can continue from, in order; all but `last` are there because of train.keep."""
         return [folder for folder in self.all_checkpoints() if (folder / TRAINING).is_dir()]
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether it seems to have a checkpoint."""
+        return self.checkpoints_path.exists() or bool(self.all_checkpoints())
 
     def note(self) -> str:
         """What the user wrote on it; empty if nothing."""
@@ -282,8 +288,13 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
 def list_runs(directory: Path) -> list[Run]:
     """All runs of a directory, the newest first."""
     folders = directory.iterdir() if directory.is_dir() else ()
-    runs = [run for run in map(Run, folders) if run.exists() and not run.path.name.startswith(".")]
-    return sorted(runs, key=lambda run: (run.created(), run.name), reverse=True)
+    runs = []
+    for run in map(Run, folders):
+        # Another process may delete it meanwhile.
+        with contextlib.suppress(OSError):
+            if run.exists() and not run.path.name.startswith("."):
+                runs.append((run.created(), run.name, run))
+    return [run for _, _, run in sorted(runs, key=itemgetter(0, 1), reverse=True)]
 
 
 def find_run(word: str, directory: Path) -> Run:
@@ -335,17 +346,27 @@ def remove(run: Run) -> None:
 def prune(runs: Iterable[Run]) -> int:
     """Delete from the checkpoints of runs that have ended what only a resume needs, and return the bytes freed.
 
-    The models stay. Raises RunError.
+    The models stay. Raises ContrastError for the first run that cannot be read or written, after all others.
     """
-    freed = 0
-    for run in [run for run in runs if run.status().ended]:
-        before = run.size_bytes()
-        left = run.checkpoints_dir.glob(".*.tmp")
-        for folder in filter(Path.is_dir, [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]):
-            with writing_to(folder):
-                discard(run, folder)
-        freed += before - run.size_bytes()
+    freed, errors = 0, list[ContrastError]()
+    for run in runs:
+        try:
+            if run.status().ended:
+                freed += _prune(run)
+        except ContrastError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return freed
+
+
+def _prune(run: Run) -> int:
+    before = run.size_bytes()
+    left = run.checkpoints_dir.glob(".*.tmp")
+    for folder in filter(Path.is_dir, [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]):
+        with writing_to(folder):
+            discard(run, folder)
+    return before - run.size_bytes()
 
 
 def discard(run: Run, folder: Path) -> None:

@@ -14,6 +14,7 @@ from operator import or_
 from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from contrastcli.boundary import escaped, printable
 from contrastcli.runs.text import duration, excerpt, fixed, score
@@ -21,6 +22,14 @@ from contrastcli.settings.metrics import metric_title
 
 HISTOGRAM_BINS = 36
 """Bins of an angle histogram: 5° each over 0-180°."""
+
+# What charts and the system can take. A line with other values is no event.
+Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
+Positive = Annotated[int, Meta(ge=1, lt=1 << 53)]
+Number = Annotated[float, Meta(ge=-3.4e38, le=3.4e38)]
+Time = Annotated[float, Meta(ge=0, lt=1e11)]
+Pid = Annotated[int, Meta(ge=1, lt=1 << 31)]
+Histogram = Annotated[list[Count], Meta(min_length=HISTOGRAM_BINS, max_length=HISTOGRAM_BINS)]
 
 _encoder = msgspec.json.Encoder()
 
@@ -33,8 +42,8 @@ def _decoder() -> msgspec.json.Decoder[Event]:
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, omit_defaults=True):
     """Every event has a step and a time (seconds since the epoch)."""
 
-    step: int
-    time: float = 0.0
+    step: Count
+    time: Time = 0.0
 
     routine: ClassVar[bool] = False
     """Whether it is so frequent that a console need not show each one."""
@@ -91,18 +100,18 @@ class Started(Event, frozen=True, kw_only=True):
     """Training begins, or continues from the step `resumed_from`, which voids later events."""
 
     host: str
-    pid: int
-    process_start: float
-    steps: int
-    steps_per_epoch: int
-    batch_size: int
-    sentences_per_step: int
-    negatives_per_anchor: int
+    pid: Pid
+    process_start: Time
+    steps: Count
+    steps_per_epoch: Positive
+    batch_size: Positive
+    sentences_per_step: Positive
+    negatives_per_anchor: Count
     objective: str
     backbone: str
     device: str
     precision: str
-    resumed_from: int | None = None
+    resumed_from: Count | None = None
 
     @property
     def label(self) -> str:
@@ -132,8 +141,8 @@ class Progress(Event, frozen=True, kw_only=True):
     """Long work other than training: encoding, tokenising, evaluating."""
 
     what: str
-    done: int
-    total: int
+    done: Count
+    total: Count
 
     routine: ClassVar[bool] = True
 
@@ -154,9 +163,9 @@ class DevPair(msgspec.Struct, frozen=True, kw_only=True):
     first: str
     second: str
     score: float
-    cosine: float
-    score_rank: int
-    cosine_rank: int
+    cosine: Number
+    score_rank: Count
+    cosine_rank: Count
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
@@ -166,10 +175,10 @@ class Evaluated(Event, frozen=True, kw_only=True):
     """
 
     metric: str = "spearman"
-    score: float | None
-    alignment: float | None
-    uniformity: float | None
-    pairs: int
+    score: Number | None
+    alignment: Number | None
+    uniformity: Number | None
+    pairs: Count
     best: bool = False
     worst: list[DevPair] = []
 
@@ -200,14 +209,14 @@ class Evaluated(Event, frozen=True, kw_only=True):
 class Step(Event, frozen=True, kw_only=True):
     """One optimiser update, as logged: rates are means since the event before."""
 
-    loss: float | None
-    parts: dict[str, float | None] = {}
-    lr: float
-    grad_norm: float | None = None
-    epoch: float
-    sentences_per_s: float | None = None
-    seconds_left: float | None = None
-    memory_mb: float | None = None
+    loss: Number | None
+    parts: dict[str, Number | None] = {}
+    lr: Number
+    grad_norm: Number | None = None
+    epoch: Number
+    sentences_per_s: Number | None = None
+    seconds_left: Number | None = None
+    memory_mb: Number | None = None
 
     routine: ClassVar[bool] = True
     titles: ClassVar[Mapping[str, str]] = {"loss": "loss"}
@@ -240,8 +249,8 @@ class HardNegative(msgspec.Struct, frozen=True, kw_only=True):
     anchor: str
     negative: str
     positive: str
-    negative_deg: float
-    positive_deg: float
+    negative_deg: Number
+    positive_deg: Number
 
     @property
     def is_closer(self) -> bool:
@@ -255,12 +264,12 @@ class Angles(Event, frozen=True, kw_only=True):
     the accuracy in the batch. `closest` are the hardest negatives as texts, the closest first, of some batches only.
     """
 
-    positive: float | None
-    negative: float | None
-    hardest: float | None
-    satisfied: float | None
-    positive_histogram: list[int] = []
-    negative_histogram: list[int] = []
+    positive: Number | None
+    negative: Number | None
+    hardest: Number | None
+    satisfied: Number | None
+    positive_histogram: Histogram = []
+    negative_histogram: Histogram = []
     closest: list[HardNegative] = []
 
     routine: ClassVar[bool] = True
@@ -293,14 +302,14 @@ class System(Event, frozen=True, kw_only=True):
     Shares are in per cent, memory and disk in GB (1e9 bytes), the temperature in °C, power in watts, the clock in MHz.
     """
 
-    gpu: float | None = None
-    gpu_memory: float | None = None
-    gpu_temperature: float | None = None
-    gpu_power: float | None = None
-    gpu_clock: float | None = None
-    cpu: float | None = None
-    memory: float | None = None
-    disk_free: float | None = None
+    gpu: Number | None = None
+    gpu_memory: Number | None = None
+    gpu_temperature: Number | None = None
+    gpu_power: Number | None = None
+    gpu_clock: Number | None = None
+    cpu: Number | None = None
+    memory: Number | None = None
+    disk_free: Number | None = None
 
     routine: ClassVar[bool] = True
     titles: ClassVar[Mapping[str, str]] = {"gpu": "GPU in use, per cent", "cpu": "CPU in use, per cent of one core"}
@@ -365,7 +374,7 @@ class Done(Event, frozen=True, kw_only=True):
     """The end: finished, stopped, failed or diverged; `message` says why and `hint` what to do."""
 
     status: str
-    code: Annotated[int, msgspec.Meta(ge=0, le=255)]
+    code: Annotated[int, Meta(ge=0, le=255)]
     message: str = ""
     hint: str = ""
 

@@ -13,14 +13,14 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from contrastcli.errors import DataError
 from contrastcli.files import read_json
 from contrastcli.runs.event_file import read_from_end
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Queued, Started, Step
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Pid, Queued, Started, Step
 from contrastcli.runs.text import Numeral, score
 from contrastcli.settings.metrics import metric_title
 
@@ -59,7 +59,7 @@ class Writer(msgspec.Struct, frozen=True):
     """A training process; its start is in seconds since the epoch."""
 
     host: str
-    pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    pid: Pid
     process_start: float
 
     def same_as(self, other: Writer | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from contrastcli.errors import ContrastError
+from contrastcli.errors import ContrastError, error_text
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.files import read_json
 from contrastcli.runs import sweeps
@@ -42,8 +42,8 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
             status = run.status()
             record, ago = asdict(status), f"{duration(max(0.0, time.time() - status.updated))} ago"
             row = [status.state, f"{status.step:,}/{status.steps:,}", status.best_text, ago]
-        except ContrastError as error:
-            record, row = {"state": "broken", "error": error.what}, ["broken", "", "", ""]
+        except (ContrastError, OSError) as error:
+            record, row = {"state": "broken", "error": error_text(error)}, ["broken", "", "", ""]
         records.append({"name": run.name, "path": str(run.path), **record})
         rows.append((run, row))
     if to_json:

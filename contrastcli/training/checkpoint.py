@@ -12,10 +12,8 @@ import os
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 import torch
-from msgspec import Meta
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -27,9 +25,7 @@ from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
 from contrastcli.runs.event_file import read_from_end
-from contrastcli.runs.events import Saved
-
-Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
+from contrastcli.runs.events import Count, Saved
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """What the app remembers from one session to the next."""
 
 import contextlib
+from typing import Annotated
 
 import msgspec
 
@@ -46,7 +47,7 @@ class State(msgspec.Struct):
     show_second_model: bool = False
     corpus: str = ""
     question: str = ""
-    nearest: str = "10"
+    nearest: Annotated[str, msgspec.Meta(pattern=r"^\d{0,3}\Z")] = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
 
     def keep_draft(self, directory: str, draft: tuple[str, dict[str, str]]) -> None:

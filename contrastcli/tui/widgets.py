@@ -122,6 +122,12 @@ def has_words(text: str, typed: str) -> bool:
 
 
 def after(name: T, names: Iterable[T]) -> T:
-    """The next one of some names, the first after the last."""
+    """The next one of some names, the first after the last and after one that is not known."""
     ring = list(names)
-    return ring[(ring.index(name) + 1) % len(ring)]
+    return ring[(ring.index(name) + 1) % len(ring) if name in ring else 0]
+
+
+def known(name: T, names: Iterable[T]) -> T:
+    """A name that was remembered, or the first of some names where it is none of them: another version knows others."""
+    ring = list(names)
+    return name if name in ring else ring[0]

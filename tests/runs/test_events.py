@@ -18,7 +18,7 @@ EVERY_KIND: list[Event] = [
     Progress(step=0, what="tokenising", done=1, total=2),
     Evaluated(step=0, score=0.5, alignment=0.3, uniformity=-1.5, pairs=100),
     Step(step=10, loss=1.5, parts={"contrast": 1.0, "classification": 0.5}, lr=3e-5, epoch=0.1),
-    Angles(step=10, positive=30.0, negative=70.0, hardest=50.0, satisfied=0.5, positive_histogram=[1, 2]),
+    Angles(step=10, positive=30.0, negative=70.0, hardest=50.0, satisfied=0.5, positive_histogram=[1] * 36),
     Saved(step=10, checkpoint="000010", best=True),
     Note(step=10, text="τ is small"),
     Done(step=10, status="finished", code=0),

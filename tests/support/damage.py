@@ -15,7 +15,7 @@ HUGE = 10**400
 HUGE_SHARE = 0.005
 """Of damages that insert 30 MB."""
 
-_VALUES: tuple[object, ...] = (
+VALUES: tuple[object, ...] = (
     *(None, True, 0, -1, 2**31, 2**63, 10**12, -(10**12), HUGE, 0.5, -0.0, 1e308, float("nan"), float("inf")),
     *("", " ", "x" * 5_000, "../../../etc/passwd", "/dev/zero", "\x1b]0;title\x07\x1b[31m", "a\x00b"),
     *("ü\u202e\U0001f600", "\ud800", "nan"),
@@ -103,13 +103,13 @@ def _changed(draw: random.Random, value: object) -> object:
             case 0:
                 return {name: item for name, item in value.items() if name != key}
             case 1:
-                return {**value, str(draw.choice(_VALUES))[:300]: draw.choice(_VALUES)}
+                return {**value, str(draw.choice(VALUES))[:300]: draw.choice(VALUES)}
             case _:
                 return {**value, key: _changed(draw, value[key])}
     if isinstance(value, list) and value and draw.random() < 0.85:
         position = draw.randrange(len(value))
         return [*value[:position], _changed(draw, value[position]), *value[position + 1 :]]
-    return draw.choice(_VALUES)
+    return draw.choice(VALUES)
 
 
 def damage_toml(draw: random.Random, data: bytes) -> bytes:
@@ -151,7 +151,7 @@ def damage_words(draw: random.Random, data: bytes) -> bytes:
     """Another word, or another value of NAME=VALUE, in a text of a word a line; one more, or one less."""
     words = data.decode().split("\n")
     place = draw.randrange(len(words))
-    value = draw.choice((*(str(value) for value in _VALUES if value != HUGE), *_TOML_VALUES, *_WORDS))
+    value = draw.choice((*(str(value) for value in VALUES if value != HUGE), *_TOML_VALUES, *_WORDS))
     match draw.randrange(6):
         case 0:
             del words[place]

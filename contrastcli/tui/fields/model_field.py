@@ -39,7 +39,7 @@ def checkpoint_in_words(directory: Path, model: str) -> str:
 def list_models(directory: Path) -> Choices:
     """The default, the runs that have a model, the newest first, and the models that are on this machine."""
     try:
-        runs = [(run.name, "a run here") for run in list_runs(directory) if run.checkpoints_path.is_file()]
+        runs = [(run.name, "a run here") for run in list_runs(directory) if run.is_saved]
     except (OSError, ContrastError):
         runs = []
     about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run that has ended"

@@ -8,6 +8,7 @@ History of their own; the whole is read meanwhile, and replaces it.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from textual.dom import DOMNode
@@ -84,8 +85,10 @@ class Feed:
     async def _decode(self, lines: list[bytes], history: History) -> None:
         pause = time.perf_counter() + _SLICE_SECONDS
         for line in lines:
-            if (event := decode(line)) is not None:
-                history.add(event)
+            # A line that the history cannot take is left out, and the app stays.
+            with suppress(Exception):
+                if (event := decode(line)) is not None:
+                    history.add(event)
             if time.perf_counter() > pause:
                 await asyncio.sleep(_REST_SECONDS)
                 pause = time.perf_counter() + _SLICE_SECONDS

@@ -54,7 +54,7 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
         return Snapshot(
             run=run,
             status=status,
-            is_saved=run.checkpoints_path.exists(),
+            is_saved=run.is_saved,
             is_stopping=run.stop_path.exists(),
             log=log,
             resume_failed=resume_failed,

@@ -92,10 +92,14 @@ class LiveScreen(ViewScreen):
         while True:
             # A copy, since events arrive while the thread looks.
             before, known = self._snapshot, copy(feed.history)
-            self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
+            problem = f"{run.name} no longer exists"
+            try:
+                self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
+            except ContrastError as error:
+                self._snapshot, snapshot, problem = None, None, error.what
             if snapshot is None:
                 if run not in self.contrast.deleted:
-                    self.contrast.fail(f"{run.name} no longer exists")
+                    self.contrast.fail(problem)
                 self._show_no_run()
                 return
             self.contrast.watched = summary(snapshot)

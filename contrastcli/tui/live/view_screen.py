@@ -17,7 +17,7 @@ from contrastcli.tui.history.series import AXES
 from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.view import SHARES, SMOOTHING, LiveView
 from contrastcli.tui.run_screen import RunScreen
-from contrastcli.tui.widgets import after, hidden_key
+from contrastcli.tui.widgets import after, hidden_key, known
 
 _STRIDES = 40  # presses of [ to the beginning
 
@@ -58,7 +58,8 @@ class ViewScreen(RunScreen):
 
     def on_mount(self) -> None:
         last = self.contrast.remembered
-        self.view = LiveView(last.log_scale, smoothing=last.smoothing, axis=last.axis)
+        smoothing, axis = known(last.smoothing, SMOOTHING), known(last.axis, AXES)
+        self.view = LiveView(last.log_scale, smoothing=smoothing, axis=axis)
         self._arrange()
         self._compare_with(last.baseline)
         self._zoom(last.zoomed if last.zoomed in self._area.shown else "")

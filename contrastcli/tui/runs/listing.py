@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from contrastcli.errors import ContrastError
+from contrastcli.errors import ContrastError, error_text
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member, dev_score
@@ -63,8 +63,8 @@ class Listing:
                 else:
                     entry = _read(run)
                 self._known[run] = stamp, entry
-            except OSError as error:
-                entry = Entry(run, problem=error.strerror or str(error))
+            except (OSError, ContrastError) as error:
+                entry = Entry(run, problem=error_text(error))
             entries.append(entry)
             time.sleep(_REST_SECONDS)
         return entries
@@ -81,7 +81,7 @@ def _stamp(run: Run) -> object:
 
 def _read(run: Run) -> Entry:
     status = run.status()
-    seen = Entry(run, status, run.checkpoints_path.exists(), size=run.size_bytes(), note=note_of(run))
+    seen = Entry(run, status, run.is_saved, size=run.size_bytes(), note=note_of(run))
     try:
         config = run.config()
     except ContrastError as error:

@@ -18,7 +18,7 @@ from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, PairTests
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
-from contrastcli.tui.widgets import PlainText, after, hidden_key
+from contrastcli.tui.widgets import PlainText, after, hidden_key, known
 
 READ_SECONDS = 3.0
 PAUSE_SECONDS = 0.15  # of the cursor at a row
@@ -76,8 +76,8 @@ class RunsScreen(RunScreen):
 
     def on_mount(self) -> None:
         remembered = self.contrast.remembered
-        if remembered.metric not in metrics():  # of a package that has gone
-            remembered.metric = next(iter(metrics()))
+        remembered.metric = known(remembered.metric, metrics())
+        remembered.grouping = known(remembered.grouping, GROUPINGS)
         self._overlay.show_metric(remembered.metric)
         self._table.focus()
         self.set_interval(READ_SECONDS, self.read)

@@ -106,7 +106,9 @@ class SetupScreen(ModeScreen):
             self.draft = await asyncio.to_thread(*given)
         except ContrastError as error:
             self.contrast.fail(error)
-            return
+            if run:
+                return
+            self.draft = await asyncio.to_thread(Draft, "starter", {})
         self._is_open = True
         self.refresh_bindings()
         self._show()
