@@ -211,7 +211,7 @@ def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     except ImportError:
         raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
     folder.mkdir()
-    encoder.tokenizer.save(folder)
+    encoder.tokenizer.save(folder, encoder.max_length)
     (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
     # texts, of which some are padded, is valid for all.

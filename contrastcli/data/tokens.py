@@ -170,13 +170,20 @@ class Tokenizer:
         """Every token, by id."""
         return [self._fast.id_to_token(i) or "" for i in range(self.vocab_size)]
 
-    def save(self, folder: Path) -> None:
-        """Write the tokenizer's files as they were read; the folder that they came from is not needed."""
-        for name, data in self._files.items():
+    def save(self, folder: Path, max_length: int) -> None:
+        """Write the tokenizer's files as they were read, but to cut texts at a limit and to pad them on the right."""
+        cut = {"direction": "Right", "max_length": max_length, "strategy": "LongestFirst", "stride": 0}
+        pad = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_type_id": 0}
+        pad |= {"pad_id": self.pad_id, "pad_token": self._fast.id_to_token(self.pad_id)}
+        changes: dict[str, dict[str, object]] = {
+            "tokenizer.json": {"truncation": cut, "padding": pad},
+            "tokenizer_config.json": {"model_max_length": max_length},
+        }
+        for name, data in ({"tokenizer.json": self._fast.to_str().encode()} | self._files).items():
+            if name in changes:
+                values = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+                data = msgspec.json.format(msgspec.json.encode(values | changes[name]))
             (folder / name).write_bytes(data)
-        if "tokenizer.json" not in self._files:
-            self._fast.no_truncation()
-            self._fast.save(str(folder / "tokenizer.json"))
 
 
 def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:

@@ -16,6 +16,7 @@ from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
 
+POOLER = ("pooler.dense.weight", "pooler.dense.bias")
 _MOST_LAYERS = 1_000
 _USUAL_MAX_LENGTH = 512
 """The limit of published sentence encoders, for a model of relative positions, which has none."""
@@ -71,6 +72,8 @@ class BertBackbone(Backbone):
             vocab_size=shape.vocab_size,
         )
         self.bert = bert
+        self.pooler: dict[str, Tensor] = {}
+        """The published weights of a layer on CLS that no pooling here uses, but that other libraries look for."""
 
     @property
     def takes_threads(self) -> bool:
@@ -80,6 +83,11 @@ class BertBackbone(Backbone):
     def is_compiled(self) -> bool:
         return self.bert.is_compiled
 
+    @property
+    def lacks_pooler(self) -> bool:
+        """Whether transformers would make a pooler and find no weights for it; DistilBERT's class has none."""
+        return not self.pooler and self.config["model_type"] != "distilbert"
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         hidden: Hidden = self.bert(input_ids, attention_mask, first_token)
         return hidden
@@ -88,7 +96,7 @@ class BertBackbone(Backbone):
         # transformers 5 loads weights in the config's type, which may be that of weights published in fp16
         dtype = {key: "float32" for key in ("dtype", "torch_dtype") if key in self.config}
         (folder / CONFIG).write_bytes(json_bytes(self.config | dtype))
-        save_file(self.bert.published_state(), folder / WEIGHTS, metadata={"format": "pt"})
+        save_file({**self.bert.published_state(), **self.pooler}, folder / WEIGHTS, metadata={"format": "pt"})
 
 
 class AutoBackbone(Backbone):
@@ -167,7 +175,9 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
         bert.load(weights)
     except DataError as error:
         raise DataError(f"{folder / WEIGHTS}: {error.what}", error.hint) from None
-    return BertBackbone(config, bert)
+    backbone, published = BertBackbone(config, bert), canonical(weights, bert.family)
+    backbone.pooler = {name: published[name].float().clone() for name in POOLER if name in published}
+    return backbone
 
 
 def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:

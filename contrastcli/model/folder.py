@@ -23,7 +23,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import json_bytes, read_json
-from contrastcli.model.backbone import load_backbone
+from contrastcli.model.backbone import POOLER, BertBackbone, load_backbone
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.locate import ModelRef
@@ -105,6 +105,8 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
     if contract.pooling == "pooler":
         contract = replace(contract, pooling="cls", dense=_pooler(contract.backbone))
     backbone = load_backbone(contract.backbone)
+    if pooling == "pooler" and isinstance(backbone, BertBackbone):
+        backbone.pooler = {}
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
     if tokenizer.largest_id >= backbone.vocab_size:
         what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
@@ -129,7 +131,7 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
 def _pooler(folder: Path) -> Dense:
     """BERT's own layer on CLS, which comes with some weights."""
     names = {name[name.find("pooler.dense.") :]: tensor for name, tensor in read_weights(folder).items()}
-    weight, bias = names.get("pooler.dense.weight"), names.get("pooler.dense.bias")
+    weight, bias = (names.get(name) for name in POOLER)
     if weight is None or bias is None or weight.shape != (len(bias), len(bias)):
         raise DataError(f"{folder} has no weights of a pooler", "use another pooling, such as cls")
     dense = Dense(len(bias), len(bias))
@@ -261,7 +263,7 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
     """Write a new model folder, which sentence-transformers and transformers load too."""
     folder.mkdir(parents=True)
     encoder.backbone.save(folder)
-    encoder.tokenizer.save(folder)
+    encoder.tokenizer.save(folder, encoder.max_length)
     modules = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
     for i, (kind, settings, tensors) in enumerate(_modules(encoder), 1):
         path = folder / f"{i}_{kind}"
@@ -270,10 +272,13 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
         if tensors:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path / "model.safetensors")
         modules.append({"idx": i, "name": str(i), "path": path.name, "type": f"{_MODULES}{kind}"})
+    options: dict[str, object] = {}
+    if isinstance(encoder.backbone, BertBackbone) and encoder.backbone.lacks_pooler:
+        options["model_args"] = {"add_pooling_layer": False}
     files: dict[str, object] = {
         "modules.json": modules,
         # The saved tokenizer lowers the case.
-        "sentence_bert_config.json": {"max_seq_length": encoder.max_length, "do_lower_case": False},
+        "sentence_bert_config.json": {"max_seq_length": encoder.max_length, "do_lower_case": False} | options,
         "config_sentence_transformers.json": {
             "prompts": {"default": encoder.prompt} if encoder.prompt else {},
             "default_prompt_name": "default" if encoder.prompt else None,

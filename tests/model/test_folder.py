@@ -8,12 +8,14 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DataError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -309,6 +311,44 @@ def test_a_model_that_lowers_its_texts_reads_them_so_and_is_saved_so(folder: Pat
     save_encoder(encoder, tmp_path / "again")
     for reader in (encoder, load_encoder(tmp_path / "again")):
         assert np.array_equal(reader.encode(loud), reader.encode(quiet))
+
+
+def test_other_libraries_cut_and_pad_as_the_model_does(folder: Path, tmp_path: Path) -> None:
+    """Published tokenizers often have the limits of the model that they were made for."""
+    old = {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+    settings("tokenizer.json", truncation=old, padding=None)(folder)
+    settings("tokenizer_config.json", model_max_length=5)(folder)
+    settings("sentence_bert_config.json", max_seq_length=9)(folder)
+    encoder = load_encoder(folder).eval()
+    save_encoder(encoder, tmp_path / "again")
+    read = tokenizers.Tokenizer.from_file(str(tmp_path / "again" / "tokenizer.json")).encode_batch(TEXTS)
+    table = TokenTable.of(encoder.tokenizer.encode(TEXTS, 9))
+    ids, mask = encoder.pad(table, np.arange(len(TEXTS)))
+    assert [one.ids for one in read] == ids.tolist() and [one.attention_mask for one in read] == mask.int().tolist()
+    assert transformers.AutoTokenizer.from_pretrained(str(tmp_path / "again")).model_max_length == 9
+    assert np.array_equal(load_encoder(tmp_path / "again").encode(TEXTS), encoder.encode(TEXTS))
+
+
+@pytest.mark.parametrize("with_pooler", [True, False])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert"])
+def test_other_libraries_find_all_weights_in_a_saved_folder(
+    tiny: Tiny, tmp_path: Path, kind: str, with_pooler: bool
+) -> None:
+    torch.manual_seed(2)
+    sizes = json.loads((tiny.backbone / "config.json").read_text())
+    names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    changes = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64} if kind == "DistilBert" else {}
+    config = getattr(transformers, f"{kind}Config")(**{name: sizes[name] for name in names if name in sizes} | changes)
+    options = {} if with_pooler or kind == "DistilBert" else {"add_pooling_layer": False}
+    theirs = getattr(transformers, f"{kind}Model")(config, **options)
+    folder = Path(shutil.copytree(tiny.backbone, tmp_path / "published"))
+    theirs.save_pretrained(folder)
+    save_encoder(load_encoder(folder), tmp_path / "saved")
+    how = json.loads((tmp_path / "saved" / "sentence_bert_config.json").read_text()).get("model_args", {})
+    assert how == options
+    again, report = transformers.AutoModel.from_pretrained(tmp_path / "saved", output_loading_info=True, **how)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in theirs.state_dict().items())
 
 
 def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> None:
