@@ -24,6 +24,9 @@ def choose_device(wanted: str) -> torch.device:
         raise UsageError(f"train.device is '{wanted}', which is no device", hint)
     try:
         device = torch.device(wanted)
+        if device.type == "cuda" and device.index is not None:
+            # Else pinned memory and questions about "the" GPU would open the first one too.
+            torch.cuda.set_device(device)
         # This fails on a device that does not work.
         torch.empty(1, device=device).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
@@ -67,11 +70,13 @@ def is_int8_slower_than_bf16() -> bool:
 def default_budget(device: torch.device, layers: int = 12, width: int = 768) -> int:
     """Tokens whose graph is kept at once, by an encoder of such a size.
 
-    On a CPU they take 2 GB in bf16, 4 in fp32, and on a GPU at most a half of its memory, by an estimate.
+    On a CPU they take 2 GB in bf16, 4 in fp32, and on a GPU by an estimate at most a half of its memory and two thirds
+    of what others leave of it.
     """
     if device.type == "cuda":
-        half = torch.cuda.get_device_properties(device).total_memory // 2
-        return min(CUDA_BUDGET, max(1024, half // (GRAPH_BYTES * layers * width)))
+        free, total = torch.cuda.mem_get_info(device)
+        most = min(total // 2, free * 2 // 3)
+        return min(CUDA_BUDGET, max(1024, most // (GRAPH_BYTES * layers * width)))
     return max(1024, 4_096 * 12 * 768 // (layers * width))
 
 

@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
-from contrastcli.errors import UsageError, Use
+from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
-from contrastcli.model.devices import has_products
+from contrastcli.model.devices import has_products, is_out_of_memory
 from contrastcli.model.metrics import require_finite
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
@@ -81,6 +82,9 @@ class SentenceEncoder(nn.Module):
         """Texts from which int8 takes the ranges of activations, so that no embedding depends on the others."""
         self.full = 0
         """Texts so far that fill max_length, or are cut there."""
+        self.note: Callable[[str], object] = narrate
+        self.reductions = 0
+        """How many times memory ran out in encoding: each halved the tokens at once."""
         self._copy: tuple[object, PackedBert | Backbone] | None = None
         """The weights that were copied for encoding, and their copy."""
 
@@ -149,6 +153,8 @@ class SentenceEncoder(nn.Module):
         place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
         vectors = torch.empty(len(table), self.width, device=place)
 
+        finished = np.zeros(len(table), dtype=bool)
+
         @torch.inference_mode()  # each thread has its own
         def embed(chunk: Indices) -> int:
             if isinstance(copy, PackedBert):
@@ -156,19 +162,16 @@ class SentenceEncoder(nn.Module):
             else:
                 pooled = self.pooled(table, chunk, self.precision, copy)
             vectors[to_device(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
+            finished[chunk] = True
             return len(chunk)
 
-        if self.device.type == "cpu":
-            workers = count_workers(MOST_WORKERS if self.backbone.takes_threads else 1)
-            done = side_by_side(embed, even_chunks(table.lengths, CPU_CHUNK, workers, LEAST_CHUNK), workers)
-        else:
-            done = map(embed, chunks(table.lengths, ENCODE_BUDGET))
         # Layers are compiled for training: here they would be another program.
         compiled = self.backbone.is_compiled
         with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
-            for count in done:
-                if on_chunk:
-                    on_chunk(count)
+            while not finished.all():
+                for count in _embed_all(self, embed, table.lengths, np.flatnonzero(~finished)):
+                    if on_chunk:
+                        on_chunk(count)
         self.train(was_training)
         return vectors.cpu()
 
@@ -238,6 +241,34 @@ class SentenceEncoder(nn.Module):
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
             yield vectors
+
+
+def _embed_all(
+    encoder: SentenceEncoder, embed: Callable[[Indices], int], lengths: Indices, texts: Indices
+) -> Iterator[int]:
+    """Embed texts in chunks; ends early where memory runs out, after which chunks are smaller. Raises RunError."""
+    on_cpu, workers = encoder.device.type == "cpu", 1
+    budget = max(1, (CPU_CHUNK if on_cpu else ENCODE_BUDGET) >> encoder.reductions)
+    if on_cpu:
+        workers = count_workers(MOST_WORKERS if encoder.backbone.takes_threads else 1)
+        cut = even_chunks(lengths[texts], budget, workers, LEAST_CHUNK)
+    else:
+        cut = chunks(lengths[texts], budget)
+    try:
+        yield from side_by_side(embed, [texts[chunk] for chunk in cut], workers)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    else:
+        return
+    if max(map(len, cut)) == 1:
+        longest = int(lengths[texts].max())
+        what = f"memory ran out with one text of {longest:,} tokens"
+        raise RunError(what, "use a smaller model, or no GPU: CUDA_VISIBLE_DEVICES= before the command")
+    encoder.reductions += 1
+    encoder.note(f"memory ran out in encoding: it continues with at most {max(1, budget // 2):,} tokens at once")
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:

@@ -30,7 +30,8 @@ def promoted(x: Tensor) -> Tensor:
 
 def to_device(x: Tensor, device: torch.device) -> Tensor:
     """A tensor of the CPU on a device. CUDA is not waited for, as it is by `Tensor.to` and by an index on the CPU."""
-    # Apple's GPU would copy memory that may be in other use by then.
+    # From memory that may be swapped CUDA copies after its other work. Apple's GPU would copy what has changed by then.
+    x = x.pin_memory() if device.type == "cuda" and x.device.type == "cpu" else x
     return x.to(device, non_blocking=device.type != "mps")
 
 

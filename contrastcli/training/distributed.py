@@ -8,7 +8,8 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 import atexit
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Timer
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from contrastcli.boundary import narrate
 from contrastcli.errors import RunError, UsageError, error_text
+from contrastcli.model.devices import is_out_of_memory
 
 PATIENCE_SECONDS = 10.0
 """After which a process says that it is waiting for the others to start."""
@@ -68,6 +70,21 @@ class World:
         self._together(dist.broadcast_object_list, words)
         return words[0]
 
+    @contextmanager
+    def fail_together(self) -> Iterator[None]:
+        """Raise OutOfMemoryError on every process where memory runs out in the body of one, so that none waits for it.
+
+        Nothing in the body may wait for other processes.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                self.any(True)
+            raise
+        if self.any(False):
+            raise torch.OutOfMemoryError("memory ran out in another process")
+
     def wait(self) -> None:
         """Until every process is here."""
         self._together(dist.barrier)
@@ -77,9 +94,10 @@ class World:
         try:
             if self.size > 1:
                 function(*inputs)
-        except torch.OutOfMemoryError:
-            raise
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                what = f"memory ran out in process {self.rank} of {self.size}, while others wait for it"
+                raise RunError(what, "resume the run with a smaller --token-budget") from None
             what = f"process {self.rank} of {self.size} lost another one: {error_text(error)}"
             raise RunError(what, "the first error on stderr is the cause; fix it, then resume the run") from None
 
@@ -114,7 +132,7 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
         if sum(some.numel() for some in bucket) >= _BUCKET_NUMBERS:
             travelling.append(_Bucket(bucket))
             bucket = []
-    for some in [*travelling, _Bucket(bucket)]:
+    for some in [*travelling, *([_Bucket(bucket)] if bucket else ())]:
         some.wait()
 
 
@@ -123,7 +141,7 @@ class _Bucket:
 
     def __init__(self, gradients: Sequence[Tensor]) -> None:
         self._gradients = gradients
-        self._together = torch.cat([gradient.flatten() for gradient in gradients] or [torch.zeros(0)])
+        self._together = torch.cat([gradient.flatten() for gradient in gradients])
         self._work = dist.all_reduce(self._together, async_op=True)
 
     def wait(self) -> None:

@@ -26,7 +26,7 @@ from contrastcli.training import angles, checkpoint
 from contrastcli.training.batch import Batch
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
-from contrastcli.training.optim import gradient_norm, set_rate
+from contrastcli.training.optim import allocate_state, gradient_norm, set_rate
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Session, StopRequested
 from contrastcli.training.step import Outcome, Stepper
@@ -120,34 +120,36 @@ class Trainer:
         buffers = [(buffer, buffer.clone()) for buffer in self.stepper.heads.buffers()]
         try:
             outcome = self.stepper.backward(batch, before_chunk=self.session.check_stop)
+            with self.session.world.fail_together():
+                allocate_state(self.optimizer)
+            # A fused step needs no memory, so that it is not taken by halves.
+            norm = self._take_step(outcome, batch.step)
         except (StopRequested, RuntimeError) as error:
             for buffer, before in buffers:
                 buffer.copy_(before)
             if isinstance(error, StopRequested) or not is_out_of_memory(error):
                 raise
-            outcome = None
+        else:
+            return outcome, norm
         # Outside the handler, since its traceback keeps the failed step's tensors alive.
-        if outcome is None:
-            self._halve_budget(batch.step)
-            return self.update(batch)
+        self._halve_budget(batch.step)
+        return self.update(batch)
+
+    def _take_step(self, outcome: Outcome, step: int) -> Tensor:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         norm = gradient_norm(parameters, self.config.train.clip)
         # Remembered here without waiting for the device.
         bad = ~(outcome.loss.isfinite() & norm.isfinite())
         seen = self._bad_step.to(bad.device)
-        self._bad_step = torch.where((seen == 0) & bad, batch.step, seen)
+        self._bad_step = torch.where((seen == 0) & bad, step, seen)
         self.optimizer.step()
-        return outcome, norm
+        return norm
 
     def _halve_budget(self, step: int) -> None:
-        """Raises RunError at the smallest budget, and where other processes cannot follow."""
+        """Raises RunError at the smallest budget."""
         budget = self.stepper.token_budget // 2
-        what = f"memory ran out with {2 * budget} tokens at once"
-        if self.session.world.size > 1:
-            command = f"contrast train --resume {self.run.name} --token-budget {budget}"
-            raise RunError(what, f"continue with fewer: {command}")
         if budget < SMALLEST_BUDGET:
-            raise RunError(what, "use a smaller batch or backbone")
+            raise RunError(f"memory ran out with {2 * budget} tokens at once", "use a smaller batch or backbone")
         self.stepper.token_budget = self.position.token_budget = budget
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 from torch.optim import Adam, AdamW, Optimizer
@@ -28,6 +29,16 @@ def make_optimizer(settings: Train, encoders: Sequence[SentenceEncoder], extras:
     optimizer = kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
     optimizer.register_step_post_hook(_count_versions)
     return optimizer
+
+
+def allocate_state(optimizer: Optimizer) -> None:
+    """Make room for the moments of every gradient. The first step would, and could run out of memory halfway."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None and not optimizer.state[parameter]:
+                step = torch.zeros((), device=parameter.device if group["fused"] else "cpu")
+                moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+                optimizer.state[parameter] = {"step": step, **moments}
 
 
 def _count_versions(optimizer: Optimizer, *_: object) -> None:

@@ -77,8 +77,10 @@ class Passes:
         return [self.chunks[first::workers] for first in range(workers)]
 
     def _embed_all(self, share: Sequence[Chunk]) -> dict[int, Tensor]:
-        # compiled without gradients, a layer would be another program, which draws other dropout
-        takes_gradients = self.keep_graphs or any(chunk.encoder.backbone.is_compiled for chunk in share)
+        # Without gradients a GPU may choose another attention, and a compiled layer is another program: either draws
+        # other dropout than the second pass.
+        is_compiled = any(chunk.encoder.backbone.is_compiled for chunk in share)
+        takes_gradients = self.keep_graphs or is_compiled or self.device.type != "cpu"
         with torch.set_grad_enabled(takes_gradients), self.autocast():
             pooled = {}
             for chunk in share:

@@ -74,6 +74,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None
     position = restored or Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
+    encoder.note = lambda text: session.emit(Note(step=position.step, text=text))
     return Trainer(
         run=run,
         plan=plan,

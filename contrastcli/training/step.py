@@ -101,20 +101,22 @@ class Stepper:
         local = [chunk for chunk in chunks if chunk.number % self.world.size == self.world.rank]
         device = self.encoder.device
         passes = Passes(batch, local, device, self.precision, self.run_seed, keep_graphs, before_chunk)
-        pooled = passes.forward()
-        leaf = torch.zeros(len(self.encoders) * len(batch.texts), self.encoder.backbone.width, device=device)
-        for chunk in local:
-            leaf[to_device(torch.from_numpy(chunk.places), device)] = pooled[chunk.number]  # (E·V·N, d)
-        self.world.sum(leaf)
-        outcome, gradient = self._loss(batch, leaf)
-        passes.backward(gradient)
-        terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
-        values = {one: torch.zeros((), device=device) for one in terms}
-        with passes.autocast():
+        with self.world.fail_together():
+            pooled = passes.forward()
+            leaf = torch.zeros(len(self.encoders) * len(batch.texts), self.encoder.backbone.width, device=device)
             for chunk in local:
-                for one, term in terms.items():
-                    before_chunk()
-                    values[one] += term(chunk)
+                leaf[to_device(torch.from_numpy(chunk.places), device)] = pooled[chunk.number]  # (E·V·N, d)
+        self.world.sum(leaf)
+        with self.world.fail_together():
+            outcome, gradient = self._loss(batch, leaf)
+            passes.backward(gradient)
+            terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
+            values = {one: torch.zeros((), device=device) for one in terms}
+            with passes.autocast():
+                for chunk in local:
+                    for one, term in terms.items():
+                        before_chunk()
+                        values[one] += term(chunk)
         self._sum_gradients()
         for one, value in values.items():
             outcome.parts[one.name] = self.world.sum(value)

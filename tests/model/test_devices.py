@@ -1,11 +1,9 @@
 """What a GPU gets to do at once."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
-from contrastcli.model.devices import default_budget, is_out_of_memory
+from contrastcli.model.devices import choose_device, default_budget, is_out_of_memory
 from contrastcli.settings.config import Layer, resolve
 from contrastcli.settings.memory import SIZES, estimate
 
@@ -15,9 +13,8 @@ from contrastcli.settings.memory import SIZES, estimate
 def test_the_graphs_of_a_budget_take_half_of_a_gpu(
     backbone: str, gigabytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=gigabytes * 10**9)
-    )
+    total = gigabytes * 10**9
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (total - 10**9, total))
     *_, layers, width = SIZES[backbone]
     budget = default_budget(torch.device("cuda"), layers, width)
     config = resolve([Layer.of({"model.backbone": backbone, "train.batch_size": 100_000}, "a test")])
@@ -25,6 +22,21 @@ def test_the_graphs_of_a_budget_take_half_of_a_gpu(
     assert memory is not None
     assert memory.activations <= gigabytes / 2
     assert budget == 65_536 or memory.activations > 0.99 * gigabytes / 2
+
+
+def test_a_gpu_that_others_use_gets_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3 * 10**9, 24 * 10**9))
+    assert default_budget(torch.device("cuda")) * 56 * 12 * 768 <= 2 * 10**9
+
+
+def test_a_gpu_of_a_number_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned memory and questions about the current GPU would otherwise open the first one too."""
+    current: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    monkeypatch.setattr(torch, "empty", lambda *_, device: torch.zeros(1))
+    assert choose_device("cuda:1") == torch.device("cuda:1") and current == [torch.device("cuda:1")]
+    choose_device("cuda")
+    assert len(current) == 1
 
 
 def test_a_library_of_the_gpu_runs_out_of_memory_too() -> None:

@@ -47,14 +47,14 @@ def run_of(tiny: Tiny, folder: Path, case: str) -> Run:
     return tiny.run(folder / case, objective, form, **settings(case))
 
 
-def start(runs: list[Run], rank: int, port: int, by: str = "torchrun") -> subprocess.Popen[str]:
+def start(runs: list[Run], rank: int, port: int, by: str = "torchrun", **variables: str) -> subprocess.Popen[str]:
     """One of two processes, as torchrun or srun starts them."""
     ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     if by == "srun":
         ranks = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     command = [sys.executable, train_runs.__file__, *(str(run.path) for run in runs)]
-    environment = os.environ | ranks | address
+    environment = os.environ | ranks | address | variables
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -122,6 +122,24 @@ def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
         steps = [event.step for event in events if isinstance(event, kind)]
         assert steps == sorted(set(steps))
     assert by_two[case].status().state == "finished"
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_memory_that_runs_out_in_one_process_makes_both_continue_with_smaller_chunks(
+    tiny: Tiny, tmp_path: Path, rank: str
+) -> None:
+    settings = {"train__max_steps": 4, "train__lr": 1e-4, "train__token_budget": 800, "dev__data": "none"}
+    two, one = (tiny.run(tmp_path / name, "simcse", "triplets", **settings) for name in ("two", "one"))
+    port = free_port()
+    processes = [start([two], each, port, OUT_OF_MEMORY_RANK=rank) for each in (0, 1)]
+    alone = start([one], 0, port + 1, WORLD_SIZE="1", OUT_OF_MEMORY_RANK="0")
+    errors = [process.communicate(timeout=600)[1] for process in (*processes, alone)]
+    assert [process.returncode for process in (*processes, alone)] == [0, 0, 0], errors
+    notes = [[(note.step, note.text) for note in told(run, Note)] for run in (one, two)]
+    text = "memory ran out: the step starts again with at most {} tokens at once"
+    assert notes[0] == notes[1] == [(2, text.format(400)), (3, text.format(200))]
+    losses = [[step.loss for step in told(run, Step)] for run in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], rel=EXACT)
 
 
 def test_one_device_for_all_processes_is_refused(tiny: Tiny, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from contrastcli.settings import catalogue
 from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
-from contrastcli.training.distributed import World
 from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
 from contrastcli.training.step import Outcome
@@ -234,18 +233,6 @@ def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path, limi
     with pytest.raises(RunError, match="memory ran out with 100 tokens") as raised:
         update(trainer)
     assert "smaller batch" in raised.value.hint
-
-
-def test_memory_that_runs_out_in_one_of_several_processes_ends_the_run(
-    tiny: Tiny, tmp_path: Path, limit_memory: Limit
-) -> None:
-    trainer = trainer_of(tiny, tmp_path / "one", "simcse", "pairs")
-    # the other process cannot follow in mid-step
-    trainer.session.world, trainer.stepper.token_budget = World(rank=0, size=2), 400
-    limit_memory(trainer, 0)
-    with pytest.raises(RunError, match="memory ran out with 400 tokens at once") as raised:
-        update(trainer)
-    assert "--resume one --token-budget 200" in raised.value.hint
 
 
 def test_other_errors_of_a_step_are_not_mistaken_for_a_lack_of_memory(

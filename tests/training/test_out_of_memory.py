@@ -1,0 +1,151 @@
+"""Memory that runs out anywhere in training or encoding costs time, and a note, and nothing else."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contrastcli import load
+from contrastcli.data.batching import Indices
+from contrastcli.data.tokens import TokenTable
+from contrastcli.model.bert.packed import PackedBert
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.runs.events import Evaluated, Event, Note, Step
+from contrastcli.training.loop import Trainer
+from support.command import Contrast, failed
+from support.tiny import Tiny, told, train
+from support.trainers import first_batch, trainer_of
+
+OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+def weights_after_two_steps(trainer: Trainer) -> dict[str, Tensor]:
+    for _ in range(2):
+        trainer.update(first_batch(trainer))
+    return {name: p.detach().clone() for name, p in trainer.encoder.named_parameters()}
+
+
+def fail_in_step(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trainer.optimizer.step
+
+    def limited(*_: object) -> Any:
+        if trainer.stepper.token_budget > 200:
+            raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+        return step()
+
+    monkeypatch.setattr(trainer.optimizer, "step", limited)
+
+
+def fail_at(number: int) -> Callable[[Trainer, pytest.MonkeyPatch], None]:
+    """Let memory run out at a place of that number, counted over a step, where the moments are made."""
+
+    def fail(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+        made, zeros_like = 0, torch.zeros_like
+
+        def limited(like: Tensor) -> Tensor:
+            nonlocal made
+            made += 1
+            if made >= number and trainer.stepper.token_budget > 200:
+                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+            return zeros_like(like)
+
+        monkeypatch.setattr(torch, "zeros_like", limited)
+
+    return fail
+
+
+@pytest.mark.parametrize("fail", [fail_in_step, *map(fail_at, (1, 2, 9, 30))], ids=["step", "1", "2", "9", "30"])
+def test_the_optimisers_first_step_is_taken_whole(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Callable[[Trainer, pytest.MonkeyPatch], None]
+) -> None:
+    expected = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+    expected.stepper.token_budget = 200
+    events: list[Event] = []
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+    trainer.session.emit, trainer.stepper.token_budget = events.append, 800
+    after = weights_after_two_steps(expected)
+    fail(trainer, monkeypatch)
+    assert all(torch.equal(weight, after[name]) for name, weight in weights_after_two_steps(trainer).items())
+    assert [event.text for event in events if isinstance(event, Note)] == [
+        "memory ran out: the step starts again with at most 400 tokens at once",
+        "memory ran out: the step starts again with at most 200 tokens at once",
+    ]
+
+
+@pytest.fixture
+def limit_encoding(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let any model encode only so many tokens at once."""
+    packed, pooled = PackedBert.__call__, SentenceEncoder.pooled
+
+    def limit(tokens: int) -> None:
+        def limited_packed(self: PackedBert, texts: Any, *words: Any) -> Any:
+            if sum(ids.numel() for ids in texts) > tokens:
+                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+            return packed(self, texts, *words)
+
+        def limited(self: SentenceEncoder, table: TokenTable, texts: Indices, *words: Any) -> Tensor:
+            if torch.is_inference_mode_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
+                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+            return pooled(self, table, texts, *words)
+
+        monkeypatch.setattr(PackedBert, "__call__", limited_packed)
+        monkeypatch.setattr(SentenceEncoder, "pooled", limited)
+
+    return limit
+
+
+NOTE = "memory ran out in encoding: it continues with at most {} tokens at once"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_dev_set_is_measured_in_smaller_chunks(
+    tiny: Tiny, tmp_path: Path, limit_encoding: Callable[[int], None], threads: int
+) -> None:
+    settings = {"train__max_steps": 4, "dev__every": 2}
+    whole, limited = (tiny.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("whole", "limited"))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        train(whole)
+        limit_encoding(150)
+        train(limited)
+    finally:
+        torch.set_num_threads(before)
+    scores = [{one.step: one.score for one in told(run, Evaluated)} for run in (whole, limited)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3) and [*scores[0]] == [0, 2, 4]
+    assert [step.loss for step in told(whole, Step)] == [step.loss for step in told(limited, Step)]
+    notes = [(note.step, note.text) for note in told(limited, Note)]
+    assert notes == [(0, NOTE.format(768)), (0, NOTE.format(384)), (0, NOTE.format(192))]
+
+
+def test_hard_negatives_are_mined_in_smaller_chunks(
+    tiny: Tiny, tmp_path: Path, limit_encoding: Callable[[int], None]
+) -> None:
+    settings = {"train__max_steps": 4, "dev__data": "none", "data__mine_every": 2, "data__mine_below": 0.0}
+    whole, limited = (tiny.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("whole", "limited"))
+    train(whole)
+    limit_encoding(400)
+    train(limited)
+    assert [step.loss for step in told(whole, Step)] == [step.loss for step in told(limited, Step)]
+    mined = "hard negatives mined: 100% changed, 0 rows have none"
+    assert [note.text for note in told(limited, Note)][:3] == [NOTE.format(768), NOTE.format(384), mined]
+
+
+def test_encode_continues_in_smaller_chunks_and_says_so(
+    contrast: Contrast, limit_encoding: Callable[[int], None]
+) -> None:
+    texts = ["ba den fir go"] * 700
+    expected: NDArray[np.float32] = load("tiny/backbone").encode(texts)
+    limit_encoding(400)
+    words = ("encode", "-", "--model", "tiny/backbone", "-o")
+    answer = contrast(*words, "out.npy", stdin="\n".join(texts).encode())
+    assert answer.code == 0 and NOTE.format(384) in answer.err
+    np.testing.assert_allclose(np.load("out.npy"), expected, rtol=0, atol=1e-5)
+    limit_encoding(5)
+    answer = contrast(*words, "other.npy", stdin="\n".join(texts).encode())
+    failed(answer, 1, "memory ran out with one text of 6 tokens", "CUDA_VISIBLE_DEVICES=")
