@@ -1,8 +1,11 @@
 """Data sets of the Hugging Face hub: `hf:owner/name[@revision][/file][?config=…&split=…]`."""
 
 import re
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import parse_qsl
 
 from contrastcli.data.formats import Frame, collect, of_batches, read_file
@@ -50,20 +53,27 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
     require_hub(name)
     if reference.file:
         return read_file(download(reference, name), name, limit)
-    # The library would read such a folder in place of the hub's data.
-    if Path(reference.repo).exists():
-        what = f"{name}: the working folder has a folder {reference.repo}, which is not the data set of the hub"
-        raise DataError(what, f"name it as ./{reference.repo}, or work in another folder")
     import datasets
 
     config, split = reference.config or None, reference.split or default_split
     try:
-        dataset = datasets.load_dataset(reference.repo, config, split=split, revision=reference.revision or None)
+        with _away_from(reference.repo):
+            dataset = datasets.load_dataset(reference.repo, config, split=split, revision=reference.revision or None)
     # Builders raise whatever the libraries below them do.
     except Exception as error:
         raise _unavailable(name, error) from None
     classes = {column: kind.names for column, kind in dataset.features.items() if isinstance(kind, datasets.ClassLabel)}
     return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, classes), name, limit)
+
+
+@contextmanager
+def _away_from(repo: str) -> Iterator[None]:
+    """Work elsewhere where the working folder has that path, which the library would read in place of the hub's."""
+    if not Path(repo).exists():
+        yield
+        return
+    with TemporaryDirectory() as empty, chdir(empty):
+        yield
 
 
 def require_hub(name: str) -> None:

@@ -52,8 +52,10 @@ class ModelRef:
             raise
 
     def origin(self) -> str:
-        """Where the weights are from, in words, if not from safetensors."""
+        """Where the weights are from, in words, if not from safetensors or if the name means two models."""
         folder = self.folder()
+        if folder == self._on_disk() and not self.run and _cached(self.name):
+            return f"the model {self.name} is the folder {folder.resolve()}, not the hub's model of that name"
         if any(folder.glob("model*.safetensors")) or not (folder / PICKLED).is_file():
             return ""
         return f"the weights of {self.name} are read from its {PICKLED}, as tensors only, and copied to the cache"

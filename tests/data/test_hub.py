@@ -104,10 +104,12 @@ def test_a_data_set_of_the_hub_knows_the_names_of_its_labels() -> None:
 @pytest.mark.usefixtures("hub_set")
 def test_a_folder_here_is_not_taken_for_the_hubs_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "owner" / "name").mkdir(parents=True)
-    with pytest.raises(DataError, match="the working folder has a folder owner/name") as caught:
-        load("hf:owner/name", "supcon")
-    assert "./owner/name" in caught.value.hint
+    here = tmp_path / "owner" / "name"
+    here.mkdir(parents=True)
+    (here / "train.csv").write_text("premise,hypothesis,label\nlocal,file,entailment\nother,file,neutral\n")
+    (here / "name.py").write_text("")
+    assert load("hf:owner/name", "supcon").views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
+    assert Path.cwd() == tmp_path
 
 
 @pytest.mark.usefixtures("hub_set")

@@ -144,6 +144,10 @@ def test_a_path_that_does_not_exist_never_asks_the_hub(name: str, monkeypatch: p
 def test_folders_come_before_the_hub(hub: Path, tmp_path: Path) -> None:
     (tmp_path / "owner" / "name").mkdir(parents=True)
     assert resolve("owner/name").folder() == Path("owner/name")
+    assert resolve("owner/name").origin() == ""
+    cache(hub, "owner/name", "config.json", "model.safetensors")
+    here = f"the model owner/name is the folder {tmp_path / 'owner' / 'name'}, not the hub's model of that name"
+    assert resolve("owner/name").origin() == here
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="is a file"):
         resolve("file").folder()
