@@ -10,7 +10,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores
+from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores, text_key
 from contrastcli.data.forms import BECOMES, FORMS, LABELS
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, Use
@@ -131,12 +131,16 @@ def _triplets(examples: Examples) -> dict[str, Texts]:
 def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf) -> tuple[Examples, Examples]:
     """The rows left for training, and those held out: at least `share` (0..1) of all, but of `most` anchors at most.
 
-    All rows of one anchor go to the same side, chosen by its text and the seed alone. Raises DataError if too little
-    is left to train on.
+    All rows of one anchor, whatever its case and white space, go to the same side, chosen by its text and the seed
+    alone. Raises DataError if too little is left to train on.
     """
-    anchors, numbers = examples.views["anchor"].distinct()
-    digests = (hashlib.sha256(f"{seed}\0{anchor}".encode()).digest()[:8] for anchor in anchors)
-    order = np.argsort(np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64), kind="stable")
+    spellings, numbers = examples.views["anchor"].distinct()
+    anchors, anchor_of = Texts.of(map(text_key, spellings)).distinct()
+    numbers = anchor_of[numbers]
+    digests = (hashlib.sha256(f"{seed}\0{spelling}".encode()).digest()[:8] for spelling in spellings)
+    smallest = np.full(len(anchors), np.iinfo(np.uint64).max)
+    np.minimum.at(smallest, anchor_of, np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64))
+    order = np.argsort(smallest, kind="stable")
     sizes = np.bincount(numbers)[order]
     rows_before = np.cumsum(sizes) - sizes
     is_held = np.zeros(len(anchors), bool)

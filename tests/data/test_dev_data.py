@@ -1,6 +1,7 @@
 """Dev data: what is held out of training rows, and which metric fits which rows."""
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,10 @@ def scored(name: str, rows: Examples, seed: int, metric: Metric = "auto") -> tup
     return rest, dev
 
 
-def ranked(name: str, rows: Examples, metric: Metric = "auto", corpus: str = "") -> tuple[Examples, Retrieval]:
-    rest, dev = load_dev(Dev(data=name, metric=metric, corpus=corpus), Data(), rows, seed=0)
+def ranked(
+    name: str, rows: Examples, metric: Metric = "auto", corpus: str = "", seed: int = 0
+) -> tuple[Examples, Retrieval]:
+    rest, dev = load_dev(Dev(data=name, metric=metric, corpus=corpus), Data(), rows, seed)
     assert isinstance(dev, Retrieval)
     return rest, dev
 
@@ -53,6 +56,18 @@ def test_what_is_held_out_shares_no_anchor_with_the_rest(form: Form) -> None:
     assert not set(dev.first) & set(rest.views["anchor"])
     assert set(rest.views["positive"]) | {*dev.second} >= set(rows.views["positive"])
     assert "12 of 120 rows were held out as dev data" in rest.notes
+
+
+def test_spellings_of_an_anchor_are_on_one_side_and_leave_other_splits_alone() -> None:
+    rows = many("pairs")
+    spelled = [a.upper() if n < 40 else a.replace(" ", "   ") for n, a in enumerate(rows.views["anchor"])]
+    columns = {"anchor": spelled, "positive": list(rows.views["positive"])}
+    for seed in range(10):
+        rest, dev = ranked("split:20%", replace(rows, views=texts(**columns)), seed=seed)
+        held, left = ({" ".join(text.lower().split()) for text in part} for part in (dev.queries, rest.views["anchor"]))
+        assert len(held) == 8 and len(rest) == 96 and not held & left
+        by_hash = sorted(set(rows.views["anchor"]), key=lambda text: sha256(f"{seed}\0{text}".encode()).digest())
+        assert set(ranked("split:20%", rows, seed=seed)[1].queries) == set(by_hash[:8])
 
 
 def test_held_out_labels_become_scores() -> None:

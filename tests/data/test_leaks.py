@@ -71,7 +71,7 @@ def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> N
 
 @pytest.mark.parametrize("metric", ["ndcg@10", "spearman"])
 def test_what_is_held_out_is_checked_against_the_rest(metric: Metric) -> None:
-    """Held-out anchors are apart, but not their other spellings, nor the other texts of their rows."""
+    """Held-out anchors are apart in every spelling, but not the other texts of their rows."""
     questions = [f"Question {n % 40}" if n % 3 else f"question  {n % 40}" for n in range(120)]
     views = {"anchor": questions, "positive": [f"Answer {n % 50}" for n in range(120)], "negative": ["x"] * 120}
     train, dev = load_dev(Dev(data="split:20%", metric=metric), Data(), replace(ROWS, views=texts(**views)), 0)
