@@ -24,7 +24,7 @@ def choose_device(wanted: str) -> torch.device:
         raise UsageError(f"train.device is '{wanted}', which is no device", hint)
     try:
         device = torch.device(wanted)
-        if device.type == "cuda" and device.index is not None:
+        if device.type == "cuda" and device.index is not None and torch.cuda.is_available():
             # Else pinned memory and questions about "the" GPU would open the first one too.
             torch.cuda.set_device(device)
         # This fails on a device that does not work.
