@@ -32,6 +32,7 @@ def test_a_gpu_that_others_use_gets_less(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_gpu_of_a_number_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pinned memory and questions about the current GPU would otherwise open the first one too."""
     current: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", current.append)
     monkeypatch.setattr(torch, "empty", lambda *_, device: torch.zeros(1))
     assert choose_device("cuda:1") == torch.device("cuda:1") and current == [torch.device("cuda:1")]
