@@ -21,6 +21,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -245,12 +246,26 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 if shared and run.exists() and run.config() == config:
                     return run
-                hint = f"choose another --name, or continue it: contrast train --resume {run.name}"
-                raise RunError(f"{run.path} exists", f"{hint}, or remove it: contrast runs rm {run.name}") from None
+                raise _exists(run) from None
             raise
         finally:
             shutil.rmtree(draft.path, ignore_errors=True)
     return run
+
+
+def _exists(run: Run) -> RunError:
+    remedies = [
+        "choose another --name",
+        f"continue it: contrast train --resume {run.name}",
+        f"remove it: contrast runs rm {run.name}",
+    ]
+    if run.exists():
+        return RunError(f"{run.path} exists", remedies)
+    return RunError(f"{run.path} exists and is no run", [remedies[0], _discard_other(run.path)])
+
+
+def _discard_other(path: Path) -> str:
+    return f"if nothing in it is needed, remove it: {shlex.join(['rm', '-r', str(path)])}"
 
 
 def make_runs_dir(directory: Path) -> None:
@@ -302,6 +317,9 @@ def find_run(word: str, directory: Path) -> Run:
     if word != "last" and Run(Path(word)).exists():
         return Run(Path(word))
     runs = {run.name: run for run in list_runs(directory)}
+    path = directory / word if word == os.path.basename(word) else Path(word)
+    if word != "last" and os.path.isdir(path) and not any(word in name for name in runs):
+        raise DataError(f"{path} is no run: it has no config.toml", _discard_other(path))
     return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
 
 

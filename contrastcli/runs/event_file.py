@@ -3,6 +3,7 @@
 A resume voids the events beyond the step from which it continues, and an earlier end. Readers leave these out.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -30,10 +31,27 @@ class EventWriter:
     def __init__(self, path: Path) -> None:
         if path.exists():
             check_regular(path)
+        self._path = path
         self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
         data = path.read_bytes()
         if data and not data.endswith(b"\n"):
             os.truncate(path, data.rfind(b"\n") + 1)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file was not moved, replaced or removed; true where a shared disk fails for a moment."""
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
+        except OSError as error:
+            return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+
+    def find(self) -> Path | None:
+        """Where the file is now; None if it was removed."""
+        # It takes a tenth of a second to load, and few runs are moved.
+        import psutil
+
+        number = self._file.fileno()
+        return next((Path(file.path) for file in psutil.Process().open_files() if file.fd == number), None)
 
     def __call__(self, event: Event) -> Event:
         """Write the event, with the time if it has none, and return it so. Raises OSError, with nothing written."""

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import InUse, Preemption, RunError
-from contrastcli.files import atomic_write, writing_to
+from contrastcli.errors import DataError, InUse, Preemption, RunError
+from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event, Queued, Started
 from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Status, Writer, this_process
@@ -62,9 +62,11 @@ def hold(run: Run) -> Iterator[Writer]:
         finally:
             ended.set()
             heartbeat.join()
-            for path in (run.alive_path, run.stop_path):
-                with contextlib.suppress(OSError):
-                    path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError, DataError):
+                # Where the run was removed, another process may train one of its name.
+                if writer.same_as(read_json(run.alive_path, Writer)):
+                    run.alive_path.unlink()
+                    run.stop_path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ from msgspec import Meta
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config, Layer
-from contrastcli.settings.setting import Value
+from contrastcli.settings.sections import OBJECTIVE, settings_of
+from contrastcli.settings.setting import Value, spell
 
 Grid = Mapping[str, tuple[Value, ...]]
 """Values by setting."""
@@ -119,6 +120,15 @@ def read(path: Path) -> Preset:
 def stack(preset: Preset) -> list[Layer]:
     """Every layer below the flags, the lowest first."""
     return [*configs.user_layers(), *preset.layers, configs.environment_layer(os.environ)]
+
+
+def words(config: Config) -> list[str]:
+    """What follows `contrast train` on a command line that trains with these settings here."""
+    below = configs.resolve([*stack(Preset()), Layer.of({OBJECTIVE.key: config.spec.name}, "default")]).flat()
+    typed = [OBJECTIVE.key, *(key for key, value in config.flat().items() if value != below[key])]
+    known = settings_of(config.spec)
+    active = [key for key in typed if key.removeprefix("objective.") not in config.objective.inactive()]
+    return [word for key in active for word in known[key].words(spell(config.flat()[key]))]
 
 
 @cache

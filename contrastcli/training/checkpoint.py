@@ -65,6 +65,8 @@ def save(
             if target.exists():
                 checksums.replace(target / TRAINING, "position.json", json_bytes(asdict(position)))
             else:
+                # Not the run's own folder, which may be gone.
+                run.checkpoints_dir.mkdir(exist_ok=True)
                 save_encoder(encoder, draft)
                 checksums.write(draft)
                 _write_training(draft / TRAINING, extras, optimizer, position)

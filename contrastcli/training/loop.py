@@ -191,8 +191,7 @@ class Trainer:
         self.session.emit(event)
         logged = self.config.train.log_every
         every = logged * ceil(self.plan.steps / (logged * angles.BATCHES))
-        shows_texts = batch.step in (1, self.plan.steps) or batch.step % every == 0
-        texts = self.plan.corpus.texts if shows_texts else ()
+        texts = self.plan.corpus.texts if batch.step in (1, self.plan.steps) or batch.step % every == 0 else ()
         self.session.emit(angles.measure(batch.step, outcome.views, batch.rows, _margin_deg(self.config), texts))
 
     def _evaluate_and_save(self, last: bool) -> None:
@@ -236,6 +235,7 @@ class Trainer:
 
     def _save(self, *, best: bool) -> None:
         self._raise_if_diverged()
+        self.session.check_place()
         if self.session.world.is_main:
             extras, keep = self.stepper.extras, self.config.train.keep
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)

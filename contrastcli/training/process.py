@@ -1,8 +1,10 @@
 """The process that trains a run: lock and heartbeat, signals, the first and the last event."""
 
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 
 import torch
 
@@ -15,6 +17,7 @@ from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Event, Note, Started, Step
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
 from contrastcli.runs.status import Writer
+from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment
@@ -49,28 +52,26 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
     It begins when the run `after` has ended. Raises ContrastError, which the last event reports too.
     """
-    config, main, interrupts = plan.config, world.is_main, _Interrupts()
-    held: AbstractContextManager[Writer | None] = hold(run) if main else nullcontext()
-    recorded: AbstractContextManager[Emit] = _recorded(run, config, watch) if main else nullcontext(lambda event: None)
-    with handle_signals(interrupts), held as writer, recorded as emit:
+    config, interrupts = plan.config, _Interrupts()
+    held: AbstractContextManager[Writer | None] = hold(run) if world.is_main else nullcontext()
+    with handle_signals(interrupts), held as writer, _session(run, config, watch, world, interrupts) as session:
         device = _choose_device(config, world)
         resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
         if after is not None:
-            wait_behind(after, run, emit, resumed_from or 0)
+            wait_behind(after, run, session.emit, resumed_from or 0)
         if writer is not None:
             started = _started(plan, writer, device, resumed_from)
-            emit(started)
+            session.emit(started)
             write_environment(run.environment_path, plan, device, world.size)
             for text in (*config.notes, *plan.examples.notes):
-                emit(Note(step=started.step, text=text))
-            emit = _with_alerts(emit, run, config, device)
-        session = Session(emit, lambda: interrupts.stop_requested or run.stop_path.exists(), world)
+                session.emit(Note(step=started.step, text=text))
+            session.emit = _with_alerts(session.emit, run, config, device)
         trainer = make_trainer(run, plan, device, session)
         interrupts.in_loop = True
         status = trainer.run_steps()
         preempted = status == "stopped" and world.any(interrupts.preempted)
         done = Done(status=status, step=trainer.position.step, code=Preempted.code if preempted else 0)
-        emit(done)
+        session.emit(done)
         return done
 
 
@@ -117,34 +118,78 @@ def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> 
 
 
 @contextmanager
-def _recorded(run: Run, config: Config, watch: Watch) -> Iterator[Emit]:
-    """A function that writes an event to the run and shows it; an error of the body becomes the last event."""
-    with writing_to(run.events_path):
-        write = EventWriter(run.events_path)
-    step = 0
+def _session(run: Run, config: Config, watch: Watch, world: World, interrupts: _Interrupts) -> Iterator[Session]:
+    """What ties the training in the body to its run; an error of the body becomes the last event."""
 
-    def emit(event: Event) -> None:
-        nonlocal step
-        for note in post(config.alerts.webhook, run.name, event):
-            emit(note)
+    def stop_requested() -> bool:
+        return interrupts.stop_requested or run.stop_path.exists()
+
+    if not world.is_main:
+        yield Session(lambda event: None, stop_requested, world=world)
+        return
+    record = _Record(run, config, watch)
+    with record.ending():
+        yield Session(record.emit, stop_requested, record.check_place, world)
+
+
+class _Record:
+    """The events of a run as they are written, shown, and told to its webhook."""
+
+    def __init__(self, run: Run, config: Config, watch: Watch) -> None:
+        self._run, self._config, self._watch = run, config, watch
+        self._step = 0
         with writing_to(run.events_path):
-            written = write(event)
-        step = event.step
-        watch(written)
+            self._file = EventWriter(run.events_path)
 
-    try:
-        yield emit
-    except (Exception, KeyboardInterrupt) as error:
-        end = _explain(run, error)
-        by_kind = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}
-        status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
-        with suppress(RunError):  # a full disk
-            emit(Done(step=step, status=status, code=end.code, message=end.what, hint=end.hint))
-        if isinstance(error, KeyboardInterrupt):
-            raise end from None
-        raise
-    finally:
-        write.close()
+    def emit(self, event: Event) -> None:
+        """Record an event. Raises RunError where the run was moved or removed, or cannot be written."""
+        self.check_place()
+        self._write(event)
+
+    def check_place(self) -> None:
+        """Raises RunError where the run was moved or removed."""
+        if not self._file.is_in_place:
+            raise _lost(self._run, self._config, self._file.find())
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Close the file at the end of the body, with its error as the last event."""
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:
+            lost = None if self._file.is_in_place else _lost(self._run, self._config, self._file.find())
+            end = lost or _explain(self._run, error)
+            by_kind = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}
+            status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
+            with suppress(RunError):  # a full disk
+                self._write(Done(step=self._step, status=status, code=end.code, message=end.what, hint=end.hint))
+            if lost or isinstance(error, KeyboardInterrupt):
+                raise end from None
+            raise
+        finally:
+            self._file.close()
+
+    def _write(self, event: Event) -> None:
+        for note in post(self._config.alerts.webhook, self._run.name, event):
+            self._write(note)
+        with writing_to(self._run.events_path):
+            written = self._file(event)
+        self._step = event.step
+        self._watch(written)
+
+
+def _lost(run: Run, config: Config, events: Path | None) -> RunError:
+    """The error of a run that is not where it was; its `events` are there, None if they are deleted."""
+    if events is not None:
+        return RunError(
+            f"{run.path} was moved to {events.parent} while it trained",
+            f"continue it there: contrast train --resume {shlex.quote(str(events.parent))}",
+        )
+    if run.exists():
+        what = f"{run.events_path} was replaced while {run.name} trained"
+        return RunError(what, f"continue it: contrast train --resume {run.name}")
+    again = config.masked(shlex.join([*presets.words(config), "--name", run.name]))
+    return RunError(f"{run.path} was removed while it trained", f"start it again: contrast train {again}")
 
 
 def _explain(run: Run, error: BaseException) -> ContrastError:

@@ -19,8 +19,14 @@ class Session:
     """The surroundings of one training."""
 
     emit: Emit
-    should_stop: Callable[[], bool] = lambda: False
+    stop_requested: Callable[[], bool] = lambda: False
+    check_place: Callable[[], None] = lambda: None
     world: World = field(default_factory=World)
+
+    def should_stop(self) -> bool:
+        """Whether a stop was asked for. Raises RunError where the run was moved or removed."""
+        self.check_place()
+        return self.stop_requested()
 
     def check_stop(self) -> None:
         """Raise StopRequested where a stop was asked for. Several processes agree on it after a step instead."""

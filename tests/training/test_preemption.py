@@ -127,7 +127,7 @@ def test_a_dropped_step_leaves_no_trace_in_the_buffers_of_a_loss(tiny: Tiny, tmp
         trainer.stepper.heads.get_buffer("queue").add_(1)
         return loss(*inputs)
 
-    trainer.stepper.loss, trainer.session.should_stop = loss_with_a_queue, lambda: asked
+    trainer.stepper.loss, trainer.session.stop_requested = loss_with_a_queue, lambda: asked
     with pytest.raises(StopRequested):
         trainer.update(first_batch(trainer))
     assert trainer.stepper.heads.get_buffer("queue").tolist() == [0, 0, 0]
