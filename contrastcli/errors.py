@@ -141,12 +141,13 @@ _MOST_CANDIDATES, _MOST_LISTED = 2_000, 20
 
 
 def nearest(word: str, known: Iterable[str], command: str = "") -> str:
-    """A hint with the known word that is nearest to an unknown one; its first or last part is enough.
+    """A hint with the known word that is nearest to an unknown one; its first or last part decides.
 
     Where none is near and there are many, `command` lists them.
     """
     names = sorted({*known})[:_MOST_CANDIDATES]
-    close = [name for name in names if name.endswith(f".{word}") or name.startswith(f"{word}-")]
+    last = word.rpartition(".")[2]
+    close = [name for name in names if name.endswith(f".{last}") or name.startswith(f"{word}-")]
     close = close or difflib.get_close_matches(word, names, 1, 0.5)
     if command and not close and len(names) > _MOST_LISTED:
         return f"{command} lists them"

@@ -113,6 +113,7 @@ def test_an_unknown_objective_names_the_nearest() -> None:
         ("[trian]\nlr = 0.1", "train.lr"),
         ("[objective]\nlamda = 0.1", "objective.lambda"),
         ("[objective]\nnmae = 'simcse'", "objective.name"),
+        ("[train]\nlimit = 400", "data.limit"),
     ],
 )
 def test_an_unknown_key_names_the_nearest_and_its_source(toml: str, nearest: str) -> None:
