@@ -234,6 +234,7 @@ class SentenceEncoder(nn.Module):
             if on_progress:
                 on_progress(done, len(texts))
 
+        advance(0)
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             some = texts[start : start + TEXTS_AT_ONCE]
             table = self.tokenise(some)

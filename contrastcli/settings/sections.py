@@ -125,7 +125,9 @@ class Train(Section, frozen=True, kw_only=True):
     precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16: encoder under autocast")] = "auto"
     compile: Annotated[bool, about_execution("torch.compile, for a GPU: the first steps take a minute")] = False
     token_budget: Annotated[int, about_execution("most tokens in the encoder at once; 0: by device", ge=0)] = 0
-    log_every: Annotated[int, about_execution("steps between logged steps", ge=1, unit="steps")] = 10
+    log_every: Annotated[
+        int, about_execution("steps between logged steps; slow ones are logged every 10 s", ge=1, unit="steps")
+    ] = 10
     save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0
     keep: Annotated[int, about_execution("last checkpoints to keep, each with all that a resume needs", ge=1)] = 1
     seed: Annotated[

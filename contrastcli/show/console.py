@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 EVERY = 3.0
-"""Seconds at least between two plain lines of one kind."""
+"""Seconds, at least, between two plain lines of one kind."""
+
+_SHARE_BETWEEN = 0.1
+"""Of the time so far, at least between two plain lines of progress."""
 
 _REDRAW_SECONDS = 0.1
 _TRAIN = "train"
@@ -85,11 +88,12 @@ class Json(Console):
 
 
 class Lines(Console):
-    """A line for each event; of steps, angles and progress one every few seconds."""
+    """A line for each event; of steps and angles one every few seconds, of progress fewer the longer it all takes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._steps = 0
+        self._begin = 0.0
         # When the last line of a topic was shown.
         self._shown: dict[str, float] = {}
 
@@ -98,12 +102,20 @@ class Lines(Console):
             self._steps = event.steps
         if event.routine:
             now = event.time or time.time()
-            if now - self._shown.get(event.topic, -EVERY) < EVERY and not event.completes(self._steps):
+            self._begin = self._begin or now
+            if event.topic in self._shown and not event.completes(self._steps) and not self._is_due(event, now):
                 return
             self._shown[event.topic] = now
         if text := _line(event, self._steps):
             self._stream.write(fitting(text, self._stream.encoding or "utf-8") + "\n")
             self._stream.flush()
+
+    def _is_due(self, event: Event, now: float) -> bool:
+        """Whether it is time for another line of a topic; the beginning of work that was shown before needs none."""
+        passed = now - self._shown[event.topic]
+        if isinstance(event, Progress):
+            return event.done > 0 and passed >= max(EVERY, (now - self._begin) * _SHARE_BETWEEN)
+        return passed >= EVERY
 
 
 class Bars(Console):

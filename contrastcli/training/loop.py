@@ -34,6 +34,9 @@ from contrastcli.training.step import Outcome, Stepper
 SMALLEST_BUDGET = 64
 """Tokens; a step that needs more memory than these take fails."""
 
+MOST_UNLOGGED_SECONDS = 10.0
+"""Steps that take longer are logged in addition to each `train.log_every`th."""
+
 _CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 """The caches of torch's binding of oneDNN and of oneDNN itself."""
 _CACHED_SHAPES = "512"
@@ -98,7 +101,8 @@ class Trainer:
         self.position.step = step
         self.position.to_evaluate = last or step % self.config.dev.every == 0
         clock.tick(len(batch.places) * len(self.stepper.encoders))
-        if last or step == 1 or step % self.config.train.log_every == 0:
+        by_number = last or step == 1 or step % self.config.train.log_every == 0
+        if by_number or self.session.world.any(clock.unlogged > MOST_UNLOGGED_SECONDS):
             self._log(batch, outcome, norm, lr, epoch, clock)
         if self.position.to_evaluate or self._save_is_due():
             with clock.paused():
@@ -158,8 +162,7 @@ class Trainer:
 
     def _raise_if_diverged(self) -> None:
         """Stop a run that diverged, and write down the batch that it diverged on. Waits for the device."""
-        step = int(self._bad_step)
-        if not step:
+        if not (step := int(self._bad_step)):
             return
         _, _, rows = next(self.plan.batches(step - 1))
         record = {"step": step, "rows": rows.tolist(), **self.plan.corpus.rows(rows)}
@@ -271,6 +274,11 @@ class Clock:
         self._mark = now
         self._steps += 1
         self._sentences += sentences
+
+    @property
+    def unlogged(self) -> float:
+        """Seconds of steps since the last rate."""
+        return self._seconds - self._at_last_rate[0]
 
     def rate(self) -> float | None:
         """Sentences a second since the last call."""

@@ -38,7 +38,8 @@ class Session:
         return lambda done, total: self.emit(Progress(step=0, what=what, done=done, total=total))
 
     def progress(self, step: int, what: str, total: int) -> Callable[[int], None]:
-        """A callback that counts texts, reports once a second and may raise StopRequested."""
+        """A callback that counts texts, reports at once and each second, and may raise StopRequested."""
+        self.emit(Progress(step=step, what=what, done=0, total=total))
         done, reported, begin = 0, 0.0, time.monotonic()
 
         def advance(more: int) -> None:

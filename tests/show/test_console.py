@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -135,6 +136,16 @@ def test_steps_are_shown_once_in_a_while_and_the_last_one_always() -> None:
     words = [line.split()[:3] for line in stream.read().splitlines()[1:]]
     assert [w[1] for w in words if w[0] == "step"] == ["10/60", "40/60", "60/60"]
     assert [w[2] for w in words if w[0] == "angles"] == ["10", "40", "60"]
+
+
+def test_progress_of_long_work_is_shown_at_once_then_less_and_less_often() -> None:
+    work = [Progress(step=0, what="encoding", done=done, total=600, time=1e9 + 2 * done) for done in range(0, 601)]
+    shown = [int(line.split()[2].split("/")[0]) for line in narrated(work)]
+    assert shown[:4] == [0, 2, 4, 6] and shown[-1] == 600
+    gaps = [later - earlier for earlier, later in pairwise(shown[:-1])]
+    assert gaps == sorted(gaps) and 50 <= max(gaps) <= 60 and len(shown) < 60
+    again = [Progress(step=9, what="encoding", done=done, total=5, time=1e9 + 1500 + done) for done in (0, 5)]
+    assert narrated([*work, *again])[len(shown) :] == ["progress  encoding  5/5"]
 
 
 def test_a_stream_of_ascii_gets_ascii() -> None:

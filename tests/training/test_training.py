@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,8 +11,8 @@ from safetensors.torch import load_file
 
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Saved, Started, Step
-from contrastcli.training import angles
+from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step
+from contrastcli.training import angles, loop
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
 from support.tables import scored_pairs
@@ -81,6 +82,27 @@ def test_a_run_writes_its_events_in_order(tiny: Tiny, place: Path) -> None:
     assert (started.steps, started.steps_per_epoch, started.batch_size, started.sentences_per_step) == (20, 20, 8, 16)
     assert (started.negatives_per_anchor, started.device, started.precision) == (14, "cpu", "fp32")
     assert run.status().state == "finished"
+
+
+def test_slow_steps_are_logged_in_time_and_long_work_says_that_it_begins(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, original = 0.0, torch.optim.AdamW.step
+
+    def slow_step(self: torch.optim.AdamW) -> None:
+        nonlocal now
+        now += 4
+        original(self)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", slow_step)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
+    run = tiny.run(place, train__log_every=100, train__max_steps=9)
+    train(run)
+    steps = told(run, Step)
+    assert [event.step for event in steps] == [1, 4, 7, 9]
+    assert [event.sentences_per_s for event in steps] == [4.0] * 4
+    begun = [event for event in told(run, Progress) if event.what == "encoding the dev set"]
+    assert (begun[0].step, begun[0].done) == (0, 0) and begun[0].total > 0
 
 
 @pytest.mark.parametrize(
