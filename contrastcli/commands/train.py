@@ -155,7 +155,6 @@ def start(
 
 def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished."""
-    from contrastcli.model.devices import choose_device
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
 
@@ -166,7 +165,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
         by = "--epochs" if plan.is_capped_by_epochs else "--max-steps"
         narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
         return None
-    choose_device(config.train.device)
+    processes.choose_device(config.train.device)
     if processes.is_main:
         for model in plan.models:
             # Errors of models come before a run is created.

@@ -268,8 +268,7 @@ def _embed_all(
         raise RunError(what, "use a smaller model, or no GPU: CUDA_VISIBLE_DEVICES= before the command")
     encoder.reductions += 1
     encoder.note(f"memory ran out in encoding: it continues with at most {max(1, budget // 2):,} tokens at once")
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:

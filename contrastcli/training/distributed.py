@@ -8,11 +8,14 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 import atexit
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Timer
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,7 +23,7 @@ from torch import Tensor, nn
 
 from contrastcli.boundary import narrate
 from contrastcli.errors import RunError, UsageError, error_text
-from contrastcli.model.devices import is_out_of_memory
+from contrastcli.model.devices import choose_device, is_out_of_memory
 
 PATIENCE_SECONDS = 10.0
 """After which a process says that it is waiting for the others to start."""
@@ -28,6 +31,8 @@ PATIENCE_SECONDS = 10.0
 _BUCKET_NUMBERS = 2**20
 _LONGEST_WAIT = timedelta(hours=3)
 """The main process may mine for so long. One that is lost is noticed earlier."""
+_LONGEST_STEP = timedelta(minutes=10)
+"""GPUs wait for one another within a step only, without noticing that one is lost."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,33 @@ class World:
 
     def wait(self) -> None:
         """Until every process is here."""
-        self._together(dist.barrier)
+        self.any(False)
+
+    def choose_device(self, wanted: str) -> torch.device:
+        """The device of that name for this process. Raises UsageError where it is not one for each."""
+        device = choose_device(wanted)
+        if self.size > 1 and device.index is not None:
+            what = f"train.device is '{device}', for all of {self.size} processes"
+            raise UsageError(what, "use cuda: each process takes a GPU of its own")
+        if self.size > 1 and device.type == "cuda":
+            self._connect_gpus()
+        return device
+
+    def _connect_gpus(self) -> None:
+        """Let NCCL find the GPUs of all processes. Raises UsageError where it does not, or where two share one."""
+        uuids = [""] * self.size
+        uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+        self._together(dist.all_gather_object, uuids, str(uuid))
+        if len(set(uuids)) < self.size:
+            words = ["torchrun", "--nproc-per-node", str(torch.cuda.device_count()), "-m", "contrastcli", *sys.argv[1:]]
+            what = f"{self.size} processes have {len(set(uuids))} of the GPUs, and each needs one of its own"
+            raise UsageError(what, f"start one for each GPU of a machine: {shlex.join(words)}")
+        try:
+            _nccl()._set_default_timeout(_LONGEST_STEP)
+            dist.all_reduce(torch.zeros(1, device="cuda"))
+        except RuntimeError as error:
+            what = f"the GPUs of {self.size} processes cannot reach each other: {error_text(error)}"
+            raise UsageError(what, "NCCL_DEBUG=INFO before the command shows why; one process needs no NCCL") from None
 
     def _together(self, function: Callable[..., object], *inputs: object) -> None:
         """Do what all processes do at the same time, unless this one is alone."""
@@ -98,6 +129,9 @@ class World:
             if is_out_of_memory(error):
                 what = f"memory ran out in process {self.rank} of {self.size}, while others wait for it"
                 raise RunError(what, "resume the run with a smaller --token-budget") from None
+            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                # Else the end of this process waits for its GPU, and that for the lost one's.
+                _nccl().abort()
             what = f"process {self.rank} of {self.size} lost another one: {error_text(error)}"
             raise RunError(what, "the first error on stderr is the cause; fix it, then resume the run") from None
 
@@ -149,6 +183,10 @@ class _Bucket:
         _unflatten(self._together, self._gradients)
 
 
+def _nccl() -> Any:
+    return dist.distributed_c10d._get_default_group()._get_backend(torch.device("cuda"))
+
+
 def world() -> World:
     """The processes that torchrun or srun started, or just this one. Raises UsageError where they cannot be joined."""
     if "WORLD_SIZE" not in os.environ:
@@ -185,6 +223,8 @@ def _join() -> World:
     if torch.cuda.is_available():
         # "cuda" then means this process's own; a scheduler may show each process but one
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        # NCCL's watchdog else aborts the process that lost another one, which then cannot say so.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2")
     if not dist.is_initialized():
         # gloo carries what stays on the CPU, nccl what lives on a GPU
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"

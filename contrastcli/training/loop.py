@@ -155,8 +155,7 @@ class Trainer:
         if budget < SMALLEST_BUDGET:
             raise RunError(f"memory ran out with {2 * budget} tokens at once", "use a smaller batch or backbone")
         self.stepper.token_budget = self.position.token_budget = budget
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()
         text = f"memory ran out: the step starts again with at most {budget} tokens at once"
         self.session.emit(Note(step=step, text=text))
 
@@ -165,12 +164,11 @@ class Trainer:
         if not (step := int(self._bad_step)):
             return
         _, _, rows = next(self.plan.batches(step - 1))
-        record = {"step": step, "rows": rows.tolist(), **self.plan.corpus.rows(rows)}
         path = self.run.path / "diverged.json"
         batch = f"its batch is in {path}"
         try:
             if self.session.world.is_main:
-                atomic_write(path, json_bytes(record))
+                atomic_write(path, json_bytes({"step": step, "rows": rows.tolist(), **self.plan.corpus.rows(rows)}))
         except OSError as error:
             batch = f"its batch could not be written: {error_text(error)}"
         kept = "; the last good checkpoint is kept" if self.run.checkpoints() else "; nothing had been saved yet"
@@ -239,6 +237,8 @@ class Trainer:
     def _save(self, *, best: bool) -> None:
         self._raise_if_diverged()
         self.session.check_place()
+        # A GPU that has lost another one continues with what it has: this fails then, before that is saved.
+        self.session.world.sum(torch.zeros((), device=self.encoder.device))
         if self.session.world.is_main:
             extras, keep = self.stepper.extras, self.config.train.keep
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)

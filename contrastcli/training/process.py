@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from contrastcli.errors import ContrastError, DivergedError, Preempted, RunError, UsageError, error_text, interrupted
+from contrastcli.errors import ContrastError, DivergedError, Preempted, RunError, error_text, interrupted
 from contrastcli.files import writing_to
-from contrastcli.model.devices import choose_device, choose_precision
+from contrastcli.model.devices import choose_precision
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
@@ -55,7 +55,7 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
     config, interrupts = plan.config, _Interrupts()
     held: AbstractContextManager[Writer | None] = hold(run) if world.is_main else nullcontext()
     with handle_signals(interrupts), held as writer, _session(run, config, watch, world, interrupts) as session:
-        device = _choose_device(config, world)
+        device = world.choose_device(config.train.device)
         resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
         if after is not None:
             wait_behind(after, run, session.emit, resumed_from or 0)
@@ -93,14 +93,6 @@ def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int
         precision=choose_precision(config.train.precision, device),
         resumed_from=resumed_from,
     )
-
-
-def _choose_device(config: Config, world: World) -> torch.device:
-    device = choose_device(config.train.device)
-    if world.size > 1 and device.index is not None:
-        what = f"train.device is '{device}', for all of {world.size} processes"
-        raise UsageError(what, "use cuda: each process takes a GPU of its own")
-    return device
 
 
 def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:

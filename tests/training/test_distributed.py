@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -146,6 +147,24 @@ def test_one_device_for_all_processes_is_refused(tiny: Tiny, tmp_path: Path) -> 
     run = tiny.run(tmp_path, "simcse", "triplets", train__device="cpu:0")
     with pytest.raises(UsageError, match="is 'cpu:0', for all of 2 processes"):
         process.supervise(run, make_plan(run.config()), lambda event: None, World(rank=1, size=2))
+
+
+def test_two_processes_on_one_gpu_are_refused_with_the_command_for_as_many_as_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gather(uuids: list[str], uuid: str) -> None:
+        uuids[:] = ["GPU-0", uuid]
+
+    monkeypatch.setattr(sys, "argv", ["contrast", "train", "--name", "my run"])
+    monkeypatch.setattr(distributed, "choose_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=f"GPU-{device}"))
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+    with pytest.raises(UsageError, match="2 processes have 1 of the GPUs") as refused:
+        World(rank=1, size=2).choose_device("cuda")
+    assert refused.value.hint.endswith("torchrun --nproc-per-node 1 -m contrastcli train --name 'my run'")
+    assert World(rank=1, size=2).choose_device("cpu") == torch.device("cpu")
 
 
 def test_a_process_says_that_it_waits_for_the_others(
