@@ -64,7 +64,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
-        dev=str(plan.dev or ""),
+        dev=f"{plan.dev} of {plan.dev.source}" if plan.dev else "",
         disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
     )
 
@@ -170,7 +170,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
         for model in plan.models:
             # Errors of models come before a run is created.
             resolve(model).folder()
-        run = _write(config, run, runs_dir, name)
+        run = _write(plan.config, run, runs_dir, name)
     return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
 
 

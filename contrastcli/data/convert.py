@@ -105,7 +105,8 @@ def convert(examples: Examples, form: Form) -> Examples:
         labels = np.where(place, _CONTRADICTION, _ENTAILMENT).tolist()
     else:
         views = _triplets(examples)
-    converted = replace(examples, form=form, views=views, labels=labels, ids=ids)
+    read_as = examples.read_as or examples.form
+    converted = replace(examples, form=form, views=views, labels=labels, ids=ids, read_as=read_as)
     note = f"{len(examples):,} {FORMS[examples.form]} became {len(converted):,} {FORMS[form]}"
     return replace(converted, notes=(*examples.notes, note))
 
@@ -151,7 +152,8 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
         note += f" ({most:,} anchors at most)"
     rest = select(examples, ~held, (note,))
     if len(rest) < 2:
-        raise DataError(f"{examples.source}: {note}, {len(rest)} are left to train on", "hold out less")
+        what = f"{examples.source}: {note}, {len(rest)} are left to train on"
+        raise DataError(what, ["hold out less", Use("--dev", "none", "train without a dev set:")])
     return rest, replace(select(examples, held), source=f"{100 * share:g}% of {examples.source}")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
@@ -30,6 +31,18 @@ _FITTING: Mapping[Form, tuple[str, ...]] = {
     "pairs": _RANKINGS,
 }
 """The metrics of each kind of rows, the usual one first."""
+
+
+def resolve_dev(dev: Dev, train: Examples) -> tuple[Dev, tuple[str, ...]]:
+    """The settings with a name for "auto", and a note on that: a share of the rows, or STS-B.
+
+    NLI is measured by STS-B in the papers, and sentences do not say which of them are similar.
+    """
+    if dev.data != "auto":
+        return dev, ()
+    form = train.form if train.form == "sentences" else train.read_as or train.form
+    name = "stsb" if form in ("sentences", "labelled") else f"{SPLIT}5%"
+    return structs.replace(dev, data=name), (f"dev.data is auto, which for {FORMS[form]} is {name}",)
 
 
 def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples, DevData | None]:

@@ -28,7 +28,7 @@ class Examples:
     scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
     `source` is the user's name for them; `notes` tell the user what was converted and dropped; `sets` are the rows of
     each set where there are several, one set after the other; `ids` are the user's names of the rows, where they have
-    some and are as they were read.
+    some and are as they were read; `read_as` is the form that they were read in, where it was another.
     """
 
     form: Form
@@ -39,6 +39,7 @@ class Examples:
     scores: list[float] | None = None
     sets: tuple[int, ...] = ()
     ids: Column[object] | None = None
+    read_as: Form | None = None
 
     def __len__(self) -> int:
         return len(self.views["anchor"])

@@ -51,4 +51,6 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
     labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
     scores = [*chain.from_iterable(scaled(one.scores).tolist() for one in sets if one.scores)] or None
     notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)
-    return Examples(form, views, labels, source, notes, scores, tuple(map(len, sets)))
+    first, *others = {one.read_as or one.form for one in sets}
+    sizes, read_as = tuple(map(len, sets)), None if others else first
+    return Examples(form, views, labels, source, notes, scores, sizes, read_as=read_as)

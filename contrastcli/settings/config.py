@@ -191,8 +191,9 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
 
 
 def conflicts(before: Config, after: Config) -> list[str]:
-    """The settings that differ although a resume may not change them."""
+    """The settings that differ although a resume may not change them; for "auto" the first start has chosen."""
     old, settings = before.flat(), sections.settings_of(after.spec)
+    old |= {"dev.data": "auto"} if after.dev.data == "auto" else {}
     return [key for key, value in after.flat().items() if value != old.get(key) and not settings[key].resumable]
 
 

@@ -94,9 +94,9 @@ class Dev(Section, frozen=True, kw_only=True):
     data: Annotated[
         str,
         about_data(
-            "pairs, scored or not: file, hub name, stsb, starter, split:5% or none", flag="--dev", essential=True
+            "pairs, scored or not: file, hub name, stsb, starter, split:5%, none or auto", flag="--dev", essential=True
         ),
-    ] = "stsb"
+    ] = "auto"
     metric: Annotated[
         Metric, about_data("what is measured; auto: spearman of scored and labelled pairs, else ndcg@10", flag="")
     ] = "auto"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
-from contrastcli.data.dev_data import DevData, load_dev
+from contrastcli.data.dev_data import DevData, load_dev, resolve_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.data.mixing import read_sets
@@ -66,12 +66,14 @@ class Plan:
 
 
 def make_plan(config: Config) -> Plan:
-    """Read the data and lay out the run. Raises DataError and UsageError."""
+    """Read the data and lay out the run, whose settings name the dev data. Raises DataError and UsageError."""
     if not config.data.train:
         hint = (Use("--data", "FILE", "use"), Use("--preset", "starter"))
         raise UsageError("there is nothing to train on: data.train is not set", hint)
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
+    dev_settings, notes = resolve_dev(config.dev, examples)
+    config, examples = replace(config, dev=dev_settings), replace(examples, notes=examples.notes + notes)
     examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples)

@@ -19,7 +19,7 @@ from contrastcli.runs.directory import Run, create
 from contrastcli.runs.events import Step
 from contrastcli.settings.config import Config
 from contrastcli.tui import app
-from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
+from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, sentences, train
 from support.waiting import wait_until
 
 
@@ -315,3 +315,20 @@ def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing
         assert answer.code == 3 and what in answer.err and "hint: " in answer.err
     answer = contrast(*words, "bert-bas-uncased")
     assert answer.code == 0 and "note: the model 'bert-bas-uncased' is neither a folder nor" in answer.out
+
+
+def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contrast, tmp_path: Path) -> None:
+    rows = "".join(f"what is {text}?\t{text}\n" for text in dict.fromkeys(sentences()))
+    Path("faq.tsv").write_text(f"question\tanswer\n{rows}")
+    words = train("--objective", "simcse", "--data", "faq.tsv", "--no-ui")
+    at = words.index("--dev")
+    words = words[:at] + words[at + 2 :]  # left to contrast
+    chosen = "dev.data is auto, which for pairs (anchor, positive) is split:5%"
+    shown = " ".join(contrast(*words, "--dry-run").out.split())
+    assert f"note: {chosen}" in shown and " texts of 5% of faq.tsv " in shown
+    for name in ("job", "job", "other"):
+        answer = contrast(*words, "--resume-or-start", name)
+        assert answer.code == 0 and (f"note      {chosen}" in answer.err or "has finished" in answer.err)
+        assert Run(Path("runs", name)).config().dev.data == "split:5%"
+    assert contrast("train", "--resume", "job", "--max-steps", "3", "--no-ui").code == 0
+    refused(contrast("train", "--resume", "job", "--dev", "none"), 2, "a resumed run cannot change dev.data")

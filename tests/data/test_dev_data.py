@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import relevance
-from contrastcli.data.dev_data import load_dev
+from contrastcli.data.convert import adapt
+from contrastcli.data.dev_data import load_dev, resolve_dev
 from contrastcli.data.examples import Examples, ScoredPairs
+from contrastcli.data.mixing import join
 from contrastcli.data.relevance import Retrieval, from_rows
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
@@ -123,8 +125,9 @@ def test_held_out_scored_pairs_keep_their_scores() -> None:
 
 
 def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
-    with pytest.raises(DataError, match="0 are left to train on"):
+    with pytest.raises(DataError, match="0 are left to train on") as caught:
         scored("split:99%", many("labelled"), seed=0)
+    assert "--dev none" in caught.value.hint
 
 
 def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
@@ -134,6 +137,27 @@ def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
     rest, dev = load_dev(Dev(data=str(path)), Data(), rows, seed=0)
     assert rest is rows and dev == scored_pairs(str(path))
     assert load_dev(Dev(data="none"), Data(), rows, seed=0) == (rows, None)
+
+
+@pytest.mark.parametrize(
+    ("form", "needs", "name"),
+    [
+        ("pairs", ("pairs",), "split:5%"),
+        ("triplets", ("triplets",), "split:5%"),
+        ("triplets", ("labelled",), "split:5%"),
+        ("labelled", ("labelled",), "stsb"),
+        ("labelled", ("triplets", "pairs"), "stsb"),
+        ("sentences", ("sentences",), "stsb"),
+        ("pairs", ("sentences",), "stsb"),
+    ],
+)
+def test_dev_data_that_are_left_open_are_chosen_by_the_rows(form: Form, needs: tuple[Form, ...], name: str) -> None:
+    rows = adapt(many(form), needs, ())
+    chosen, notes = resolve_dev(Dev(metric="mrr@10"), rows)
+    assert chosen == Dev(data=name, metric="mrr@10") and notes[0].endswith(f" is {name}")
+    assert resolve_dev(Dev(data="none"), rows) == (Dev(data="none"), ())
+    both = join([rows, rows], "both")
+    assert resolve_dev(Dev(), both)[0].data == name
 
 
 @pytest.mark.parametrize("form", ["pairs", "triplets"])

@@ -144,6 +144,12 @@ def test_a_resume_may_change_what_says_so_and_nothing_else(key: str) -> None:
     assert (key not in changed) == SIMCSE[key].resumable
 
 
+def test_what_a_run_has_chosen_for_auto_is_no_change() -> None:
+    chosen = config.resolve([Layer.of({"dev.data": "split:5%"}, "run")])
+    assert config.conflicts(chosen, config.resolve([])) == []
+    assert config.conflicts(chosen, config.resolve([Layer.of({"dev.data": "stsb"}, "--dev")])) == ["dev.data"]
+
+
 @pytest.mark.parametrize("key", SIMCSE)
 def test_runs_that_differ_in_execution_only_are_one_method(key: str) -> None:
     flat = config.resolve([]).flat()

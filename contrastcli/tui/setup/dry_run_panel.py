@@ -57,7 +57,7 @@ class DryRunPanel(Vertical):
             self._show(done.error)
         else:
             self._preview = msgspec.json.decode(done.stdout, type=Preview)
-            self._show(summary(self._preview, draft.config.dev.data), first_rows(self._preview))
+            self._show(summary(self._preview), first_rows(self._preview))
         self.post_message(self.Changed())
 
     @property
@@ -80,17 +80,17 @@ class DryRunPanel(Vertical):
         self._rows.display = bool(rows)
 
 
-def summary(preview: Preview, dev: str) -> Table:
-    """What a run would do that is scored on this dev set."""
+def summary(preview: Preview) -> Table:
+    """What a run would do."""
     time = "time unknown" if preview.seconds is None else f"about {duration(preview.seconds)}"
     negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
-    pairs, disk = f"{preview.dev} of {dev}", f"about {size(preview.disk or 0)} of checkpoints"
+    disk = f"about {size(preview.disk or 0)} of checkpoints"
     return _table(
         [
             ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch; {time}"),
             ("step", f"{preview.sentences_per_step:,} sentences, {negatives}"),
             ("rows", f"{preview.count:,}"),
-            ("dev", pairs if preview.dev_pairs else "none: the last checkpoint counts as the best"),
+            ("dev", preview.dev or "none: the last checkpoint counts as the best"),
             ("disk", "known once the backbone is downloaded" if preview.disk is None else disk),
             *([("GPU", f"about {preview.memory} GB of memory")] if preview.memory else []),
             *(("note", note) for note in preview.notes),

@@ -44,6 +44,7 @@ _STARTER = ("starter", "texts that come with contrast")
 _KNOWN: Mapping[str, Choices] = {
     "data.train": [_STARTER],
     "dev.data": [
+        ("auto", "5% of pairs; stsb for NLI and sentences"),
         _STARTER,
         ("stsb", "the dev set of STS-B"),
         ("split:5%", "that share of the training data"),
