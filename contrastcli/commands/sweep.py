@@ -16,7 +16,6 @@ from contrastcli.commands import train
 from contrastcli.commands.job import Job
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.run_scores import member
-from contrastcli.model.locate import resolve
 from contrastcli.runs import cells, process, sweeps
 from contrastcli.runs.cells import WAITING, Cell, Signals
 from contrastcli.runs.methods import Member, method
@@ -83,12 +82,13 @@ def check_cells(every: Sequence[Cell]) -> None:
     """Check the data, backbone and device of each cell that is to be trained. Raises ContrastError."""
     from contrastcli.model.devices import choose_device
     from contrastcli.training.plan import make_plan
+    from contrastcli.training.setup import load_untrained
 
     untrained = [cell.config for cell in every if not cell.is_final]
     for device in dict.fromkeys(config.train.device for config in untrained):
         choose_device(device)
-    for backbone in dict.fromkeys(config.model.backbone for config in untrained):
-        resolve(backbone).folder()
+    for model in {(config.model.backbone, config.model.pooling): config.model for config in untrained}.values():
+        load_untrained(model)
     with_other_data = {
         (config.spec.needs, config.spec.labels, config.data, config.dev, config.train.batch_size): config
         for config in untrained

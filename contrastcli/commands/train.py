@@ -155,8 +155,10 @@ def start(
 
 def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished."""
+    from contrastcli.model.folder import load_encoder
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
+    from contrastcli.training.setup import load_untrained
 
     processes = world()
     plan = make_plan(config)
@@ -167,9 +169,12 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
         return None
     processes.choose_device(config.train.device)
     if processes.is_main:
-        for model in plan.models:
-            # Errors of models come before a run is created.
-            resolve(model).folder()
+        # Errors of models come before a run is created.
+        folders = [resolve(model).folder() for model in plan.models]
+        if status is None:
+            load_untrained(plan.config.model)
+            for folder in folders[1:]:
+                load_encoder(folder)
         run = _write(plan.config, run, runs_dir, name)
     return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
 

@@ -51,7 +51,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
         with writing_to(run.path):
             checkpoint.settle(run, folder, config.train.keep)
     set_seed(config.train.seed, 0, FRESH)
-    encoder = (load_encoder(folder) if folder else _untrained(config.model)).to(device)
+    encoder = (load_encoder(folder) if folder else load_untrained(config.model)).to(device)
     max_length = min(config.model.max_length, encoder.backbone.max_length)
     context = AuxiliaryContext(
         config=config,
@@ -144,8 +144,8 @@ def _continue_under(position: Position, budget: int, device: torch.device, sessi
     return position.token_budget
 
 
-def _untrained(model: Model) -> SentenceEncoder:
-    """The backbone with the pooling and head that the settings ask for."""
+def load_untrained(model: Model) -> SentenceEncoder:
+    """The backbone with the pooling and head that the settings ask for. Raises DataError if it cannot be read."""
     encoder = load_encoder(resolve(model.backbone).folder(), model.pooling)
     encoder.dense = encoder.dense if model.pooling == "pooler" else None
     encoder.normalize, encoder.prompt = False, ""

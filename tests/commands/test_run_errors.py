@@ -256,3 +256,23 @@ def test_a_run_is_shown_with_its_machine_and_versions(contrast: Contrast, run: R
     shown = contrast("runs", "show", "simple").out
     assert f"{recorded['host']}, cpu in {recorded['precision']}" in shown
     assert f"contrast {recorded['contrast']}" in shown and f", torch {recorded['packages']['torch']}" in shown
+
+
+@pytest.mark.parametrize("how", [("train", "--no-ui"), ("train", "--detach"), ("sweep", "--seeds", "2")])
+@pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_backbone_that_cannot_be_read_is_found_before_there_is_a_run(
+    contrast: Contrast, how: tuple[str, ...], damaged: str
+) -> None:
+    shutil.copytree("tiny/backbone", "broken")
+    Path("broken", damaged).write_bytes(Path("broken", damaged).read_bytes()[:40])
+    usual = train(*LABELLED, "--backbone", "broken")
+    refused(contrast(how[0], *usual[1:], *how[1:]), 3, damaged if damaged != "tokenizer.json" else "tokenizer")
+    assert not Path("runs").exists()
+
+
+def test_a_teacher_that_cannot_be_read_is_found_before_there_is_a_run(contrast: Contrast) -> None:
+    shutil.copytree("tiny/backbone", "broken")
+    Path("broken/model.safetensors").write_bytes(b"no weights")
+    words = ("--objective", "rankcse", "--data", "tiny/pairs.jsonl", "--teachers", "tiny/backbone,broken:cls")
+    refused(contrast(*train(*words, "--no-ui")), 3, "broken/model.safetensors is truncated or corrupt")
+    assert not Path("runs").exists()
