@@ -234,7 +234,7 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 def _print_result(run: Run) -> None:
     """Print the dev score before and after training, and the next step."""
     status = run.status()
-    before = next((e.score for e in run.events() if isinstance(e, Evaluated) and e.step == 0), None)
+    before = next((event.score for event in run.latest(Evaluated) if event.step == 0), None)
     if before is not None and status.best is not None:
         after = f"{score(status.best)} at its best (step {status.best_step:,})"
         narrate(f"dev {status.title} {score(before)} before training, {after}")

@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, DataError
-from contrastcli.files import check_regular
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run
-from contrastcli.runs.event_file import read_lines
+from contrastcli.runs.event_file import LONGEST_LINE_BYTES, every_line
 from contrastcli.runs.events import Saved, decode
 from contrastcli.runs.results import Check
 from contrastcli.training.checkpoint import read_position
@@ -53,7 +52,7 @@ def _check(what: str, examine: Callable[[], str]) -> Check:
 
 def _names(run: Run) -> str:
     names = run.checkpoints()
-    if "last" not in names and any(isinstance(event, Saved) for event in run.events()):
+    if "last" not in names and next(run.latest(Saved), None):
         raise DataError(f"{run.checkpoints_path} does not name the last checkpoint", _RESTORE)
     for name in names.values():
         if not (run.checkpoints_dir / name).is_dir():
@@ -87,10 +86,11 @@ def _checkpoint(folder: Path) -> str:
 def _events(path: Path) -> str:
     if not path.exists():
         return "none yet"
-    check_regular(path)
-    lines, end = read_lines(path, 0)
-    for number, line in enumerate(lines, 1):
+    count = 0
+    for line in every_line(path):
+        if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:
+            return f"{count:,} events, and an incomplete line, which a resume removes"
+        count += 1
         if decode(line) is None:
-            raise DataError(f"{path}, line {number:,}: this is no event", f"{_RESTORE}, or remove the line")
-    torn = ", and an incomplete line, which a resume removes" if path.stat().st_size > end else ""
-    return f"{len(lines):,} events{torn}"
+            raise DataError(f"{path}, line {count:,}: this is no event", f"{_RESTORE}, or remove the line")
+    return f"{count:,} events"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import filelock
 
+from contrastcli.boundary import narrate
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import OnProgress, Options, Subject
@@ -36,16 +37,19 @@ def evaluate(
     """
     subject = load_subject(model, pooling, options.on_progress, precision)
     results = []
+    path = resolve(model).scores_path(pooling)
+    keeps = precision == "fp32" and _is_writable(path.parent)
+    if precision == "fp32" and not keeps:
+        narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue
         paths = [options.out / "scores.json"] if options.out else []
-        path = resolve(model).scores_path(pooling)
         # Where any task may be asked for, an average is of those that were.
         adds = options.names(suite) and (suite.tasks or not suite.averages)
         known = read_scores(path).get("suites", {}).get(suite.name, {}) if adds else {}
         same = not known or known.get("vectors") == subject.fingerprint
-        if same and precision == "fp32" and _is_writable(path.parent):
+        if same and keeps:
             paths.append(path)
         write = partial(_write, model, paths)
         results.append(measure(suite, subject, options, write, known if same else {}))

@@ -13,7 +13,7 @@ from contrastcli.files import read_json
 from contrastcli.model.locate import resolve
 from contrastcli.runs.cells import Cell
 from contrastcli.runs.directory import Run, list_runs, read_scores
-from contrastcli.runs.events import training_seconds
+from contrastcli.runs.events import Started, Step, training_seconds
 from contrastcli.runs.methods import Identity, identity
 from contrastcli.runs.results import Spread
 from contrastcli.runs.sweeps import slug
@@ -72,7 +72,7 @@ class Trial:
     def time(self) -> dict[str, float]:
         if not self.cell:
             return {}
-        train, minutes = self.cell.config.train, training_seconds(self.cell.run.events()) / 60
+        train, minutes = self.cell.config.train, training_seconds(self.cell.run.latest(Step, Started)) / 60
         return {"batch size": train.batch_size, "epochs": train.epochs, "minutes": minutes}
 
 

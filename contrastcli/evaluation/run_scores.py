@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from contrastcli.evaluation.suites import headlines
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run, read_scores
-from contrastcli.runs.events import training_seconds
+from contrastcli.runs.events import Started, Step, training_seconds
 from contrastcli.runs.methods import Member, dev_score, group
 from contrastcli.runs.results import Comparison, Result
 from contrastcli.runs.status import digest
@@ -37,7 +37,7 @@ def _result(run: Run) -> Result:
     dev, angles, rows = last.evaluated, last.angles, published.exact(run.config())
     return Result(
         **asdict(run.status(last)),
-        minutes=training_seconds(run.events()) / 60,
+        minutes=training_seconds(run.latest(Step, Started)) / 60,
         published_minutes=next((row.values["minutes"].value for row in rows if row.table.suite == "time"), None),
         dev=dev.score if dev else None,
         alignment=dev.alignment if dev else None,

@@ -36,6 +36,7 @@ import msgspec
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
 from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
 from contrastcli.runs import event_file
+from contrastcli.runs.event_file import E
 from contrastcli.runs.events import Count, Event, decode
 from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, state_of
 from contrastcli.settings import config as configs
@@ -111,6 +112,10 @@ class Run:
     def events(self) -> list[Event]:
         """Its events, without those that a resume voids."""
         return event_file.read(self.events_path)
+
+    def latest(self, *kinds: type[E]) -> Iterator[E]:
+        """Its events of these kinds as they are read, the last first, without those that a resume voids."""
+        return event_file.latest(self.events_path, *kinds)
 
     def follow(self) -> Iterator[Event | None]:
         """Its events as they are written, until it ends; None whenever there is nothing new."""

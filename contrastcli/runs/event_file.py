@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
@@ -17,8 +17,10 @@ from contrastcli.errors import DataError
 from contrastcli.files import check_regular
 from contrastcli.runs.events import Event, Started, decode, encode
 
+E = TypeVar("E", bound=Event)
+
 BLOCK_BYTES = 1 << 18
-_LONGEST_LINE_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 1 << 20
 """A longer line is no event."""
 
 _MOST_UNDECODABLE = 10_000
@@ -32,10 +34,9 @@ class EventWriter:
         if path.exists():
             check_regular(path)
         self._path = path
-        self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        data = path.read_bytes()
-        if data and not data.endswith(b"\n"):
-            os.truncate(path, data.rfind(b"\n") + 1)
+        self._file: BinaryIO = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
+        if (end := _end_of_lines(self._file)) < self._file.seek(0, os.SEEK_END):
+            self._file.truncate(end)
 
     @property
     def is_in_place(self) -> bool:
@@ -71,6 +72,17 @@ class EventWriter:
         self._file.close()
 
 
+def _end_of_lines(file: BinaryIO) -> int:
+    """The position after the last complete line of a file."""
+    position = file.seek(0, os.SEEK_END)
+    while position:
+        start = file.seek(max(0, position - BLOCK_BYTES))
+        if length := file.read(position - start).rfind(b"\n") + 1:
+            return start + length
+        position = start
+    return 0
+
+
 def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
     """Events, last to first, without those that a resume voids."""
     # Of the starts read so far, the one that continues from the lowest step.
@@ -86,11 +98,18 @@ def read(path: Path) -> list[Event]:
     """All events of a run, without those that a resume voids. Raises DataError where they are no file."""
     if not path.exists():
         return []
+    events = [event for line in every_line(path) if line.endswith(b"\n") and (event := decode(line)) is not None]
+    return [*current_from_end(reversed(events))][::-1]
+
+
+def every_line(path: Path) -> Iterator[bytes]:
+    """Each line with its end, which an incomplete last one lacks, as do the parts of one that is no event's.
+
+    Raises DataError where they are no file.
+    """
     check_regular(path)
     with open(path, "rb") as file:
-        lines = iter(partial(file.readline, _LONGEST_LINE_BYTES), b"")
-        events = [event for line in lines if line.endswith(b"\n") and (event := decode(line)) is not None]
-    return [*current_from_end(reversed(events))][::-1]
+        yield from iter(partial(file.readline, LONGEST_LINE_BYTES), b"")
 
 
 def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[Event]:
@@ -102,6 +121,12 @@ def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[E
     if path.exists():
         check_regular(path)
         yield from current_from_end(_decoded(_lines_from_end(path, patterns)))
+
+
+def latest(path: Path, *kinds: type[E]) -> Iterator[E]:
+    """The events of these kinds, last to first, without those that a resume voids. The file may be of any length."""
+    patterns = [f'"{name}"'.encode() for name in {Started.kind(), *(kind.kind() for kind in kinds)}]
+    return (event for event in read_from_end(path, lambda: patterns) if isinstance(event, kinds))
 
 
 def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
@@ -123,7 +148,7 @@ def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator
             position -= size
             file.seek(position)
             # Of a line that is too long, something that is no event stands for the end.
-            data = file.read(size) + (head if len(head) < _LONGEST_LINE_BYTES else b"\0\n")
+            data = file.read(size) + (head if len(head) < LONGEST_LINE_BYTES else b"\0\n")
             cut = data.find(b"\n") + 1 if position else 0
             head, body = (data[:cut], data[cut:]) if cut or not position else (data, b"")
             yield from _lines_with(patterns, body)
@@ -153,7 +178,7 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
     """
     position = 0
     while True:
-        lines, position = read_lines(path, position, _LONGEST_LINE_BYTES)
+        lines, position = read_lines(path, position, LONGEST_LINE_BYTES)
         for line in lines:
             if (event := decode(line)) is not None:
                 yield event

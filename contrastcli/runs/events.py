@@ -7,7 +7,7 @@ not finite are written as null. Another package adds a kind of event by a subcla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache, reduce
 from math import inf
 from operator import or_
@@ -402,13 +402,18 @@ def decode(line: bytes) -> Event | None:
         return None
 
 
-def training_seconds(events: Sequence[Event]) -> float:
-    """Seconds that the steps took, from their logged rates: without loading, evaluating and saving."""
-    seconds, sentences, before = 0.0, 0, 0
-    for event in events:
+def training_seconds(latest: Iterable[Event]) -> float:
+    """Seconds that the steps took, from their logged rates: without loading, evaluating and saving.
+
+    The events are given last to first, and may be only the steps and starts among them.
+    """
+    # Of the process whose start is still to come: seconds for each sentence of a step, and its earliest step so far.
+    seconds, pace, later = 0.0, 0.0, None
+    for event in latest:
+        if isinstance(event, Step | Started):
+            before = event.step if isinstance(event, Step) else event.resumed_from or 0
+            pace += (later.step - before) / later.sentences_per_s if later and later.sentences_per_s else 0.0
+            later = event if isinstance(event, Step) else None
         if isinstance(event, Started):
-            sentences, before = event.sentences_per_step, event.resumed_from or 0
-        elif isinstance(event, Step):
-            seconds += (event.step - before) * sentences / event.sentences_per_s if event.sentences_per_s else 0.0
-            before = event.step
+            seconds, pace = seconds + pace * event.sentences_per_step, 0.0
     return seconds

@@ -111,7 +111,7 @@ def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int
         # A run that is being deleted cannot be read.
         with contextlib.suppress(OSError):
             if wait_for_end(other, QUEUE_POLL_SECONDS).ended:
-                last = next((event for event in reversed(other.events()) if isinstance(event, Queued | Started)), None)
+                last = next(other.latest(Queued, Started), None)
                 if isinstance(last, Queued):
                     wait_behind(Run(other.path.parent / last.behind), run, emit, step)
                 return

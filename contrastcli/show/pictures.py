@@ -100,7 +100,7 @@ def of_runs(runs: Mapping[str, Events]) -> list[Picture]:
     dev = {name: [event for event in events if isinstance(event, Evaluated)] for name, events in runs.items()}
     path = {name: [(event.uniformity, event.alignment) for event in events] for name, events in dev.items()}
     drawn.append(_plane("plane", "over training, from the open mark to the full one", "path", _series(path)))
-    seconds = {name: training_seconds(events) for name, events in runs.items()}
+    seconds = {name: training_seconds(reversed(events)) for name, events in runs.items()}
     longest = max(seconds.values(), default=0.0)
     unit, size = ("hours", 3600) if longest >= 7200 else ("minutes", 60) if longest >= 120 else ("seconds", 1)
     bars = tuple(Series(name, (), (time / size,)) for name, time in seconds.items() if time)

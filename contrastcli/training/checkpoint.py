@@ -24,7 +24,6 @@ from contrastcli.model.folder import save_encoder
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
-from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Count, Saved
 
 
@@ -142,7 +141,7 @@ def to_resume(run: Run) -> Path | None:
         raise DataError(f"no checkpoint in {run.checkpoints_dir} has what a resume needs", _start_from(folders[-1]))
     last = run.checkpoint("last")
     later = folders[folders.index(last) + 1 :]
-    saved = _last_saved_step(run) if later else 0
+    saved = next((event.step for event in run.latest(Saved)), 0) if later else 0
     # A later one that no event tells of was not yet named when its process was killed.
     if kept := [str(folder) for folder in later if int(folder.name) <= saved]:
         what = f"{run.checkpoints_path} names {last.name}, but a later checkpoint is there: {kept[-1]}"
@@ -152,12 +151,6 @@ def to_resume(run: Run) -> Path | None:
             remedies.insert(0, f"to continue from the later one, first {forget}")
         raise DataError(what, remedies)
     return last
-
-
-def _last_saved_step(run: Run) -> int:
-    """The step of the last checkpoint that the events tell of; 0 where they tell of none."""
-    events = read_from_end(run.events_path, lambda: [b'"saved"', b'"started"'])
-    return next((event.step for event in events if isinstance(event, Saved)), 0)
 
 
 def settle(run: Run, last: Path | None, keep: int) -> None:

@@ -14,7 +14,7 @@ from contrastcli.model.devices import choose_precision
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Done, Event, Note, Started, Step
+from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
 from contrastcli.runs.status import Writer
 from contrastcli.settings import presets
@@ -56,7 +56,8 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
     held: AbstractContextManager[Writer | None] = hold(run) if world.is_main else nullcontext()
     with handle_signals(interrupts), held as writer, _session(run, config, watch, world, interrupts) as session:
         device = world.choose_device(config.train.device)
-        resumed_from = int(last) if (last := run.checkpoints().get("last")) else 0 if run.events() else None
+        last = run.checkpoints().get("last")
+        resumed_from = int(last) if last else 0 if run.events_path.stat().st_size else None
         if after is not None:
             wait_behind(after, run, session.emit, resumed_from or 0)
         if writer is not None:
@@ -97,7 +98,7 @@ def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int
 
 def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:
     """Samples of the machine and alerts, among the events."""
-    sample, rules = Sampler(device, run.path), Rules(config.alerts, run.events())
+    sample, rules = Sampler(device, run.path), Rules(config.alerts, [*run.latest(Alert, Evaluated, System)][::-1])
 
     def attend(event: Event) -> None:
         emit(event)

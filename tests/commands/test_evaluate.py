@@ -1,6 +1,7 @@
 """`contrast eval`: the scores as JSON, what is missing, and what is refused before anything is measured."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -134,3 +135,16 @@ def test_the_precision_is_in_the_table_the_protocol_and_the_json(contrast: Contr
     full = contrast(*words[:-2])
     assert "fp32" not in full.out and "bf16" not in full.out
     assert json.loads(contrast(*words[:-2], "--json").out)["suites"]["own"]["precision"] == "fp32"
+
+
+@pytest.mark.parametrize("model", ["simple", "tiny/backbone"])
+def test_scores_that_cannot_be_kept_are_said_in_one_note(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    sts_files.write_all(Path("data"))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: mode != os.W_OK or "out" in str(path)
+    )  # a disk that is read-only
+    answer = contrast("eval", model, "--suite", "sts,geometry", "--data-dir", "data", "--json", "--out", "out")
+    assert answer.err.count("cannot be written, so that no scores are kept there") == 1
+    assert json.loads(answer.out)["suites"].keys() == {"sts", "geometry"} and run.scores() == {}

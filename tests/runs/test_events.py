@@ -1,6 +1,7 @@
 """What is written to events.jsonl, and what readers make of it."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.runs.event_file import EventWriter, current_from_end, follow, read, read_from_end
+from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, current_from_end, follow, latest, read, read_from_end
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, decode, encode
 from support.events import started
 
@@ -199,3 +200,27 @@ def test_a_line_too_long_for_an_event_is_passed_over_from_either_end(path: Path,
     assert read(path) == [first, second]
     assert list(read_from_end(path, lambda: [b"{"])) == [second, first]
     assert [event for event in islice(follow(path, interval=0.0), 3) if event] == [first, second]
+
+
+@pytest.mark.parametrize("length", [1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES])
+def test_an_incomplete_last_line_of_any_length_is_cut(path: Path, length: int) -> None:
+    for whole in (b"", encode(EVERY_KIND[0])):
+        path.write_bytes(whole + b"x" * length)
+        EventWriter(path).close()
+        assert path.read_bytes() == whole
+
+
+def test_of_a_long_file_only_the_end_is_read_before_more_is_written(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)  # takes no room on the disk
+    with open(path, "ab") as file:
+        file.write(b"\n")
+    write(path, EVERY_KIND[-1])
+    assert isinstance(next(latest(path, Done)), Done)
+
+
+def test_the_latest_events_of_some_kinds_are_those_of_all_events(path: Path) -> None:
+    again = started(step=10, resumed_from=10)
+    write(path, *EVERY_KIND, Step(step=20, loss=1.0, lr=1e-5, epoch=0.2), again, Saved(step=11, checkpoint="000011"))
+    for kinds in ((Step,), (Saved, Evaluated), (Done,), (Started, Step)):
+        assert [*latest(path, *kinds)][::-1] == [event for event in read(path) if isinstance(event, kinds)]
