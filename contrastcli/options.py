@@ -268,10 +268,13 @@ def _run_on_host(ctx: click.Context, param: click.Parameter, host: str | None) -
     """
     if host is None:
         return
-    address, folder = (host, "") if host.startswith("ssh://") else host.partition(":")[::2]
+    scheme = "ssh://" if host.startswith("ssh://") else ""
+    address, between, folder = host.removeprefix(scheme).partition("/" if scheme else ":")
     # ssh would take a leading - for an option of its own.
     if not address or address.startswith("-"):
         raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
+    # The folder of such an address is absolute.
+    address, folder = scheme + address, between * bool(scheme and folder) + folder
     command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(_without_host(sys.argv[1:]))}"
     if folder := folder.removeprefix("~/").removeprefix("~"):
         command = f"cd {shlex.quote(folder)} && {command}"

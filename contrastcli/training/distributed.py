@@ -117,7 +117,7 @@ class World:
             _nccl()._set_default_timeout(_LONGEST_STEP)
             dist.all_reduce(torch.zeros(1, device="cuda"))
         except RuntimeError as error:
-            what = f"the GPUs of {self.size} processes cannot reach each other: {error_text(error)}"
+            what = f"the GPUs of {self.size} processes cannot reach each other: {_reason(error)}"
             raise UsageError(what, "NCCL_DEBUG=INFO before the command shows why; one process needs no NCCL") from None
 
     def _together(self, function: Callable[..., object], *inputs: object) -> None:
@@ -132,8 +132,13 @@ class World:
             if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                 # Else the end of this process waits for its GPU, and that for the lost one's.
                 _nccl().abort()
-            what = f"process {self.rank} of {self.size} lost another one: {error_text(error)}"
+            what = f"process {self.rank} of {self.size} lost another one: {_reason(error)}"
             raise RunError(what, "the first error on stderr is the cause; fix it, then resume the run") from None
+
+
+def _reason(error: Exception) -> str:
+    """The first sentence of what torch or gloo says, without the place in its sources."""
+    return re.sub(r"\[?\S+\.(cc|cpp|cu|h|hpp):\d+[\],:]* ?", "", error_text(error)).partition(". ")[0]
 
 
 def _broadcast(tensors: Sequence[Tensor]) -> None:
@@ -196,7 +201,7 @@ def world() -> World:
     try:
         return _join()
     except (ValueError, RuntimeError) as error:
-        what = f"this process cannot join the others of WORLD_SIZE: {error_text(error)}"
+        what = f"this process cannot join the others of WORLD_SIZE: {_reason(error)}"
         raise UsageError(what, "start all with torchrun, or unset WORLD_SIZE to train with one") from None
 
 

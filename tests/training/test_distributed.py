@@ -1,6 +1,7 @@
 """Two processes that share a batch take the steps that one process takes."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -208,3 +209,4 @@ def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path)
     end = told(run, Done)[-1]
     assert (main.returncode, end.status, end.code) == (1, "failed", 1), errors
     assert end.message.startswith("process 0 of 2 lost another one") and "resume" in end.hint
+    assert not re.search(r"\.(cc|cpp|h)\b|\. [A-Z]", end.message), end.message
