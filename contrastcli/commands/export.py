@@ -125,8 +125,6 @@ def _replaceable(dest: Path, overwrite: bool) -> _Identity | None:
     if not dest.is_dir():
         raise UsageError(f"{dest} is a file", _elsewhere(dest))
     paths = [path for path in sorted(dest.rglob("*")) if path.is_symlink() or not path.is_dir()]
-    if paths and not overwrite:
-        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))
     names = [path.relative_to(dest).as_posix() for path in paths]
     if other := next((name for name in names if not _FILES.fullmatch(name)), ""):
         raise UsageError(f"{dest} holds {other}, which no export has written", _elsewhere(dest))
@@ -134,6 +132,8 @@ def _replaceable(dest: Path, overwrite: bool) -> _Identity | None:
     card = dest / "README.md"
     if paths and not (card.is_file() and _TAGS in card.read_text(encoding="utf-8", errors="replace")):
         raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
+    if paths and not overwrite:
+        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))
     return _identity(dest)
 
 
