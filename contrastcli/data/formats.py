@@ -94,8 +94,8 @@ def format_of(path: Path) -> str:
     return suffix if known else ""
 
 
-def read_file(path: Path, name: str, limit: int = 0) -> Frame:
-    """The first `limit` rows of a file (0: all). Raises DataError, which calls the file `name`."""
+def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) -> Frame:
+    """The first `limit` rows of a file (0: all), with `strict` in UTF-8. Raises DataError, which calls it `name`."""
     suffix = format_of(path)
     if not suffix:
         raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
@@ -107,16 +107,18 @@ def read_file(path: Path, name: str, limit: int = 0) -> Frame:
         packed = path.name.endswith(".gz")
         # A buffer reads lines without a call into Python for each.
         with io.BufferedReader(cast(io.RawIOBase, gzip.open(path))) if packed else path.open("rb") as stream:
-            return read_stream(stream, suffix, name, limit, memory if packed else 0)
+            return read_stream(stream, suffix, name, limit, memory if packed else 0, strict=strict)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror}", "check the path and its permissions") from None
 
 
-def read_stream(stream: BinaryIO, suffix: str, name: str, limit: int = 0, memory: int = 0) -> Frame:
+def read_stream(
+    stream: BinaryIO, suffix: str, name: str, limit: int = 0, memory: int = 0, *, strict: bool = False
+) -> Frame:
     """The first `limit` rows (0: all) of text in the format of a suffix, of at most that memory (0: any)."""
-    decoder = Decoder(name)
+    decoder = Decoder(name, strict=strict)
     lines = decoder.lines(stream, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
     lines = without_blank_end(limit_memory(lines, memory, name) if memory else lines, name)
     frame = _read_text(suffix, lines, name, limit)

@@ -63,7 +63,7 @@ def _dev_file(data_dir: Path | None) -> Path | None:
 
 
 def _read_pairs(path: Path, name: str) -> ScoredPairs:
-    return scored_from_frame(read_file(path, str(path)), name)
+    return scored_from_frame(read_file(path, str(path), strict=True), name)
 
 
 def _read_classes(data_dir: Path | None, task: str) -> Classed:

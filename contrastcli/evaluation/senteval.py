@@ -109,7 +109,7 @@ def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
     """The file and line of each row, and its cells in some columns."""
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
-    table = read_file(path, str(path), _MOST_PAIRS)
+    table = read_file(path, str(path), _MOST_PAIRS, strict=True)
     _check_count(len(table), path)
     if not table.columns.keys() >= set(names):
         raise DataError(f"{path} lacks the columns {', '.join(names)}", _HINT)

@@ -132,6 +132,18 @@ def test_a_file_of_other_columns_is_not_taken_for_sts_b(tmp_path: Path) -> None:
     assert "sts-test.csv" in what and "sentence1" in what
 
 
+@pytest.mark.parametrize(
+    ("task", "file"), [("STS-B", "STS/STSBenchmark/sts-test.csv"), ("SICK-R", "SICK/SICK_test_annotated.txt")]
+)
+def test_a_set_in_another_encoding_than_the_published_one_is_refused(tmp_path: Path, task: str, file: str) -> None:
+    write_stsb(tmp_path, [("a café", "b", "1"), ("c", "d", "2")])
+    write_sick(tmp_path, [("a café", "b", "1"), ("c", "d", "2")])
+    path = tmp_path / file
+    path.write_bytes(path.read_text().encode("cp1252"))
+    what, hint = problem(measured(FakeEncoder(), tmp_path, task), task)
+    assert "not UTF-8" in what and "save it as UTF-8" in hint
+
+
 @pytest.mark.parametrize("above", ["", "downstream", "data/downstream"])
 def test_the_folder_may_be_that_of_the_sets_or_one_above_downstream(tmp_path: Path, above: str) -> None:
     write_stsb(tmp_path / above, some_rows("stsb"))
