@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+from click.core import augment_usage_errors
 from click.shell_completion import CompletionItem, shell_complete
 
 from contrastcli import boundary, commands
@@ -321,7 +322,8 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
-        return super().parse_args(ctx, args)
+        with augment_usage_errors(ctx):
+            return super().parse_args(ctx, args)
 
 
 class Group(Command, click.Group):

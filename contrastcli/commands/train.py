@@ -39,11 +39,15 @@ _MOST_RUNS_COMPARED = 100
 def preview(config: Config, runs_dir: Path) -> Preview:
     """Read the data and plan the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
+    from contrastcli.model.devices import choose_device
     from contrastcli.model.folder import read_contract
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
+    # To try it takes memory of a GPU, and the automatic one works.
+    if config.train.device != "auto":
+        choose_device(config.train.device)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     backbone, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     backbone = backbone and read_contract(backbone).backbone

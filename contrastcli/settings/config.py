@@ -16,12 +16,13 @@ import msgspec
 import tomli_w
 from msgspec import structs
 
-from contrastcli.errors import DataError, UsageError, error_text
+from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import read_bytes, user_file
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import OBJECTIVE, RESETS, SECTIONS
 from contrastcli.settings.setting import Setting, Value, spell, values
+from contrastcli.settings.similarity import NO_MARGIN, SIMILARITIES
 
 FORMAT = 1
 """Of the settings of a run as a file; it rises where a setting is added."""
@@ -178,7 +179,10 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
         fits = isinstance(value, int | float) and bounds.low <= value <= bounds.high
         if not fits and name not in inactive:
             within = f"{spell(bounds.low)} and {spell(bounds.high)} {bounds.unit}".rstrip()
-            hint = f"with these settings it must be within {within}"
+            hint = [
+                f"with these settings it must be within {within}",
+                *(_in_other_units(config, value) if name == "margin" else ()),
+            ]
             raise UsageError(f"{key} is {value}", hint, key=key, source=config.sources[key])
     defaults = config.spec.settings.defaults(chosen)
     for name, reason in sorted(inactive.items()):
@@ -188,6 +192,21 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
             raise UsageError(what, "leave it out, or change the setting that switches it off", key=key, source=source)
         if chosen[name] != defaults[name]:
             yield f"{what} ({source})"
+
+
+def _in_other_units(config: Config, value: object) -> list[Use]:
+    """The similarities with which a margin may have that value, in their unit; without a choice of one, objectives."""
+    setting = sections.settings_of(config.spec).get("objective.similarity")
+    if not isinstance(value, int | float):
+        return []
+    bounds = {one.name: one.margin for one in SIMILARITIES.values()}
+    if setting is None:
+        setting = OBJECTIVE
+        bounds = {spec.name: spec.settings().bounds().get("margin", NO_MARGIN) for spec in catalogue.all_objectives()}
+    fitting = {one: own.unit for one, own in bounds.items() if own.low <= value <= own.high}
+    unit = next(iter(fitting.values()), "")
+    names = " or ".join(one for one, own in fitting.items() if own == unit)
+    return [Use(setting.flag, names, f"for {unit or 'others'}:")] if names else []
 
 
 def conflicts(before: Config, after: Config) -> list[str]:

@@ -69,11 +69,12 @@ def silent(code: int) -> str:
 
 def _with_fields(error: ErrorRecord) -> str:
     """What is wrong and what helps, with the labels of fields, which are made from options, in place of these."""
-    where = f" ({_label(error.source)})" if error.source else ""
-    return f"{error.what}{where}\nhint: {in_words(error.remedies, _label)}"
+    where = f" ({label(error.source)})" if error.source else ""
+    return f"{error.what}{where}\nhint: {in_words(error.remedies, label)}"
 
 
-def _label(option: str) -> str:
+def label(option: str) -> str:
+    """The label of the field for an option."""
     return option.removeprefix("--").replace("-", " ") if option.startswith("--") else option
 
 

@@ -1,6 +1,7 @@
 """Bad settings are an error of two lines on stderr, with nothing on stdout and before there is a run."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,24 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
 def test_a_bad_value_is_refused_before_there_is_a_run(contrast: Contrast, case: str) -> None:
     words, code, what = BAD_VALUES[case]
     refused(contrast(*train(*words)), code, what)
+    if case != "a backbone that is not here":  # a dry run names what will be downloaded
+        refused(contrast(*train("--dry-run", *words)), code, what)
     assert not Path("runs").exists()
+
+
+def test_an_option_without_its_value_points_to_the_help_of_its_command(contrast: Contrast) -> None:
+    for words in (("watch", "--host"), ("runs", "list", "--host"), ("encode", "--output")):
+        refused(contrast(*words), 2, "requires an argument", f"see contrast {' '.join(words[:-1])} --help")
+
+
+@pytest.mark.parametrize("objective", ["simcse", "mpt"])
+def test_a_margin_in_degrees_says_what_takes_degrees(contrast: Contrast, objective: str) -> None:
+    words = ("config", "show", "--objective", objective, "--margin", "5")
+    answer = contrast(*words)
+    refused(answer, 2, "objective.margin is 5.0 (--margin)", "for degrees: --")
+    option, *names = answer.err.splitlines()[-1].rpartition("for degrees: ")[2].replace(" or ", " ").split()
+    for name in names:
+        assert re.search(r"^objective.margin +5 +--margin +m degrees", contrast(*words, option, name).out, re.M)
 
 
 def test_unknown_words_name_the_nearest_known_one(contrast: Contrast) -> None:

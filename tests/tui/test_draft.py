@@ -63,7 +63,11 @@ def test_a_text_may_be_emptied() -> None:
         ("objective.tau", "0", "must be a number above 0 and at most 1000"),
         ("train.lr", "quick", "must be a number above 0 and at most 10"),
         ("train.epochs", "1.5", "must be a whole number at least 1 and at most 100000"),
-        ("objective.margin", "3", "with these settings it must be within -2 and 2 cosine"),
+        (
+            "objective.margin",
+            "3",
+            "with these settings it must be within -2 and 2 cosine, or for degrees: similarity angle or arc",
+        ),
         ("objective.margin", "200", "must be a number at least -180 and at most 180"),
     ],
 )

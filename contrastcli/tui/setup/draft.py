@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from contrastcli.errors import ContrastError, UsageError
+from contrastcli.errors import ContrastError, UsageError, in_words
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, config, presets, sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
+from contrastcli.tui.processes import label
 
 _TYPED = "typed"
 
@@ -186,7 +187,7 @@ class Draft:
                 resolved = self._resolve(typed)
             except UsageError as error:
                 if error.source == _TYPED:
-                    self.wrong[error.key] = error.hint
+                    self.wrong[error.key] = in_words(error.remedies, label)
                     del typed[error.key]
                 else:
                     self.error = self.error or _in_words(error)
@@ -281,4 +282,4 @@ def paper_values(preset: str, objective: str, backbone: str) -> Mapping[str, Val
 
 
 def _in_words(error: ContrastError) -> str:
-    return f"{error.what}: {error.hint}"
+    return f"{error.what}: {in_words(error.remedies, label)}"
