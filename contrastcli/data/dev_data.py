@@ -60,6 +60,8 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
         frame = open_dev(dev.data)
         columns = _columns(frame, data.columns, dev.data)
         rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric, data.blank)
+        if rows.notes:
+            train = replace(train, notes=(*train.notes, *(f"dev data: {note}" for note in rows.notes)))
     if metric == "spearman":
         return train, scored(rows)
     documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)

@@ -85,14 +85,15 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
         raise DataError(f"{rows.source}: every anchor is its own positive", "give pairs of different texts")
     notes = dropped(differs, "whose anchor is its own positive")
     anchors = list(dict.fromkeys(row[0] for row in kept))
+    if repeated := len(kept) - len(anchors):
+        notes += (f"{repeated:,} of {len(kept):,} rows repeat an anchor, and are one query with it",)
     if distractors is not None and len(anchors) > QUERIES:
         anchors = random.Random(0).sample(anchors, QUERIES)
     queries = {text: n for n, text in enumerate(anchors)}
     kept = [row for row in kept if row[0] in queries]
     documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
     own = len(documents)
-    extra = [] if distractors is None else [distractors]
-    pool = Texts.join([documents_of(rows).views["anchor"], *extra]).distinct()[0]
+    pool = Texts.join([documents_of(rows).views["anchor"], *([distractors] if distractors else [])]).distinct()[0]
     pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
     for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
         documents[text] = len(documents)
@@ -103,8 +104,7 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     made = Retrieval(anchors, list(documents), _table(judged), _table(triplets), rows.source, metric)
     if distractors is None:
         return replace(made, notes=(*rows.notes, *notes))
-    others = f"the dev metric is {made}, {len(documents) - own:,} of them from other rows"
-    return replace(made, notes=(*notes, others))
+    return replace(made, notes=(*notes, f"the dev metric is {made}, {len(documents) - own:,} of them from other rows"))
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:

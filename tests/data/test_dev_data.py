@@ -208,6 +208,18 @@ def test_a_file_of_pairs_is_ranked_among_training_texts_or_a_corpus(tmp_path: Pa
     assert {*dev.documents} == {"a1", "a2", "one", "two"}
 
 
+@pytest.mark.parametrize("metric", ["auto", "spearman"])
+def test_what_is_unusual_of_dev_data_is_said_before_training(tmp_path: Path, metric: Metric) -> None:
+    path = tmp_path / "dev.csv"
+    scores = ["score", "1", "2", "3"] if metric == "spearman" else ["note"] * 4
+    texts = ["question;answer", "wo ist das Café?;hier", "wo ist das Café?;dort", "was?;das"]
+    path.write_bytes("\n".join(map(";".join, zip(texts, scores, strict=True))).encode("cp1252"))
+    rest, _ = load_dev(Dev(data=str(path), metric=metric), Data(), many("pairs"), seed=0)
+    told = "; ".join(rest.notes)
+    assert "dev data: " in told and "fields separated by semicolons; Windows-1252" in told
+    assert ("1 of 3 rows repeat an anchor, and are one query with it" in told) == (metric == "auto")
+
+
 def test_dev_columns_with_other_names_have_the_roles_of_the_training_columns(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("frage\tantwort\nq1\ta1\nq2\ta2\n")

@@ -73,6 +73,13 @@ def test_all_anchors_are_measured_and_not_a_sample(contrast: Contrast) -> None:
     assert (entry["queries"], entry["documents"]) == (2001, 2001)
 
 
+def test_rows_that_repeat_an_anchor_are_one_query_and_said_to_be(contrast: Contrast) -> None:
+    Path("faq.tsv").write_text("question\tanswer\n" + "".join(f"ba {n % 8}\tda {n}\n" for n in range(10)))
+    entry = own(contrast, "tiny/backbone", "--data", "faq.tsv")["faq.tsv"]
+    assert entry["queries"] == 8
+    assert entry["note"].endswith("; 2 of 10 rows repeat an anchor, and are one query with it")
+
+
 def test_a_triplet_is_right_where_its_positive_is_nearer(contrast: Contrast) -> None:
     entry = own(contrast, "tiny/backbone", "--data", "tiny/triplets.jsonl", "--metric", "accuracy")[
         "tiny/triplets.jsonl"
