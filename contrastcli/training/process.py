@@ -16,7 +16,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
-from contrastcli.runs.status import Writer
+from contrastcli.runs.status import Writer, digest
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
@@ -57,7 +57,7 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
     with handle_signals(interrupts), held as writer, _session(run, config, watch, world, interrupts) as session:
         device = world.choose_device(config.train.device)
         last = run.checkpoints().get("last")
-        resumed_from = int(last) if last else 0 if run.events_path.stat().st_size else None
+        resumed_from = int(last) if last else 0 if digest(run.events_path).last else None
         if after is not None:
             wait_behind(after, run, session.emit, resumed_from or 0)
         if writer is not None:
