@@ -125,19 +125,23 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
 
 
 def write_backbone(folder: Path, **sizes: object) -> Path:
-    """A model folder with random weights, a masked-language-model head and a tokenizer of whole words."""
+    """A model folder with random weights, a masked-language-model head and a tokenizer of whole words.
+
+    `sizes` is what else its config.json says; `initializer_range` is the deviation of the weights.
+    """
     from contrastcli.model.backbone import BertBackbone
     from contrastcli.model.bert.families import FAMILIES, Shape
     from contrastcli.model.bert.network import Bert, MaskedLMHead
 
     folder.mkdir()
     config = SIZES | sizes
+    deviation = float(str(config.get("initializer_range", 0.2)))
     bert = Bert(Shape.of(config), FAMILIES["bert"])
     head = MaskedLMHead(bert)
     generator = torch.Generator().manual_seed(11)
     for name, parameter in [*bert.named_parameters(), *head.named_parameters()]:
         scale = "norm" in name and name.endswith("weight")
-        parameter.data.normal_(mean=1.0 if scale else 0.0, std=0.2, generator=generator)
+        parameter.data.normal_(mean=1.0 if scale else 0.0, std=deviation, generator=generator)
     BertBackbone(config, bert).save(folder)
     weights = folder / "model.safetensors"
     save_file(load_file(weights) | head.published_state(), weights, metadata={"format": "pt"})

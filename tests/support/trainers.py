@@ -27,9 +27,10 @@ Case = tuple[str, str, Changes]
 
 
 def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: object) -> Trainer:
-    """A trainer before its first step, on batches of 16 rows."""
+    """A trainer before its first step, on batches of 16 rows, on the CPU or train__device."""
+    device = torch.device(str(changes.get("train__device", CPU)))
     plan = make_plan(tiny.config(objective, form, dev__data="none", **{"train__batch_size": 16} | changes))
-    trainer = make_trainer(Run(folder), plan, CPU, Session(lambda event: None))
+    trainer = make_trainer(Run(folder), plan, device, Session(lambda event: None))
     trainer.encoder.train()
     trainer.stepper.token_budget = BUDGET
     return trainer
