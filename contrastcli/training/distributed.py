@@ -6,20 +6,25 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 """
 
 import atexit
+import itertools
 import os
 import re
 import shlex
+import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
-from threading import Timer
+from functools import cache
+from threading import Event, Thread, Timer
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from contrastcli.boundary import narrate
 from contrastcli.errors import RunError, UsageError, error_text
@@ -27,6 +32,11 @@ from contrastcli.model.devices import choose_device, is_out_of_memory
 
 PATIENCE_SECONDS = 10.0
 """After which a process says that it is waiting for the others to start."""
+
+BEAT_SECONDS = 5.0
+"""Between two signs of life of a process, which it gives while it mines or waits too."""
+PATIENT_BEATS = 36
+"""Signs of life that a process gives without one of another, before it takes that for dead: three minutes."""
 
 _BUCKET_NUMBERS = 2**20
 _LONGEST_WAIT = timedelta(hours=3)
@@ -41,6 +51,8 @@ class World:
 
     rank: int = 0
     size: int = 1
+    silent: list[str] = field(default_factory=list, compare=False)
+    """What is wrong with a process that does not respond, and the remedy; empty where all do."""
 
     @property
     def is_main(self) -> bool:
@@ -126,6 +138,8 @@ class World:
             if self.size > 1:
                 function(*inputs)
         except RuntimeError as error:
+            if self.silent:
+                raise RunError(*self.silent) from None
             if is_out_of_memory(error):
                 what = f"memory ran out in process {self.rank} of {self.size}, while others wait for it"
                 raise RunError(what, "resume the run with a smaller --token-budget") from None
@@ -224,6 +238,7 @@ def _of_slurm(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+@cache
 def _join() -> World:
     if torch.cuda.is_available():
         # "cuda" then means this process's own; a scheduler may show each process but one
@@ -246,4 +261,51 @@ def _join() -> World:
             reminder.cancel()
         # Threads that it leaves running may abort the process at its end.
         atexit.register(dist.destroy_process_group)
-    return World(dist.get_rank(), dist.get_world_size())
+    joined, ended = World(dist.get_rank(), dist.get_world_size()), Event()
+    watch = Thread(target=_watch, args=(joined, ended), name="watch", daemon=True)
+    watch.start()
+    atexit.register(watch.join, BEAT_SECONDS)
+    atexit.register(ended.set)
+    return joined
+
+
+def _watch(world: World, ended: Event) -> None:
+    """Give signs of life, and end what this process waits for where another gives none.
+
+    The main process watches all others, and these watch it. Beats are counted, not seconds: a whole group may be
+    stopped for an hour and continued.
+    """
+    signs, missed = dict[int, str](), Counter[int]()
+    patience = PATIENT_BEATS * BEAT_SECONDS
+    # The store ends with its process.
+    with suppress(dist.DistError):
+        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = TCPStore(*address, is_master=False, timeout=timedelta(seconds=2 * patience))
+        for beat in itertools.count():
+            store.set(f"sign {world.rank}", f"{socket.gethostname()} {os.getpid()} {beat}")
+            for other in range(1, world.size) if world.is_main else range(1):
+                # A store whose process stands still does not answer.
+                overdue = Timer(patience, _disconnect, [world, other, signs.get(other, "")])
+                overdue.daemon = True
+                overdue.start()
+                sign = store.get(f"sign {other}").decode()
+                overdue.cancel()
+                missed[other] = missed[other] + 1 if sign == signs.get(other) else 0
+                signs[other] = sign
+                if missed[other] > PATIENT_BEATS:
+                    return _disconnect(world, other, sign)
+            if ended.wait(BEAT_SECONDS):
+                return
+
+
+def _disconnect(world: World, other: int, sign: str) -> None:
+    """Have all that waits for other processes fail, since one, with this last sign of life, does not respond."""
+    import psutil
+
+    host, pid, _ = sign.split() or ("its host", "PID", "")
+    what = f"process {other} of {world.size} has not responded for {PATIENT_BEATS * BEAT_SECONDS:.0f} s"
+    world.silent[:] = [f"{what}: pid {pid} on {host}", f"end it there: kill -KILL {pid}, then resume the run"]
+    for one in psutil.Process().net_connections("tcp"):
+        if one.status == psutil.CONN_ESTABLISHED:
+            with suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as own:
+                own.shutdown(socket.SHUT_RDWR)

@@ -1,16 +1,20 @@
 """What tests start as another process: trains or resumes the runs in the folders that are its arguments.
 
-In the process whose RANK is OUT_OF_MEMORY_RANK memory runs out once in either pass of a step.
+In the process whose RANK is OUT_OF_MEMORY_RANK memory runs out once in either pass of a step. Processes give signs of
+life each BEAT_SECONDS, and mining by the main process takes MINING_SECONDS more.
 """
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from contrastcli.runs.directory import Run
+from contrastcli.training import distributed
+from contrastcli.training.auxiliaries import mining
 from contrastcli.training.distributed import world
 from contrastcli.training.passes import Passes
 from contrastcli.training.plan import make_plan
@@ -32,7 +36,20 @@ def run_out_of_memory() -> None:
         setattr(Passes, name, limited)
 
 
+def mine_slowly(seconds: float) -> None:
+    """Let each mining take that much longer."""
+    original = vars(mining)["mine"]
+
+    def slow(*words: Any) -> Any:
+        time.sleep(seconds)
+        return original(*words)
+
+    vars(mining)["mine"] = slow
+
+
 if __name__ == "__main__":
+    distributed.BEAT_SECONDS = float(os.environ.get("BEAT_SECONDS", distributed.BEAT_SECONDS))
+    mine_slowly(float(os.environ.get("MINING_SECONDS", 0)))
     if os.environ.get("OUT_OF_MEMORY_RANK", "none") == os.environ.get("RANK", "0"):
         run_out_of_memory()
     for folder in sys.argv[1:]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -210,3 +211,29 @@ def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path)
     assert (main.returncode, end.status, end.code) == (1, "failed", 1), errors
     assert end.message.startswith("process 0 of 2 lost another one") and "resume" in end.hint
     assert not re.search(r"\.(cc|cpp|h)\b|\. [A-Z]", end.message), end.message
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_process_that_stands_still_ends_the_others_with_its_name(tiny: Tiny, tmp_path: Path, stopped: int) -> None:
+    run = tiny.run(tmp_path, "simcse", "triplets", train__max_steps=10_000, train__epochs=10_000, dev__every=20_000)
+    port = free_port()
+    processes = [start([run], rank, port, BEAT_SECONDS="0.1") for rank in (0, 1)]
+    still, other = processes[stopped], processes[1 - stopped]
+    wait_until(lambda: bool(told(run, Step)) or other.poll() is not None)
+    still.send_signal(signal.SIGSTOP)
+    errors = other.communicate(timeout=60)[1]
+    still.kill()
+    still.communicate()
+    what = f"process {stopped} of 2 has not responded for 4 s: pid {still.pid} on {socket.gethostname()}"
+    assert other.returncode == 1 and what in errors, errors
+    if stopped:
+        assert (told(run, Done)[-1].message, told(run, Done)[-1].status) == (what, "failed")
+        assert told(run, Done)[-1].hint == f"end it there: kill -KILL {still.pid}, then resume the run"
+
+
+def test_the_main_process_may_mine_for_as_long_as_it_takes(tiny: Tiny, tmp_path: Path) -> None:
+    run = run_of(tiny, tmp_path, "mined")
+    port = free_port()
+    processes = [start([run], rank, port, BEAT_SECONDS="0.1", MINING_SECONDS="5") for rank in (0, 1)]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
