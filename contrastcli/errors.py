@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -30,8 +31,9 @@ class Use(msgspec.Struct, frozen=True):
     verb: str = ""
 
     def words(self, option: str) -> str:
-        """The remedy, with the option called that."""
-        return " ".join(part for part in (self.verb, option, self.value) if part)
+        """The remedy, with the option called that. A value with = stands as a shell takes it."""
+        value = shlex.quote(self.value) if option.startswith("--") and "=" in self.value else self.value
+        return " ".join(part for part in (self.verb, option, value) if part)
 
 
 Remedy = str | Use

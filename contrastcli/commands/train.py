@@ -68,7 +68,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
-        dev=f"{plan.dev} of {plan.dev.source}" if plan.dev else "",
+        dev=f"{plan.dev.source}: {plan.dev}" if plan.dev else "",
         disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
     )
 

@@ -4,7 +4,7 @@ from shutil import get_terminal_size
 from textwrap import shorten
 
 from contrastcli.runs.results import Preview, sourced
-from contrastcli.runs.text import MISSING, Numeral, duration
+from contrastcli.runs.text import MISSING, Numeral, duration, excerpt
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
@@ -13,6 +13,9 @@ from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import as_json, names_and_values, size, table
+
+_SHOWN_CHARACTERS = 300
+"""Of a text of the first rows."""
 
 _SMALL_BUDGET = 8192
 """Tokens; suggested where memory is short."""
@@ -24,7 +27,9 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
         return as_json(preview)
     width = max((len(role) for row in preview.rows for role in row), default=0)
     rows = "\n".join(
-        f"  {role:<{max(9, width)}} {text}" for row in preview.rows for role, text in [*row.items(), ("", "")]
+        f"  {role:<{max(9, width)}} {excerpt(text, _SHOWN_CHARACTERS)}"
+        for row in preview.rows
+        for role, text in [*row.items(), ("", "")]
     )
     notes = "".join(f"note: {note}\n" for note in (*preview.missing, *preview.notes))
     disk = f"about {size(preview.disk)}" if preview.disk is not None else "known once the backbone is here"

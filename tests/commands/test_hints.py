@@ -101,3 +101,26 @@ def test_a_setting_outside_of_its_section_is_put_below_it(contrast: Contrast) ->
 
 def test_the_first_part_of_a_preset_leads_to_one_that_can_be_trained(contrast: Contrast) -> None:
     assert contrast("train", "--preset", "simcse").err.endswith("did you mean 'simcse-bert-base'?\n")
+
+
+def test_the_columns_of_a_hint_can_be_typed_whatever_they_are_called(contrast: Contrast) -> None:
+    lines = [f"{n};How do I mend the number {n}?;{'Call us. ' * 60}{n};de" for n in range(40)]
+    Path("kb.csv").write_text("\n".join(["Nr;Frage / Question;Antwort (final);$Lang", *lines]))
+    words = (
+        "train",
+        "--objective",
+        "simcse",
+        "--backbone",
+        "tiny/backbone",
+        "--data",
+        "kb.csv",
+        "--dry-run",
+        "--batch-size",
+        8,
+    )
+    hint = contrast(*words).err.splitlines()[-1]
+    option, value = shlex.split(hint)[3:5]
+    assert option == "--columns"
+    shown = contrast(*words, option, value.rstrip(","))
+    assert shown.code == 0 and "How do I mend the number 0?" in shown.out
+    assert max(map(len, shown.out.splitlines())) < 320, "long texts are cut"

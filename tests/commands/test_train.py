@@ -325,7 +325,7 @@ def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contra
     words = words[:at] + words[at + 2 :]  # left to contrast
     chosen = "dev.data is auto, which for pairs (anchor, positive) is split:5%"
     shown = " ".join(contrast(*words, "--dry-run").out.split())
-    assert f"note: {chosen}" in shown and " texts of 5% of faq.tsv " in shown
+    assert f"note: {chosen}" in shown and " dev 5% of faq.tsv: nDCG@10 of " in shown
     for name in ("job", "job", "other"):
         answer = contrast(*words, "--resume-or-start", name)
         assert answer.code == 0 and (f"note      {chosen}" in answer.err or "has finished" in answer.err)

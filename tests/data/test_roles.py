@@ -161,7 +161,7 @@ def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
 def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, labels: str) -> None:
     lines = ("premise|hypothesis|label", f"a|b|{'e' if labels == '' else '0'}", f"c|d|{word}")
     what = f"a.tsv, line 3: the label in the column 'label' is '{word}'"
-    hint = f"--labels {'entails' if word == 'entails' else '0'}=entailment"
+    hint = "--labels 'entails=entailment," if word == "entails" else "--labels 0=entailment"
     refused(DataError, load, *lines, what=what, hint=hint, labels=labels)
 
 

@@ -40,7 +40,7 @@ PREVIEW = {
     "sentences_per_step": 128,
     "negatives_per_anchor": 126,
     "dev_pairs": 390,
-    "dev": "390 scored pairs of starter",
+    "dev": "starter: 390 scored pairs",
     "disk": 119_517_184,
 }
 
