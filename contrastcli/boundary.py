@@ -152,8 +152,10 @@ def _explain(error: BaseException) -> ContrastError:
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
         return RunError(what, "check the path, its permissions and the room on its disk")
-    if isinstance(error, MemoryError):
-        return RunError("there is not enough memory", "close other programs, or give less data at once")
+    # Torch, whose error the second one is, is not imported here.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        hint = "close other programs, give less data at once, or use no GPU: CUDA_VISIBLE_DEVICES= before the command"
+        return RunError("there is not enough memory", hint)
     # Such as of a library that finds no memory.
     if isinstance(error, ImportError):
         hint = "raise the limit on memory (ulimit -v), or install contrast again"

@@ -10,7 +10,7 @@ import torch
 
 from contrastcli.errors import ContrastError, DivergedError, Preempted, RunError, error_text, interrupted
 from contrastcli.files import writing_to
-from contrastcli.model.devices import choose_precision
+from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
@@ -188,6 +188,9 @@ def _lost(run: Run, config: Config, events: Path | None) -> RunError:
 def _explain(run: Run, error: BaseException) -> ContrastError:
     if isinstance(error, ContrastError):
         return error
+    if is_out_of_memory(error):
+        hint = "use a smaller backbone, or no GPU: CUDA_VISIBLE_DEVICES= before the command"
+        return RunError(f"memory ran out: {error_text(error)}", hint)
     if not isinstance(error, KeyboardInterrupt):
         what = f"{type(error).__name__}: {error_text(error)}"
         return ContrastError(what, f"contrast --debug train --resume {run.name}")

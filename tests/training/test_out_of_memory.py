@@ -15,7 +15,8 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.runs.events import Evaluated, Event, Note, Step
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Done, Evaluated, Event, Note, Step
 from contrastcli.training.loop import Trainer
 from support.command import Contrast, failed
 from support.tiny import Tiny, told, train
@@ -149,3 +150,22 @@ def test_encode_continues_in_smaller_chunks_and_says_so(
     limit_encoding(5)
     answer = contrast(*words, "other.npy", stdin="\n".join(texts).encode())
     failed(answer, 1, "memory ran out with one text of 6 tokens", "CUDA_VISIBLE_DEVICES=")
+
+
+@pytest.mark.parametrize("command", ["encode", "train"])
+def test_a_model_that_does_not_fit_at_all_says_what_helps(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+
+    monkeypatch.setattr(SentenceEncoder, "to", full)
+    words = {
+        "encode": ("encode", "-", "--model", "tiny/backbone", "-o", "out.npy"),
+        "train": ("train", "--objective", "simcse", "--data", "tiny/pairs.jsonl", "--backbone", "tiny/backbone"),
+    }
+    more = ("--dev", "none", "--no-ui", "--name", "one") if command == "train" else ()
+    answer = contrast(*words[command], *more, stdin=b"ba den")
+    failed(answer, 1, "there is not enough memory", "CUDA_VISIBLE_DEVICES=")
+    if command == "train":
+        assert told(Run(Path("runs/one")), Done)[-1].hint.endswith("CUDA_VISIBLE_DEVICES= before the command")
