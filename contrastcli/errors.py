@@ -149,7 +149,7 @@ def nearest(word: str, known: Iterable[str], command: str = "") -> str:
     """
     names = sorted({*known})[:_MOST_CANDIDATES]
     last = word.rpartition(".")[2]
-    close = [name for name in names if name.endswith(f".{last}") or name.startswith(f"{word}-")]
+    close = [name for name in names if name.endswith(f".{last}") or name.startswith((f"{word}-", f"{word} "))]
     close = close or difflib.get_close_matches(word, names, 1, 0.5)
     if command and not close and len(names) > _MOST_LISTED:
         return f"{command} lists them"

@@ -102,5 +102,5 @@ def check_measured(scores: Sequence[Scores]) -> None:
     """Raises DataError if the data of a task were missing or malformed."""
     missing = [item for one in scores for result in one.results for item in result.missing.items()]
     if missing:
-        names, first = ", ".join(task for task, _ in missing), missing[0][1]
+        names, first = ", ".join(dict.fromkeys(task for task, _ in missing)), missing[0][1]
         raise DataError(f"not measured: {names}: {first.what}", first.remedies)

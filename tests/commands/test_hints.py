@@ -124,3 +124,5 @@ def test_the_columns_of_a_hint_can_be_typed_whatever_they_are_called(contrast: C
     shown = contrast(*words, option, value.rstrip(","))
     assert shown.code == 0 and "How do I mend the number 0?" in shown.out
     assert max(map(len, shown.out.splitlines())) < 320, "long texts are cut"
+    half = contrast(*words, "--columns", "anchor=Frage,positive=Antwort (final)").err
+    assert "has no column 'Frage'" in half and "did you mean 'Frage / Question'?" in half
