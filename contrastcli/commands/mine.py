@@ -173,7 +173,7 @@ def _describe(
             for text in [numbers[k]]
         ]
         anchor, own = (column[row] for column in pairs.views.values())
-        yield MinedRow(int(row) + 1, anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
+        yield MinedRow(pairs.number(row), anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
 
 
 def _write(output: Path, made: Mined, rows: Iterator[list[str]], ids: Column[object] | None) -> None:

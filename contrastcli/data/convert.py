@@ -5,7 +5,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +63,7 @@ def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
 
 def select(examples: Examples, keep: NDArray[np.bool_], notes: tuple[str, ...] = ()) -> Examples:
     """The rows under the mask `keep`, with more notes."""
-    views = {view: texts.take(keep) for view, texts in examples.views.items()}
-    labels = None if examples.labels is None else list(compress(examples.labels, keep))
-    scores = None if examples.scores is None else list(compress(examples.scores, keep))
-    sets = tuple(int(part.sum()) for part in np.split(keep, np.cumsum(examples.sets))[:-1]) if examples.sets else ()
-    ids, notes = examples.ids and examples.ids.take(keep), examples.notes + notes
-    return replace(examples, views=views, labels=labels, scores=scores, notes=notes, sets=sets, ids=ids)
+    return replace(examples.take(keep), notes=examples.notes + notes)
 
 
 def _contrastable(examples: Examples) -> Examples:
@@ -90,7 +84,7 @@ def convert(examples: Examples, form: Form) -> Examples:
     """The rows in another form, one that theirs can become; unchanged if they have it."""
     if form == examples.form:
         return examples
-    views, labels, ids = examples.views, None, None
+    views, labels, ids, numbers = examples.views, None, None, None
     joined = Texts.join(list(views.values()))
     places = np.arange(len(joined)).reshape(len(views), -1).T  # (N, V)
     if form == "sentences":
@@ -98,7 +92,8 @@ def convert(examples: Examples, form: Form) -> Examples:
         views = {"anchor": texts.take(texts.sizes > 0).distinct()[0]}
     elif form == "pairs":
         kept = examples if examples.labels is None else select(examples, np.equal(examples.labels, _ENTAILMENT))
-        views, ids = {view: kept.views[view] for view in ("anchor", "positive")}, kept.ids
+        views = {view: kept.views[view] for view in ("anchor", "positive")}
+        ids, numbers = kept.ids, kept.numbers
     elif form == "labelled":
         row, place = np.nonzero((joined.sizes > 0)[places[:, 1:]])
         views = {"anchor": joined.take(places[row, 0]), "positive": joined.take(places[row, place + 1])}
@@ -106,7 +101,7 @@ def convert(examples: Examples, form: Form) -> Examples:
     else:
         views = _triplets(examples)
     read_as = examples.read_as or examples.form
-    converted = replace(examples, form=form, views=views, labels=labels, ids=ids, read_as=read_as)
+    converted = replace(examples, form=form, views=views, labels=labels, ids=ids, numbers=numbers, read_as=read_as)
     note = f"{len(examples):,} {FORMS[examples.form]} became {len(converted):,} {FORMS[form]}"
     return replace(converted, notes=(*examples.notes, note))
 

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
-from typing import ClassVar
+from itertools import chain, compress
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,8 @@ class Examples:
     scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
     `source` is the user's name for them; `notes` tell the user what was converted and dropped; `sets` are the rows of
     each set where there are several, one set after the other; `ids` are the user's names of the rows, where they have
-    some and are as they were read; `read_as` is the form that they were read in, where it was another.
+    some and are as they were read, and `numbers` those in the source, from 1, where blank rows were left out; `read_as`
+    is the form that they were read in, where it was another.
     """
 
     form: Form
@@ -40,9 +41,27 @@ class Examples:
     sets: tuple[int, ...] = ()
     ids: Column[object] | None = None
     read_as: Form | None = None
+    numbers: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.views["anchor"])
+
+    def number(self, row: int) -> int:
+        """The number of a row in its source, from 1."""
+        return int(row) + 1 if self.numbers is None else int(self.numbers[row])
+
+    def take(self, kept: NDArray[np.bool_]) -> Self:
+        """The rows under a mask."""
+        sizes = tuple(int(part.sum()) for part in np.split(kept, np.cumsum(self.sets))[:-1]) if self.sets else ()
+        return replace(
+            self,
+            views={view: texts.take(kept) for view, texts in self.views.items()},
+            labels=None if self.labels is None else list(compress(self.labels, kept)),
+            scores=None if self.scores is None else list(compress(self.scores, kept)),
+            sets=sizes,
+            ids=self.ids and self.ids.take(kept),
+            numbers=None if self.numbers is None else self.numbers[kept],
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -152,17 +171,17 @@ def from_frame(
     scores = roles.scores(frame, score) if score else None
     if scores:
         require_different_scores(scores, source)
-    rows = Examples(form, views, None, source, notes, scores, ids=frame.columns[row_id] if row_id else None)
+    ids = frame.columns[row_id] if row_id else None
+    rows = Examples(form, views, None, source, notes, scores, ids=ids, numbers=frame.numbers)
     return _with_gold(rows, roles.labels(frame, label, names)) if label else rows
 
 
 def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
     """The rows that have a label."""
     has_gold = np.array([label is not None for label in labels])
-    views = {view: texts.take(has_gold) for view, texts in rows.views.items()}
     gold = [label for label in labels if label is not None]
     notes = rows.notes + dropped(has_gold, "without a gold label")
-    return replace(rows, views=views, labels=gold, notes=notes, ids=rows.ids and rows.ids.take(has_gold))
+    return replace(rows.take(has_gold), labels=gold, notes=notes)
 
 
 def _unused_scores(used: Mapping[str, str], source: str) -> DataError:

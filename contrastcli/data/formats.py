@@ -60,6 +60,8 @@ class Frame:
     columns: Mapping[str, Column[object]]
     files: tuple[FileRows, ...]
     notes: tuple[str, ...] = ()
+    numbers: NDArray[np.int64] | None = None
+    """Those of the rows as they were read, from 1, where some were left out."""
 
     def __len__(self) -> int:
         return sum(len(file.lines) for file in self.files)
@@ -78,7 +80,8 @@ class Frame:
         parts = np.split(kept, np.cumsum([len(file.lines) for file in self.files])[:-1])
         pairs = zip(self.files, parts, strict=True)
         files = [replace(file, lines=array("I", compress(file.lines, part))) for file, part in pairs]
-        return replace(self, columns={name: cells.take(kept) for name, cells in self.columns.items()}, files=(*files,))
+        columns = {name: cells.take(kept) for name, cells in self.columns.items()}
+        return replace(self, columns=columns, files=(*files,), numbers=np.flatnonzero(kept) + 1)
 
 
 def _numbered(unit: str, numbers: Sequence[int]) -> str:

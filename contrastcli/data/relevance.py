@@ -66,9 +66,9 @@ def documents_of(examples: Examples) -> Examples:
     """The texts of rows that may be ranked, as sentences: the sentences, else all but the anchors."""
     views = [texts for view, texts in examples.views.items() if view != "anchor"] or [examples.views["anchor"]]
     texts, ids = Texts.join(views), examples.ids and Column.join([examples.ids] * len(views))
-    kept = texts.sizes > 0
-    views_kept = {"anchor": texts.take(kept)}
-    return Examples("sentences", views_kept, None, examples.source, examples.notes, ids=ids and ids.take(kept))
+    numbers = None if examples.numbers is None else np.tile(examples.numbers, len(views))
+    joined = Examples("sentences", {"anchor": texts}, None, examples.source, examples.notes, ids=ids, numbers=numbers)
+    return joined.take(texts.sizes > 0)
 
 
 def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retrieval:

@@ -48,7 +48,7 @@ class Index:
         rows = load_documents(str(corpus), columns, blank)
         self.notes = rows.notes
         self._encoder = encoder
-        self._texts, self._ids = rows.views["anchor"], rows.ids
+        self._rows, self._texts = rows, rows.views["anchor"]
         self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
 
     def nearest(self, query: str, k: int) -> list[Neighbour]:
@@ -56,7 +56,12 @@ class Index:
         vector = self._encoder.encode([query])[0]  # (d,)
         rows = top(self._vectors, vector[None], k)[1][0].tolist()
         neighbours = [
-            Neighbour(row + 1, self._texts[row], *_compare(vector, self._vectors[row]), as_id(self._ids, row))
+            Neighbour(
+                self._rows.number(row),
+                self._texts[row],
+                *_compare(vector, self._vectors[row]),
+                as_id(self._rows.ids, row),
+            )
             for row in rows
         ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))

@@ -115,6 +115,14 @@ def test_of_pairs_the_positives_are_searched(encoder: SentenceEncoder, tmp_path:
     assert [(n.text, n.row) for n in found] == [("go", 2), ("den", 1)]
 
 
+def test_rows_are_numbered_as_in_the_file_where_blank_ones_are_left_out(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    (tmp_path / "pairs.csv").write_text("question,answer\nba,den\nba,\nlum,go\n")
+    found = Index(encoder, tmp_path / "pairs.csv", blank="drop").nearest("go", 5)
+    assert [(n.text, n.row) for n in found] == [("go", 3), ("den", 1)]
+
+
 def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, encoded: list[str]) -> None:
     steps: list[tuple[int, int]] = []
     first = Index(encoder, corpus, lambda done, total: steps.append((done, total))).nearest("ba", 5)
