@@ -143,9 +143,7 @@ class World:
             if is_out_of_memory(error):
                 what = f"memory ran out in process {self.rank} of {self.size}, while others wait for it"
                 raise RunError(what, "resume the run with a smaller --token-budget") from None
-            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-                # Else the end of this process waits for its GPU, and that for the lost one's.
-                _nccl().abort()
+            _release_gpu()
             what = f"process {self.rank} of {self.size} lost another one: {_reason(error)}"
             raise RunError(what, "the first error on stderr is the cause; fix it, then resume the run") from None
 
@@ -204,6 +202,12 @@ class _Bucket:
 
 def _nccl() -> Any:
     return dist.distributed_c10d._get_default_group()._get_backend(torch.device("cuda"))
+
+
+def _release_gpu() -> None:
+    """End the work of the GPU that waits for a lost process's: this one would wait for it, even at its end."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        _nccl().abort()
 
 
 def world() -> World:
@@ -309,3 +313,4 @@ def _disconnect(world: World, other: int, sign: str) -> None:
         if one.status == psutil.CONN_ESTABLISHED:
             with suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as own:
                 own.shutdown(socket.SHUT_RDWR)
+    _release_gpu()
