@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from contrastcli.boundary import narrate
-from contrastcli.errors import RunError, UsageError, error_text
+from contrastcli.errors import RunError, UsageError, Use, error_text
 from contrastcli.model.devices import choose_device, is_out_of_memory
 
 PATIENCE_SECONDS = 10.0
@@ -111,7 +111,7 @@ class World:
         device = choose_device(wanted)
         if self.size > 1 and device.index is not None:
             what = f"train.device is '{device}', for all of {self.size} processes"
-            raise UsageError(what, "use cuda: each process takes a GPU of its own")
+            raise UsageError(what, Use("--device", device.type, "use"))
         if self.size > 1 and device.type == "cuda":
             self._connect_gpus()
         return device

@@ -147,8 +147,9 @@ def test_memory_that_runs_out_in_one_process_makes_both_continue_with_smaller_ch
 
 def test_one_device_for_all_processes_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path, "simcse", "triplets", train__device="cpu:0")
-    with pytest.raises(UsageError, match="is 'cpu:0', for all of 2 processes"):
+    with pytest.raises(UsageError, match="is 'cpu:0', for all of 2 processes") as refused:
         process.supervise(run, make_plan(run.config()), lambda event: None, World(rank=1, size=2))
+    assert refused.value.hint == "use --device cpu"
 
 
 def test_two_processes_on_one_gpu_are_refused_with_the_command_for_as_many_as_it_has(
