@@ -38,6 +38,18 @@ MOST_EXPANSION = 50
 
 _SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\t"
 
+_STATED = re.compile(r"sep=([^\r\n])\r?\n?")
+"""The first line of Excel's .csv that says what separates the fields."""
+
+_GZIP = b"\x1f\x8b"
+_TO_CSV = "save it as .csv from the spreadsheet program"
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_NO_TEXT: Mapping[bytes, tuple[str, str]] = {
+    b"PK\x03\x04": ("a workbook or another zip archive", f"{_TO_CSV}, or unpack the archive: unzip"),
+    b"\xd0\xcf\x11\xe0": ("a workbook of Excel", _TO_CSV),
+}
+"""What a file is, and the remedy, by its first bytes, whatever its name says."""
+
 _SHOWN_ROWS = 5
 
 Records = Iterator[tuple[int, Sequence[object] | DataError]]
@@ -101,16 +113,23 @@ def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) ->
     """The first `limit` rows of a file (0: all), with `strict` in UTF-8. Raises DataError, which calls it `name`."""
     suffix = format_of(path)
     if not suffix:
-        raise DataError(f"{name} has an unknown format", f"known: {' '.join(FORMATS)}, and .gz of each but .parquet")
+        known = f"known: {' '.join(FORMATS)}, and .gz of each but .parquet"
+        raise DataError(f"{name} has an unknown format", _TO_CSV if path.suffix.lower() in _WORKBOOKS else known)
     try:
         check_regular(path)
         memory = max(UNPACKED_BYTES * (8 if suffix == ".parquet" else 1), MOST_EXPANSION * path.stat().st_size)
         if suffix == ".parquet":
             return collect(_parquet(path, name, limit, memory), name, limit)
-        packed = path.name.endswith(".gz")
-        # A buffer reads lines without a call into Python for each.
-        with io.BufferedReader(cast(io.RawIOBase, gzip.open(path))) if packed else path.open("rb") as stream:
-            return read_stream(stream, suffix, name, limit, memory if packed else 0, strict=strict)
+        with path.open("rb") as stream:
+            start = stream.peek(4)[:4]
+            if start in _NO_TEXT:
+                raise DataError(f"{name} is {_NO_TEXT[start][0]}", _NO_TEXT[start][1])
+            # Not by its name: a browser unpacks what it downloads.
+            if not start.startswith(_GZIP):
+                return read_stream(stream, suffix, name, limit, strict=strict)
+            # A buffer reads lines without a call into Python for each.
+            with io.BufferedReader(cast(io.RawIOBase, gzip.open(stream))) as unpacked:
+                return read_stream(unpacked, suffix, name, limit, memory, strict=strict)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is a damaged or truncated gzip file: {error}", "copy or download it again") from None
     except OSError as error:
@@ -137,6 +156,9 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     unit, notes = "line", list[str]()
     usual = "," if suffix == ".csv" else "\t"
     delimiter = _delimiter(first[1], usual)
+    if suffix == ".csv" and (stated := _STATED.fullmatch(first[1])):
+        delimiter = stated[1]
+        next(lines)
     rows: Records = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
     if suffix == ".json":
         unit, rows = "row", _json(lines, name)
@@ -148,7 +170,7 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     elif suffix == ".csv" or (suffix == ".tsv" and delimiter != usual):
         rows = _csv(lines, name, delimiter)
         if delimiter != usual:
-            notes.append(f"fields separated by {DELIMITERS[delimiter]}")
+            notes.append(f"fields separated by {DELIMITERS.get(delimiter, delimiter)}")
     elif suffix == ".txt" and not first[1].startswith(_SICK_HEADER):
         rows = chain([(1, ["sentence"])], ((number, [text.rstrip("\r\n")]) for number, text in lines))
     return collect(rows, name, limit, unit, notes)
@@ -183,13 +205,14 @@ def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iter
 
 
 def _header(rows: Records, name: str) -> list[str]:
-    names = next(rows, (0, ()))[1]
+    line, names = next(rows, (0, ()))
     if isinstance(names, DataError):
         raise names
     header = [str(cell).strip() for cell in names]
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
-        raise DataError(f"{name}, line 1: the column '{repeated}' occurs twice", "give each column its own name")
+        what = f"{name}, line {line or 1}: the column '{repeated}' occurs twice"
+        raise DataError(what, "give each column its own name")
     return header
 
 
@@ -206,13 +229,13 @@ def _delimiter(header: str, usual: str) -> str:
 
 def _csv(lines: Lines, name: str, delimiter: str) -> Records:
     # The lines of the current row: an unclosed quote shows only at the end of the file.
-    record: list[str] = []
+    record: list[tuple[int, str]] = []
 
     def feed() -> Iterator[str]:
         length = 0
-        for _, text in lines:
+        for number, text in lines:
             length = len(text) + (length if record else 0)
-            record.append(text)
+            record.append((number, text))
             if length > LONGEST:
                 raise csv.Error(f"a row of more than {LONGEST:,} characters")
             yield text
@@ -222,17 +245,17 @@ def _csv(lines: Lines, name: str, delimiter: str) -> Records:
     reader = csv.reader(feed(), delimiter=delimiter, strict=True)
     while True:
         record.clear()
-        start = reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise _quote_error(name, start, "".join(record), delimiter, error) from None
-        yield start, cells
+            raise _quote_error(name, record[0][0], "".join(text for _, text in record), delimiter, error) from None
+        yield record[0][0], cells
 
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*+"')
+_TWICE = 'a literal quote is written twice, in a quoted field: "say ""we"" here"'
 _FIELD = r'(?=[{0}\r\n]|\Z)|(?!")[^{0}\r\n]*'
 """A field up to a delimiter, after the pattern of a quoted one."""
 
@@ -247,8 +270,8 @@ def _quote_error(name: str, start: int, record: str, delimiter: str, error: csv.
     if rest.startswith('"') and not _QUOTED.match(rest):
         within = f" within {LONGEST:,} characters" if len(record) > LONGEST else ""
         what = f"{name}, line {line}: a quote opens here and is not closed{within}"
-        return DataError(what, 'close it; literal: write ""')
-    return DataError(f"{name}, line {line}: {error}", 'in a quoted field a literal quote is written twice: ""')
+        return DataError(what, f"close it; {_TWICE}")
+    return DataError(f"{name}, line {line}: {error}", _TWICE)
 
 
 def _is_stsb(line: str) -> bool:
@@ -272,7 +295,8 @@ def _stsb(lines: Lines, name: str) -> Records:
 
 
 def _json(lines: Lines, name: str) -> Records:
-    content = _parse("".join(text for _, text in limit_memory(lines, LARGEST_JSON, name, 0)), name, 1)
+    text = "".join(text for _, text in limit_memory(lines, LARGEST_JSON, name, 0))
+    content = _parse(text, name, 1, "correct it there; objects of one a line are a .jsonl")
     items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')
@@ -290,9 +314,9 @@ def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Rec
             yield number, item
         elif not header or not isinstance(item, dict):
             yield number, DataError(f"{name}, {unit} {number}: not an object", 'write {"sentence": "…"}')
-        elif item and item.keys() != set(header):
-            what = f"{name}, {unit} {number}: has the keys {', '.join(item)}; the first has {', '.join(header)}"
-            yield number, DataError(what, "give every object the same keys, null where it has no value")
+        elif more := item.keys() - set(header):
+            what = f"{name}, {unit} {number}: the first object has no key '{min(more)}'"
+            yield number, DataError(what, f'write "{min(more)}": null in the first object, or delete the key here')
         else:
             yield number, [item.get(key) for key in header]
 
@@ -306,7 +330,7 @@ def _parsed(lines: Lines, name: str) -> Iterator[tuple[int, object]]:
             yield number, error
 
 
-def _parse(text: str, name: str, number: int) -> object:
+def _parse(text: str, name: str, number: int, remedy: str = "fix or delete the line") -> object:
     """The value of a JSON text that starts in line `number`."""
     try:
         value: object = _DECODER.decode(text)
@@ -315,12 +339,12 @@ def _parse(text: str, name: str, number: int) -> object:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
-        raise DataError(what, "fix or delete the line") from None
+        raise DataError(what, remedy) from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None
     except (RecursionError, ValueError):
         what = f"{name}, line {number}: JSON nested too deeply, or a number too large"
-        raise DataError(what, "fix or delete the line") from None
+        raise DataError(what, remedy) from None
     except KeyError as error:
         raise DataError(f"{name}, line {number}: the key {error} occurs twice", "give each key once") from None
     return value

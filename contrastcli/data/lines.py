@@ -2,9 +2,11 @@
 
 import codecs
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import BinaryIO
 
 from contrastcli.data.forms import LONGEST
@@ -92,7 +94,11 @@ class Decoder:
             raise DataError(f"{self.name}: damaged UTF-16", "copy or save it again") from None
 
     def _error(self, number: int, what: str) -> DataError:
-        hint = f"save it as UTF-8; from another encoding, such as cp1251: iconv -f cp1251 -t utf-8 {self.name} > NEW"
+        plain = Path(self.name.removesuffix(".gz"))
+        source, target = shlex.quote(self.name), shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
+        convert = "iconv -f cp1251 -t utf-8"
+        convert = f"gzip -dcf {source} | {convert}" if self.name.endswith(".gz") else f"{convert} {source}"
+        hint = f"give it in UTF-8; from another encoding, such as cp1251: {convert} > {target}, and use {target}"
         mixed = "its lines are in two encodings: save all of them as UTF-8"
         return DataError(f"{self.name}, line {number}: {what}", mixed if self._utf8 and self._windows else hint)
 

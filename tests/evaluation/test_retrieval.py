@@ -181,7 +181,7 @@ QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
         ("qrels/test.tsv", f"{QRELS_HEADER}q0\td0\n", "test.tsv, line 2: 2 fields where the header has 3"),
         ("qrels/test.tsv", "query-id\tscore\nq0\t1\n", "there is no column 'corpus-id'"),
         ("queries.jsonl", '{"text": "a"}\n', "queries.jsonl, line 1: there is no column '_id'"),
-        ("queries.jsonl", '{"_id": "q0", "text": "a"}\n{"text": "b"}\n', "queries.jsonl, line 2: has the keys text"),
+        ("queries.jsonl", '{"_id": "q0", "text": "a"}\n{"text": "b"}\n', "queries.jsonl, line 2: the _id is blank"),
         ("queries.jsonl", '{"_id": "q0", "text": "a"}\n{"_id": null, "text": "b"}\n', "line 2: the _id is blank"),
         ("corpus.jsonl", '{"_id": "d", "text": "a"}\n' * 2, "corpus.jsonl, line 2: the _id 'd' occurs twice"),
         ("corpus.jsonl", '{"_id": "d", "text": \n', "corpus.jsonl, line 1: not JSON"),
