@@ -20,7 +20,7 @@ from contrastcli.settings.sections import Blank
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
-_SHOWN_VALUES, _MOST_SEARCHED = 3, 1_000
+_SHOWN_VALUES, _MOST_SEARCHED, _MOST_NAMED = 3, 1_000, 20
 _MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
 # In SNLI and MNLI: the annotators disagreed.
@@ -82,10 +82,14 @@ def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
 
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
-    for key, column in _parse_items("data.columns", columns, "anchor=a,positive=b").items():
+    items = _parse_items("data.columns", columns, "anchor=a,positive=b")
+    for key, column in items.items():
         role = _role_of(key)
         if role is None:
-            raise UsageError(f"data.columns: there is no role '{key}'", nearest(key, set(NAMES.values())))
+            turned = ",".join(f"{role}={name}" for name, role in items.items())
+            exchanged = key in frame.columns and _role_of(column)
+            remedy = Use("--columns", turned, "write") if exchanged else nearest(key, {*NAMES.values()})
+            raise UsageError(f"data.columns: there is no role '{key}'", remedy)
         if role in roles:
             raise UsageError(f"data.columns gives the role '{role}' twice", "give each role one column")
         if column not in frame.columns:
@@ -244,16 +248,24 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
     """
     known: dict[str, int | None] = {**dict.fromkeys(_NO_GOLD, None), **_LABEL_WORDS, **names}
     values = []
-    bad = []
+    bad: dict[int, str] = {}
     for row, cell in enumerate(frame.columns[column]):
         # Parquet gives integers with gaps as floats.
         word = str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip().lower()
         if word not in known:
-            bad.append(row)
+            bad[row] = word
         values.append(known.get(word))
     if bad:
-        first = str(frame.columns[column][bad[0]]).strip().lower().removesuffix(".0")
-        example = _LABELS_EXAMPLE if first.isdecimal() or not first else f"{first}=entailment,…"
-        what = f"the label in the column '{column}' is {_values(frame, column, bad)}"
-        raise _bad_rows(frame, bad, what, Use("--labels", example, "explain the labels:"))
+        what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
+        raise _bad_rows(frame, [*bad], what, _naming(sorted({*bad.values()} - {""}), names))
     return values
+
+
+def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
+    """How labels are named that are not in `names`: for the user to fill in, but for the usual numbers."""
+    if not words:
+        return "write a label into each row, or delete it"
+    if [*words] == ["0", "1", "2"]:
+        return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
+    items = [*(f"{word}={LABELS[label]}" for word, label in names.items()), *(f"{word}=…" for word in words)]
+    return Use("--labels", ",".join(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")

@@ -134,7 +134,10 @@ def _near(path: Path) -> str:
     if not os.path.isdir(path.parent):
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"
     names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
-    close = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5)
+    # Without the endings, which are alike where the names are not.
+    stems = [name.partition(".")[0] for name in names]
+    near = difflib.get_close_matches(path.name.partition(".")[0], stems)
+    close = [name for name, stem in zip(names, stems, strict=True) if stem in near]
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"the folder holds {', '.join(names[:5]) or 'no data file; see --data in the help'}"

@@ -98,6 +98,13 @@ BAD_COLUMNS = {
     "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "sentence=text"),
     "no such column": ("anchor|positive", "anchor=ancor", DataError, "no column 'ancor'", "did you mean 'anchor'?"),
     "no such role": ("anchor|positive", "ancor=anchor", UsageError, "no role 'ancor'", "did you mean 'anchor'?"),
+    "roles and columns exchanged": (
+        "a|b",
+        "a=anchor,b=positive",
+        UsageError,
+        "role 'a'",
+        "--columns anchor=a,positive=b",
+    ),
     "a role twice": ("a|b", "anchor=a,premise=b", UsageError, "the role 'anchor' twice", "one column"),
     "a key twice": ("a|b", "anchor=a,anchor=b", UsageError, "'anchor' twice", "anchor=a,positive=b"),
     "no equals sign": ("a|b", "anchor", UsageError, "data.columns is 'anchor'", "anchor=a,positive=b"),
@@ -156,13 +163,24 @@ def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "labels"), [("0", ""), ("", ""), ("entails", ""), ("3", "0=entailment,1=neutral,2=contradiction")]
+    ("word", "labels", "hint"),
+    [
+        ("0", "", "with entailment, neutral or contradiction for each …: --labels '0=…'"),
+        ("", "", "write a label into each row"),
+        ("entails", "", "--labels 'entails=…'"),
+        ("3", "0=entailment,1=neutral,2=contradiction", "'0=entailment,1=neutral,2=contradiction,3=…'"),
+    ],
 )
-def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, labels: str) -> None:
+def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, labels: str, hint: str) -> None:
     lines = ("premise|hypothesis|label", f"a|b|{'e' if labels == '' else '0'}", f"c|d|{word}")
     what = f"a.tsv, line 3: the label in the column 'label' is '{word}'"
-    hint = "--labels 'entails=entailment," if word == "entails" else "--labels 0=entailment"
     refused(DataError, load, *lines, what=what, hint=hint, labels=labels)
+
+
+@pytest.mark.parametrize(("words", "hint"), [("2 0 1", "0=entailment,1=neutral,2="), ("yes no", "'no=…,yes=…'")])
+def test_every_label_that_nobody_named_is_in_the_hint(load: Load, words: str, hint: str) -> None:
+    lines = ("premise|hypothesis|label", *(f"a|b|{word}" for word in words.split()))
+    refused(DataError, load, *lines, what="the label in the column", hint=f"--labels {hint}")
 
 
 @pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])

@@ -210,6 +210,7 @@ def test_a_missing_file_names_the_nearest_one(files: dict[str, str], tmp_path: P
     (tmp_path / "sentences.txt.gz").write_bytes(b"")
     for name, hint in {
         "sentence.txt": "did you mean sentences.txt.gz?",
+        "missing.tsv": "the folder holds l.tsv, p.tsv",
         "something-else": "the folder holds l.tsv, p.tsv",
         "no/such.txt": "hf:owner/name",
         "x" * 5000: "the folder holds l.tsv",
