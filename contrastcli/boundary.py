@@ -145,10 +145,17 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
     return ours.code
 
 
+def _interruption(error: BaseException | None) -> BaseException | None:
+    """What interrupted, where an exception comes of that: an import makes other errors of it."""
+    while error and not isinstance(error, EOFError | KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def _explain(error: BaseException) -> ContrastError:
     """An exception of Python as an error of ours."""
-    if isinstance(error, EOFError | KeyboardInterrupt):
-        return interrupted(error, "nothing was changed")
+    if cause := _interruption(error):
+        return interrupted(cause, "nothing was changed")
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.filename or 'stdin or stdout'}: {error.strerror}"
         return RunError(what, "check the path, its permissions and the room on its disk")

@@ -15,7 +15,7 @@ from contrastcli.errors import ContrastError, UsageError
 from contrastcli.files import read_json, writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
-from contrastcli.runs.directory import Run, create, list_runs
+from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
 from contrastcli.runs.events import Evaluated, Event, Saved, Step
 from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Preview, sourced
@@ -139,13 +139,19 @@ def start(
     A `run` that does not exist is made, perhaps by another process first. It trains in this process; with `detach` or
     `show` in its own process, and `show` is called when that has started. It begins when the run `after` has ended.
     """
+    is_new = run is None or not run.exists()
     with handle_signals(interrupt):
         prepared = _prepare(config, run, runs_dir, name)
     if prepared is None:
         return 0
     run, plan = prepared
     if not detach and show is None:
-        return _train_here(run, plan, json, after)
+        try:
+            return _train_here(run, plan, json, after)
+        except BaseException:
+            if is_new:
+                discard_untouched(run)
+            raise
     behind = ("--after", str(after.path.resolve())) if after else ()
     launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui", *behind])
     if show is not None:

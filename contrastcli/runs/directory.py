@@ -366,6 +366,13 @@ def remove(run: Run) -> None:
         run.path.rmdir()
 
 
+def discard_untouched(run: Run) -> None:
+    """Delete a new run, unless a process has begun to train it."""
+    with contextlib.suppress(RunError, OSError), run.locked():
+        if not run.events_path.exists():
+            shutil.rmtree(run.path)
+
+
 def prune(runs: Iterable[Run]) -> int:
     """Delete from the checkpoints of runs that have ended what only a resume needs, and return the bytes freed.
 

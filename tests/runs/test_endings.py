@@ -19,6 +19,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
 from contrastcli.settings.sections import Train
 from contrastcli.training import angles, loop, optim, plan
+from contrastcli.training import process as training_process
 from support.command import LABELLED, Contrast, refused
 from support.command import train as train_command
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
@@ -99,6 +100,32 @@ def test_a_preemption_while_the_data_are_read_is_one_too(contrast: Contrast, mon
     monkeypatch.setattr(plan, "make_plan", lambda config: signal.raise_signal(signal.SIGTERM))
     refused(contrast(*train_command(*LABELLED)), 75, "preempted", "nothing was changed")
     assert not Path("runs").exists()
+
+
+def interrupted_import(*_: object) -> None:
+    """What Python makes of a Ctrl-C while a class is made."""
+    raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from KeyboardInterrupt()
+
+
+def test_an_interrupt_while_libraries_load_is_one_too_and_leaves_no_run(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_process, "supervise", interrupted_import)
+    refused(contrast(*train_command(*LABELLED)), 130, "interrupted", "nothing was changed")
+    assert os.listdir("runs") == [".gitignore"]
+
+
+def test_an_interrupt_while_the_command_line_loads_has_no_traceback() -> None:
+    program = (
+        "import runpy, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *more):\n"
+        "        if name == 'contrastcli.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "runpy.run_module('contrastcli', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "contrast: error: interrupted\nhint: nothing was changed\n")
 
 
 def test_watch_tells_a_preempted_run_from_one_that_a_user_stopped(
