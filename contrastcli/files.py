@@ -103,7 +103,10 @@ def replaced(path: Path, *, private: bool = False) -> Iterator[Path]:
     draft.touch(0o600 if private else 0o666, exist_ok=False)  # fails before the work
     try:
         yield draft
+        # Without this a power cut may leave an empty file in place of the old one.
+        flush(draft)
         os.replace(draft, path)
+        fsync_dir(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -139,11 +142,8 @@ def atomic_write(path: Path, data: bytes, *, private: bool = False) -> None:
 
     What is `private` only its owner can read.
     """
-    with replaced(path, private=private) as draft, open(draft, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fsync_dir(path.parent)
+    with replaced(path, private=private) as draft:
+        draft.write_bytes(data)
 
 
 def cached(name: str, load: Callable[[Path], T], write: Callable[[Path], object]) -> T | None:
@@ -234,8 +234,9 @@ def writing_to(path: Path) -> Iterator[None]:
     except Exception as error:
         if (cause := system_error(error)) is None:
             raise
-        # The name of a draft means nothing to a user.
-        named = cause.filename and not Path(cause.filename).name.startswith(".")
+        # The name of a draft means nothing to a user, nor does one without its folder.
+        parts = Path(cause.filename or "").parts
+        named = len(parts) > 1 and not any(part.startswith(".") for part in parts)
         what = f"cannot write {cause.filename if named else path}: {error_text(cause)}"
         raise RunError(what, f"{_REMEDIES.get(cause.errno, 'fix the permissions')}, or write elsewhere") from error
 
@@ -276,6 +277,12 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
         lock.release()
 
 
+def flush(path: Path) -> None:
+    """Make what a file holds durable. Raises OSError."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
 def flush_tree(folder: Path) -> None:
     """Make everything below a folder durable, and its files as open to other users as the folder is."""
     # safetensors closes its files to all other users.
@@ -285,8 +292,7 @@ def flush_tree(folder: Path) -> None:
             # Some file systems have no modes.
             with contextlib.suppress(PermissionError):
                 path.chmod(mode)
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
+            flush(path)
         else:
             fsync_dir(path)
     fsync_dir(folder)

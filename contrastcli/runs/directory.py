@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
-from contrastcli.files import atomic_write, decoding, draft_of, locked, read_json, writing_to
+from contrastcli.files import atomic_write, decoding, draft_of, fsync_dir, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.event_file import E
 from contrastcli.runs.events import Count, Event, decode
@@ -247,6 +247,7 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
         try:
             draft.write_config(config)
             os.rename(draft.path, run.path)
+            fsync_dir(directory)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 if shared and run.exists() and run.config() == config:

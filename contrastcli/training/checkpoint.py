@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError, error_text
-from contrastcli.files import atomic_write, flush_tree, fsync_dir, json_bytes, read_json, writing_to
+from contrastcli.files import atomic_write, flush, flush_tree, fsync_dir, json_bytes, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
 from contrastcli.model.weights import count_parameters
@@ -72,6 +72,9 @@ def save(
                 flush_tree(draft)
                 os.rename(draft, target)
                 fsync_dir(target.parent)
+            # What led to a checkpoint outlives a power cut as the checkpoint does.
+            if run.events_path.exists():
+                flush(run.events_path)
             names = run.checkpoints() | {"last": name} | ({"best": name} if best else {})
             atomic_write(run.checkpoints_path, json_bytes(names))
         finally:
