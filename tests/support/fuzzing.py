@@ -87,6 +87,7 @@ def _data(name: str) -> Sequence[str]:
     return (
         *(f"{_SIMCSE} --data {name} --dry-run", f"{_SIMCSE} --data {name}", f"{_TRAIN} --data {name}"),
         *(f"query {_TINY} --corpus {name} bo --json", f"encode {name} -o out.npy {_TINY}", f"{_TRAIN} --dev {name}"),
+        *(f"eval simple --data {name} --json", f"encode {name} -o out.npy {_TINY} --blank drop"),
     )
 
 
