@@ -340,8 +340,16 @@ class Group(Command, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise UsageError(f"there is no command '{args[0]}'", nearest(args[0], self.commands))
+            raise UsageError(f"there is no command '{args[0]}'", nearest(our_name(args[0]), self.commands))
         return super().resolve_command(ctx, args)
+
+
+def _our_option(word: str) -> str:
+    """Our option for one of other software, with its value; "" where none is known."""
+    ours, every = our_name(word), sections.all_settings()
+    if ours in every:
+        return " ".join(every[ours].words("VALUE"))
+    return f"{ours} VALUE" if ours.startswith("--") and ours != word else ""
 
 
 class SettingsCommand(Command):
@@ -353,15 +361,23 @@ class SettingsCommand(Command):
         return super().get_params(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Answer an option of other software, such as --learning-rate, with ours."""
+        """Answer options of other software, such as --learning-rate, and words without an option with ours."""
+        ctx.allow_extra_args = True
+        words = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            ours, every = our_name(error.option_name), sections.all_settings()
-            if (ours not in every and not ours.startswith("--")) or ours == error.option_name:
+            typed = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--"))
+            meant = {word: ours for word in typed if word not in ctx.meta[OPTIONS] and (ours := _our_option(word))}
+            if error.option_name not in meant:
                 raise
-            option = " ".join(every[ours].words("VALUE")) if ours in every else f"{ours} VALUE"
-            raise UsageError(f"there is no option '{error.option_name}'", f"did you mean {option}?") from None
+            unknown = ", ".join(f"'{word}'" for word in meant)
+            what = f"there is no option {unknown}" if len(meant) == 1 else f"there are no options {unknown}"
+            raise UsageError(what, f"did you mean {', '.join(meant.values())}?") from None
+        if rest and not ctx.resilient_parsing:
+            option = "--set" if "=" in rest[0] else "--preset" if rest[0] in presets.names() else "--data"
+            raise UsageError(f"'{rest[0]}' stands without an option", f"did you mean {option} {rest[0]}?")
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
@@ -400,10 +416,35 @@ def without_click(error: BaseException) -> BaseException:
     """An error of click as one of ours or of Python; others as they are."""
     if isinstance(error, click.Abort):
         click.echo(err=True)  # ends the line of the question
+        if isinstance(error.__context__, EOFError):
+            return UsageError("nobody is there to answer", f"{shlex.join(['contrast', *sys.argv[1:]])} --yes")
         return KeyboardInterrupt()
     if not isinstance(error, click.ClickException):
         return error
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "contrast"
+    context: click.Context | None = getattr(error, "ctx", None)
+    hint = _remedy(error, context) if context else "see contrast --help"
+    return UsageError(error.format_message().rstrip("."), hint)
+
+
+def _remedy(error: click.ClickException, context: click.Context) -> str:
+    command = context.command_path
+    if isinstance(error, click.NoSuchOption):
+        if any(error.option_name in param.opts for param in context.find_root().command.params):
+            return f"put it before the command: contrast {error.option_name} VALUE {context.info_name}"
+        if error.option_name in HOST.opts:
+            return f"run it there: ssh HOST {command} …, and see it from here: contrast watch --host HOST"
+    name, params = getattr(error, "option_name", ""), context.command.get_params(context)
+    param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
+    if isinstance(param, click.Option):
+        return f"such as {param.opts[0]} {_example_value(param)}: see {command} --help"
     example = next(iter(examples(command)), "")
-    return UsageError(error.format_message().rstrip("."), f"see {command} --help{example and f', such as: {example}'}")
+    return f"see {command} --help{example and f', such as: {example}'}"
+
+
+def _example_value(param: click.Option) -> object:
+    """A value that an option may have; its kind where any may do."""
+    if isinstance(param.type, click.Choice):
+        return param.type.choices[0]
+    if isinstance(param.type, click.IntRange | click.FloatRange):
+        return next(n for n in (param.default, param.type.max, param.type.min) if isinstance(n, int | float))
+    return "last" if param.name in ("resume", "model", "resume_or_start") else param.metavar or param.type.name.upper()

@@ -101,8 +101,9 @@ def check_training(job: Job, detach: bool, after: Run | None) -> None:
     if job.seeds is not None and (detach or job.resume is not None):
         hint = "leave out --detach: a lost terminal stops no sweep; to continue one: contrast sweep --resume last"
         raise UsageError("--seeds trains one run after another, here", hint)
-    if job.resume is not None and (job.preset, job.file, job.name) != (None, None, None):
-        raise UsageError("a resumed run has settings and a name already", "leave out --preset, --config and --name")
+    stated = {"--preset": job.preset, "--config": job.file, "--name": job.name}
+    if job.resume is not None and (given := [option for option, value in stated.items() if value is not None]):
+        raise UsageError("a resumed run has settings and a name already", f"leave out {' and '.join(given)}")
     if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):
         raise UsageError("--resume-or-start names one run", "leave out --resume, --name and --seeds")
     if detach and job.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.memory import estimate, sizes_of
 from contrastcli.settings.sections import Alerts
-from contrastcli.settings.setting import Value
+from contrastcli.settings.setting import Value, spell
 from contrastcli.show import console
 
 if TYPE_CHECKING:
@@ -94,11 +95,10 @@ def changed(run: Run, flags: Layer) -> Config:
     stored = configs.file_layer(run.config_path, f"run {run.name}")
     before, after = configs.resolve([stored]), configs.resolve([stored, flags])
     if fixed := configs.conflicts(before, after):
-        may_change = sorted(key for key, setting in sections.settings_of(after.spec).items() if setting.resumable)
-        raise UsageError(
-            f"a resumed run cannot change {', '.join(fixed)}",
-            f"only {', '.join(may_change)}; others in a new run: contrast train --config {run.config_path}",
-        )
+        settings, values = sections.settings_of(after.spec), after.flat()
+        words = shlex.join(word for key in fixed for word in settings[key].words(spell(values[key])))
+        new = f"contrast train --config {run.config_path} {words}"
+        raise UsageError(f"a resumed run cannot change {', '.join(fixed)}", f"leave that out, or in a new run: {new}")
     return after
 
 

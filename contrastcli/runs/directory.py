@@ -230,8 +230,11 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 
 def runs_dir(option: str | None) -> Path:
-    """The runs directory: the option, else CONTRAST_RUNS, else ./runs."""
-    return Path(option or os.environ.get("CONTRAST_RUNS") or "runs")
+    """The runs directory: the option, else CONTRAST_RUNS, else ./runs. Raises UsageError for a file."""
+    path = Path(option or os.environ.get("CONTRAST_RUNS") or "runs")
+    if path.is_file():
+        raise UsageError(f"{path} is a file, and no directory of runs", "name another: contrast --runs-dir DIR")
+    return path
 
 
 def create(config: Config, directory: Path, name: str | None, *, shared: bool = False) -> Run:

@@ -16,7 +16,7 @@ import msgspec
 import tomli_w
 from msgspec import structs
 
-from contrastcli.errors import DataError, UsageError, Use, error_text
+from contrastcli.errors import DataError, UsageError, Use, error_text, nearest
 from contrastcli.files import read_bytes, user_file
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import ObjectiveSettings, Spec
@@ -234,7 +234,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
-        raise UsageError(what, "see contrast presets show starter for an example") from None
+        raise UsageError(what, "fix that line; contrast presets show starter prints an example") from None
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
@@ -253,7 +253,12 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """The values of `CONTRAST_<SECTION>_<KEY>`, for each known setting."""
+    """The values of `CONTRAST_<SECTION>_<KEY>`, for each setting. Raises UsageError where there is no such one."""
+    known = {setting.variable: setting for setting in sections.all_settings().values()}
+    of_sections = tuple(f"CONTRAST_{setting.section}_".upper() for setting in known.values())
+    for name in environ:
+        if name.startswith(of_sections) and name not in known:
+            raise UsageError(f"there is no setting for the variable {name}", nearest(name, known))
     names = {key: setting.variable for key, setting in sections.all_settings().items() if environ.get(setting.variable)}
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
 

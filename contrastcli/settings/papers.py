@@ -186,6 +186,11 @@ def find_item(paper: str, key: str) -> Item:
     """A table or figure by name: `simace`, and `table-1` or `Table 1`. Raises UsageError."""
     paper, key = paper.lower(), re.sub(r"[\s_]+", "-", key.strip().lower())
     known = {item.key: item for item in items(paper or "none")}
+    if not key:
+        what = f"{book().papers[paper].name} has {len(known)} tables and figures"
+        raise UsageError(
+            what, f"name one, such as {paper} {next(iter(known))}: contrast papers show {paper} lists them"
+        )
     if key not in known:
         raise UsageError(f"{book().papers[paper].name} has no '{key}'", nearest(key, known))
     return known[key]

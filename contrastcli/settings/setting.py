@@ -150,6 +150,10 @@ class Setting:
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):
                 return checked
         hint = f"{self.key} ({self.help}) must be {self.expected}"
+        # A flag with a number is none of text here.
+        with suppress(ValueError):
+            if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
+                hint += ", without quotes"
         said = self.shown(value) if isinstance(value, str) else value
         raise UsageError(f"{self.key} is {said!r}", hint, key=self.key, source=source)
 

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from contrastcli import errors, options
+from contrastcli.cli import cli
 from contrastcli.commands import help as topics
 from contrastcli.runs.directory import Run
 from contrastcli.settings.catalogue import all_objectives
@@ -172,6 +173,7 @@ def test_the_table_of_other_names_has_each_once_and_leads_to_what_there_is(contr
     words = [word for others in table.values() for word in others]
     assert len(words) == len(set(words)) and {our_name(word) for word in words} == table.keys()
     known = {spec.name for spec in all_objectives()} | all_settings().keys() | {"--name", "--resume", "--config"}
-    assert table.keys() <= known and not {*words} & known
+    commands = {name for group in (cli, *cli.commands.values()) for name in getattr(group, "commands", ())}
+    assert table.keys() <= known | commands and not {*words} & known
     for word in words:
         assert contrast("train", f"--{word}=1").code == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs.directory import Run
-from support.command import LABELLED, Answer, Contrast, train
+from support.command import LABELLED, Answer, Contrast, refused, train
 
 GRID = ("sweep", *train(*LABELLED)[1:], "--grid", "tau=0.05,0.07", "--name", "mine")
 FILE = 'base = "starter"\nseeds = 2\n'
@@ -48,6 +48,50 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         typed = contrast(*first, *dry)
         # What this machine does not have is another problem: data and models of the hub, a run.
         assert typed.code == 0 or (typed.code == 3 and first[0] in ("query", "sweep")), typed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (
+            ("train", "--model_name_or_path", "m", "--train_file", "t.txt"),
+            "did you mean --backbone VALUE, --data VALUE?",
+        ),
+        (("train", "--preset", "starter", "faq.csv"), "did you mean --data faq.csv?"),
+        (("train", "starter"), "did you mean --preset starter?"),
+        (("train", "train.lr=1e-4"), "did you mean --set train.lr=1e-4?"),
+        (("train", "--resume"), "such as --resume last: see contrast train --help"),
+        (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),
+        (("train", "--host", "me@gpu"), "run it there: ssh HOST contrast train …, and see it from here: contrast wat"),
+        (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir VALUE watch"),
+        (("query", "a", "--corpus", "x.txt", "-k", "0"), "such as -k 5: see contrast query --help"),
+        (("eval", "--metric", "ndcg@5"), "such as --metric auto: see contrast eval --help"),
+        (("papers", "run", "simace", "table-1", "--scale", "2"), "such as --scale 1: see contrast papers run --help"),
+        (("papers", "run", "simace"), "name one, such as simace table-1: contrast papers show simace lists them"),
+        (
+            ("papers", "run", "simace", "table-5", "--data-dir", "none"),
+            "give the folder that SentEval's data was unpack",
+        ),
+        (("runs", "delete", "simple"), "did you mean 'rm'?"),
+        (("config", "set", "train.lr", "1"), "did you mean 'path'?"),
+        (("runs", "rm", "simple"), "contrast runs rm simple --yes"),
+        (("train", "--resume", "simple", "--name", "b"), "leave out --name"),
+        (("train", "--resume", "simple", "--lr", "0.1"), "contrast train --config runs/simple/config.toml --lr 0.1"),
+        (("config", "show", "--config", "quoted.toml"), "at most 10, without quotes"),
+        (("--runs-dir", "quoted.toml", "runs"), "name another: contrast --runs-dir DIR"),
+    ],
+)
+def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
+    Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
+    answer = contrast(*words)
+    assert answer.code in (2, 3) and answer.out == ""
+    assert hint in answer.err.splitlines()[-1]
+
+
+def test_a_variable_of_no_setting_is_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTRAST_TRAIN_LERNING_RATE", "1")
+    monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
+    refused(contrast("config", "show"), 2, "CONTRAST_TRAIN_LERNING_RATE", "did you mean 'CONTRAST_TRAIN_")
 
 
 def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: Run) -> None:

@@ -138,7 +138,7 @@ def test_a_model_whose_pickle_holds_more_than_tensors_is_not_read(contrast: Cont
 
 def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) -> None:
     Path("runs").write_text("a file in the way")
-    refused(contrast(*train(*LABELLED)), 1, "runs")
+    refused(contrast(*train(*LABELLED)), 2, "runs is a file")
 
 
 def test_a_checkpoint_that_finds_the_disk_full_fails_the_run(

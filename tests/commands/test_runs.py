@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from contrastcli.runs.directory import Run
-from support.command import Contrast
+from support.command import Contrast, failed
 from support.recorded import append
 from support.tiny import Tiny
 
@@ -73,7 +73,7 @@ def test_a_run_is_removed_after_confirmation(contrast: Contrast, runs_of_two: li
 
 
 def test_without_an_answer_nothing_is_removed(contrast: Contrast, run: Run) -> None:
-    assert contrast("runs", "rm", "simple", stdin=b"").code == 130
+    failed(contrast("runs", "rm", "simple", stdin=b""), 2, "nobody is there", "contrast runs rm simple --yes")
     assert run.path.is_dir()
 
 

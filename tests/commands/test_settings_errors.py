@@ -28,7 +28,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no equals sign": ((*LABELLED, "--set", "train.lr"), 2, "--set train.lr has no value"),
     "an unknown option": ((*LABELLED, "--bach-size", "3"), 2, "No such option '--bach-size'"),
     "an option without its value": ((*LABELLED, "--tau"), 2, "'--tau' requires an argument"),
-    "a word too many": ((*LABELLED, "again"), 2, "unexpected extra argument"),
+    "a word too many": ((*LABELLED, "again"), 2, "'again' stands without an option"),
     "preset and config": (("--preset", "simace-bert-base", "--config", "x.toml"), 2, "exclude each other"),
     "a config that is not there": (("--config", "x.toml"), 3, "x.toml cannot be read"),
     "a config that is a folder": (("--config", "tiny"), 3, "tiny is a folder"),
