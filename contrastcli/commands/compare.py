@@ -41,10 +41,7 @@ def check(
         raise UsageError("--columns says what the data of --dev hold, and there are none", "add --bootstrap --dev FILE")
     for ref in refs:
         if not ref.run and not is_word_vectors(ref.name):
-            try:
-                ref.folder()
-            except DataError as error:
-                raise DataError(error.what, ["see contrast runs for the names of runs", *error.remedies]) from None
+            ref.folder()
     if out:
         plots.check(out)
     return chosen

@@ -21,11 +21,11 @@ from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
 from contrastcli.data.sources import holds_stsb
-from contrastcli.errors import DataError, InterruptedEarly, UsageError, nearest
+from contrastcli.errors import DataError, InterruptedEarly, UsageError, Use, nearest
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import RunsBySettings, Trial, Trials, runs_by_settings
 from contrastcli.evaluation.suites import SUITES, headlines
-from contrastcli.model.locate import resolve
+from contrastcli.model.locate import Unreachable, resolve
 from contrastcli.runs import process
 from contrastcli.runs.cells import read_request, save_request
 from contrastcli.settings import papers, sections
@@ -137,7 +137,10 @@ def run(item: Item, request: Request, directory: Path) -> int:
     # The dev set is from there too.
     if request.data_dir and holds_stsb(Path(request.data_dir)):
         os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)
-    check_cells(missing)
+    try:
+        check_cells(missing)
+    except Unreachable as error:
+        raise DataError(error.what, [Use("--set", f"{papers.BACKBONE}=starter", "use"), "check the network"]) from None
     _save(item, request, directory)
     narrate(f"{item.name}: {len(every)} models, {len(missing)} of them to train")
     code, ended = train_cells(missing, _command(item))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from contrastcli.errors import UsageError, error_text
+from contrastcli.errors import Remedy, UsageError, Use, error_text
 from contrastcli.settings.memory import CUDA_BUDGET, GRAPH_BYTES
 from contrastcli.settings.sections import Precision
 
@@ -19,9 +19,8 @@ def choose_device(wanted: str) -> torch.device:
     """The device of that name; `auto` is CUDA, else MPS, else the CPU. Raises UsageError if there is none."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    hint = "use auto, cpu, cuda, cuda:1 or mps"
     if re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", wanted) is None:
-        raise UsageError(f"train.device is '{wanted}', which is no device", hint)
+        raise UsageError(f"train.device is '{wanted}', which is no device", "use auto, cpu, cuda, cuda:1 or mps")
     try:
         device = torch.device(wanted)
         if device.type == "cuda" and device.index is not None and torch.cuda.is_available():
@@ -30,7 +29,10 @@ def choose_device(wanted: str) -> torch.device:
         # This fails on a device that does not work.
         torch.empty(1, device=device).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UsageError(f"train.device is '{wanted}': {error_text(error)}", hint) from None
+        remedies: list[Remedy] = [Use("--device", "auto", "use"), "use the CPU"]
+        if wanted.startswith("cuda") and torch.version.cuda is None:
+            remedies[1] = "install torch with CUDA, as pytorch.org says"
+        raise UsageError(f"train.device is '{wanted}': {error_text(error)}", remedies) from None
     # It plans for each shape that it meets, which takes long.
     torch.backends.cuda.enable_cudnn_sdp(False)
     return device

@@ -21,7 +21,10 @@ PICKLED = "pytorch_model.bin"
 # The files of a model that are used: no ONNX, and pickles only where there are no safetensors.
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
 _PICKLES = [PICKLED, f"[0-9]_*/{PICKLED}"]
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
+_HUB_NAME = re.compile(r"(?!.*\.(?:txt|vec|gz|bin|safetensors|json|toml)$)\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
+"""A name on the hub, but none with the ending of a file."""
+_MOST_RUNS = 3
+"""Runs that an error names."""
 _HUB_TIMEOUT_SECONDS = 5.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -47,9 +50,7 @@ class ModelRef:
         try:
             return _from_hub(self.name)
         except DataError as error:
-            if run := _like(self.name, self.runs_dir):
-                raise type(error)(error.what, f"did you mean the run '{run}'? Else {error.hint}") from None
-            raise
+            raise type(error)(error.what, _alike(self.name, self.runs_dir) + error.hint) from None
 
     def origin(self) -> str:
         """Where the weights are from, in words, if not from safetensors or if the name means two models."""
@@ -115,11 +116,17 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
     return ModelRef(str(run.path), run) if run else ModelRef(word, runs_dir=runs_dir)
 
 
-def _like(word: str, runs_dir: Path | None) -> str:
-    """The newest run whose name, or a part of it, is similar to a word; empty if there is none."""
-    names = [run.name for run in list_runs(runs_dir)] if runs_dir and "/" not in word else []
-    parts = {part: name for name in reversed(names) for part in (name, *name.split("-"))}
-    return next((parts[part] for part in get_close_matches(word, parts, 1, 0.75)), "")
+def _alike(word: str, runs_dir: Path | None) -> str:
+    """The newest run, or the model on disk, whose name is similar to a word, or a part of a run's; else the runs."""
+    runs = [run.name for run in list_runs(runs_dir)] if runs_dir and "/" not in word else []
+    named = {part: f"the run '{run}'" for run in reversed(runs) for part in (run, *run.split("-"))}
+    with suppress(OSError, RuntimeError):
+        paths = Path(os.path.expanduser(word)).parent.iterdir()
+        models = (path for path in paths if is_word_vectors(str(path)) or (path / "config.json").is_file())
+        named |= {path.name: f"'{path}'" for path in models}
+    close = get_close_matches(os.path.basename(word), named, 1, 0.8)
+    listed = f"name a run ({', '.join(runs[:_MOST_RUNS])}{' …' * (len(runs) > _MOST_RUNS)}), or " if runs else ""
+    return f"did you mean {named[close[0]]}? Else " if close else listed
 
 
 def default_word(runs_dir: Path) -> str:
@@ -180,7 +187,7 @@ def _from_hub(name: str) -> Path:
     if (folder := _cached(name)) is not None:
         return folder
     if _HUB_NAME.fullmatch(name) is None:
-        raise DataError(f"there is no folder '{name}'", "check the path, or give a name on the hub: owner/name")
+        raise DataError(f"there is no folder or file '{name}'", "check the path, or give a name on the hub: owner/name")
     with _hub_errors(name):
         folder = _snapshot(name, cached_only=False)
     # Without a network the hub's client returns the incomplete snapshot that it has.

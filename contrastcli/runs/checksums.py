@@ -6,7 +6,8 @@ A checkpoint has one in its folder, for the model, and one in `training/`. Model
 may have a file of this name for another purpose.
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contrastcli.errors import DataError, error_text
@@ -42,16 +43,23 @@ def check(folder: Path) -> None:
     run = Run(checkpoint.absolute().parent.parent)
     if checkpoint.absolute().parent != run.checkpoints_dir or not run.exists():
         return
-    others = [path for path in sorted(checkpoint.parent.glob("[0-9]*")) if path.name != checkpoint.name]
-    use = f"use the model {others[-1]} (--model, --backbone)" if others else "train again"
-    remedy = f"restore the file from a copy, or {use}"
+    if fault := next(_faults(folder), ""):
+        others = [path for path in sorted(checkpoint.parent.glob("[0-9]*")) if not any(_faults(path))]
+        remedies = [f"use the model {path} (--model, --backbone)" for path in others if path.name != checkpoint.name]
+        again = f"contrast train --config {shlex.quote(str(checkpoint.parent.parent / run.config_path.name))}"
+        raise DataError(fault, [*remedies[-1:], f"train again: {again}", "restore the file from a copy"])
+
+
+def _faults(folder: Path) -> Iterator[str]:
+    """What is wrong with a folder that has checksums."""
     try:
         sums = read_json(folder / CHECKSUMS, dict[str, str])
     except DataError as error:
-        raise DataError(error.what, remedy) from None
+        yield error.what
+        return
     for name, expected in (sums or {}).items():
         if fault := _fault(folder / name, expected):
-            raise DataError(f"{folder / name} {fault}", remedy)
+            yield f"{folder / name} {fault}"
 
 
 def _fault(path: Path, expected: str) -> str:

@@ -274,8 +274,8 @@ def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Ru
 
 
 def test_what_is_no_model_is_refused(contrast: Contrast, run: Run) -> None:
-    refused(contrast("compare", "simple", "./nothing"), 3, "there is no folder './nothing'", "see contrast runs")
-    refused(contrast("compare", "nothing", "simple"), 3, "the model 'nothing' is neither", "see contrast runs")
+    refused(contrast("compare", "simple", "./nothing"), 3, "no folder or file './nothing'", "check the path")
+    refused(contrast("compare", "nothing", "simple"), 3, "the model 'nothing' is neither", "name a run (simple), or")
     refused(contrast("compare", "simple", "simpel"), 3, "'simpel'", "did you mean the run 'simple'")
 
 

@@ -30,9 +30,10 @@ def test_a_checkpoint_with_a_damaged_file_is_named(contrast: Contrast, run: Run,
 
 @pytest.mark.parametrize("words", [("query", "a", "b", "--model", "simple"), ("export", "simple", "out")])
 def test_one_bit_of_the_weights_is_an_error_with_a_remedy(contrast: Contrast, run: Run, words: tuple[str, ...]) -> None:
-    flip_bit(run.checkpoint() / "model.safetensors", at=-10)
     shutil.copytree(run.checkpoint(), run.checkpoints_dir / "000002")  # another checkpoint
-    hint = "restore the file from a copy, or use the model runs/simple/checkpoints/000002 (--model, --backbone)"
+    flip_bit(run.checkpoint() / "model.safetensors", at=-10)
+    shutil.copytree(run.checkpoint(), run.checkpoints_dir / "000003")  # one that is damaged too
+    hint = "use the model runs/simple/checkpoints/000002 (--model, --backbone), or train again: contrast train --config"
     refused(contrast(*words), 3, "runs/simple/checkpoints/000004/model.safetensors is damaged", hint)
 
 
@@ -83,6 +84,10 @@ def test_a_dry_run_refuses_the_name_that_a_run_would(contrast: Contrast, name: s
 
 def test_a_model_that_is_no_model_may_be_a_misspelt_run(contrast: Contrast, run: Run) -> None:
     refused(contrast("query", "a", "b", "--model", "simpel"), 3, "the model 'simpel'", "did you mean the run 'simple'?")
+    refused(contrast("query", "a", "b", "--model", "two"), 3, "the model 'two' is neither", "name a run (simple), or")
+    Path("glove.6B.txt").write_text("dog 1 2\n")
+    refused(contrast("eval", "glove.txt"), 3, "there is no folder or file 'glove.txt'", "did you mean 'glove.6B.txt'?")
+    refused(contrast("query", "a", "b", "--model", "tiny/backbon"), 3, "backbon'", "did you mean 'tiny/backbone'?")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}'])

@@ -51,7 +51,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     ),
     "a share of sentences": ((*SENTENCES, "--dev", "split:5%"), 3, "nothing says which of them are similar"),
     "a share that is none": ((*LABELLED, "--dev", "split:five"), 2, "dev.data is 'split:five'"),
-    "a backbone that is no folder": ((*LABELLED, "--backbone", "./nowhere"), 3, "there is no folder './nowhere'"),
+    "a backbone that is no folder": ((*LABELLED, "--backbone", "./nowhere"), 3, "no folder or file './nowhere'"),
     "a backbone that is a file": ((*LABELLED, "--backbone", "tiny/dev.jsonl"), 3, "is a file"),
     "a backbone that is not here": ((*LABELLED, "--backbone", "nobody/nothing"), 3, "HF_HUB_OFFLINE is set"),
     "events of a detached run": ((*LABELLED, "--detach", "--json"), 2, "--detach leaves no events"),

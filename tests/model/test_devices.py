@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from contrastcli.errors import UsageError
 from contrastcli.model.devices import choose_device, default_budget, is_out_of_memory
 from contrastcli.settings.config import Layer, resolve
 from contrastcli.settings.memory import SIZES, estimate
@@ -43,3 +44,10 @@ def test_a_gpu_of_a_number_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPat
 def test_a_library_of_the_gpu_runs_out_of_memory_too() -> None:
     assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
     assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
+
+
+def test_a_device_that_is_not_here_has_one_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(UsageError) as error:
+        choose_device("cuda:99")
+    assert error.value.hint == "use --device auto, or install torch with CUDA, as pytorch.org says"

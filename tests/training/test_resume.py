@@ -131,7 +131,8 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(
     file.unlink() if damage is None else file.write_bytes(damage)
     with pytest.raises(DataError, match=words) as error:
         train(run)
-    assert error.value.hint == "restore the file from a copy, or train again"  # there is no other checkpoint
+    again = f"train again: contrast train --config {run.config_path}, or restore the file from a copy"
+    assert error.value.hint == again  # there is no other checkpoint
     assert run.checkpoints() == {"last": "000002"}
     assert [event.status for event in run.events() if isinstance(event, Done)][-1] == "failed"
 
