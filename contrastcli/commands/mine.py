@@ -20,7 +20,7 @@ from contrastcli.data.sources import load_documents, load_examples
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import check_output, json_bytes, replaced, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
@@ -80,7 +80,7 @@ def mine_file(
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
     rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
     if not rows.size:
-        raise DataError(f"no row of {source} has enough negatives by this rule", _MORE)
+        raise _too_few(source, int((chosen.negatives >= 0).sum(axis=1).max()), int(among.max()) + 1, rule)
     id_of = partial(_id_of, documents.ids, among)
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
@@ -97,6 +97,13 @@ def mine_file(
     triplets = ([anchors[n], positives[n], *(texts[k] for k in chosen.negatives[n])] for n in rows)
     _write(output, made, triplets, pairs.ids and pairs.ids.take(rows))
     return made
+
+
+def _too_few(source: str, most: int, candidates: int, rule: Rule) -> DataError:
+    """The error where no row has enough negatives, but `most` at most."""
+    ranks = [Use("--ranks", f"1-{candidates} -n 1")] if rule.first > 1 else []
+    fewer = [Use("-n", str(most))] if most else ranks
+    return DataError(f"no row of {source} has enough negatives by this rule, but {most} at most", [*fewer, _MORE])
 
 
 def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Examples, Examples]:

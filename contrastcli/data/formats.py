@@ -296,7 +296,7 @@ def _stsb(lines: Lines, name: str) -> Records:
 
 def _json(lines: Lines, name: str) -> Records:
     text = "".join(text for _, text in limit_memory(lines, LARGEST_JSON, name, 0))
-    content = _parse(text, name, 1, "correct it there; objects of one a line are a .jsonl")
+    content = _parse(text, name, 1, "correct it there; with one object a line it is a .jsonl")
     items = content.get("data") if isinstance(content, dict) else content
     if not isinstance(items, list):
         raise DataError(f"{name} is not a list of objects", 'write [{"sentence": "…"}, …] or {"data": [{…}, …]}')

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import parse_qsl
 
 from contrastcli.data.formats import Frame, collect, of_batches, read_file
-from contrastcli.errors import DataError, UsageError, error_text, nearest
+from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text, nearest
 
 PREFIX = "hf:"
 
@@ -50,7 +50,7 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
     Raises DataError where the hub cannot be reached or has no such data.
     """
     reference = parse(name)
-    require_hub(name)
+    require_hub(name, "--dev" if default_split == "validation" else "--data")
     if reference.file:
         return read_file(download(reference, name), name, limit)
     import datasets
@@ -76,10 +76,10 @@ def _away_from(repo: str) -> Iterator[None]:
         yield
 
 
-def require_hub(name: str) -> None:
+def require_hub(name: str, option: str = "--data") -> None:
     """Raise DataError where the hub cannot be reached, at once: the libraries would retry for half a minute.
 
-    In offline mode nothing is asked, and the libraries use their caches.
+    A file may be given by the option in its place. In offline mode nothing is asked, and the caches are used.
     """
     from huggingface_hub import constants, get_session
 
@@ -90,7 +90,12 @@ def require_hub(name: str) -> None:
     # Of requests or of httpx, by the library's version.
     except Exception as error:
         what = f"{name}: the hub cannot be reached ({type(error).__name__})"
-        raise DataError(what, "name a file, or set HF_HUB_OFFLINE=1 to use what was downloaded before") from None
+        reference = parse(name)
+        fetch = f"hf download --repo-type dataset --local-dir DIR {reference.repo} {reference.file}".rstrip()
+        remedies: list[Remedy] = [Use(option, "FILE", "give"), f"fetch it where there is a network: {fetch}"]
+        if (Path(constants.HF_HUB_CACHE) / f"datasets--{reference.repo.replace('/', '--')}").exists():
+            remedies.append("set HF_HUB_OFFLINE=1 to use what was downloaded before")
+        raise DataError(what, remedies) from None
 
 
 def download(reference: Reference, name: str) -> Path:

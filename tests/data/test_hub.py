@@ -128,7 +128,7 @@ def test_a_data_set_that_the_hub_does_not_have_is_an_error(name: str, what: str)
     assert "\n" not in caught.value.what
 
 
-def test_an_unreachable_hub_is_an_error_after_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_an_error_after_one_request(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import huggingface_hub
 
     asked: list[str] = []
@@ -143,4 +143,10 @@ def test_an_unreachable_hub_is_an_error_after_one_request(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match="hf:owner/name: the hub cannot be reached") as caught:
         load("hf:owner/name", "supcon")
     assert len(asked) == 1
+    fetch = "hf download --repo-type dataset --local-dir DIR owner/name"
+    assert caught.value.hint == f"give --data FILE, or fetch it where there is a network: {fetch}"
+    (tmp_path / "datasets--owner--name").mkdir()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(DataError) as caught:
+        load("hf:owner/name", "supcon")
     assert "HF_HUB_OFFLINE=1" in caught.value.hint
