@@ -34,6 +34,11 @@ SETTINGS = (
     "--backbone tiny/backbone --dev tiny/dev.jsonl --batch-size 8 --max-steps 8 --save-every 2 --set dev.every=3"
     " --lr 1e-3 --log-every 1 --device cpu --precision fp32"
 )
+PAPER = (
+    "--rows SimACE --backbones BERT-base --scale 0.00004 --seeds 1 --data-dir senteval"
+    " --set model.backbone=tiny/backbone --set data.train=tiny/sentences.jsonl --set dev.data=tiny/dev.jsonl"
+    " --set train.batch_size=8 --set train.device=cpu --set train.precision=fp32 --set train.log_every=1"
+)
 SEARCH = "query --model simple --corpus tiny/sentences.jsonl --json"
 SCORES = "eval simple --suite sts,geometry --data-dir senteval --json"
 
@@ -91,6 +96,7 @@ KINDS: dict[str, Kind] = {
         *("runs/one.sweep.toml", "sweep --resume one"),
         detaches=True,
     ),
+    "papers run": Kind(f"papers run simace table-2 {PAPER}", detaches=True),
     "tokens": Kind(f"{SEARCH} bo", folders=("cache/tokens", "cache/vectors", "cache/checksums")),
     "vectors": Kind(f"{SEARCH} da", folders=("cache/vectors", "cache/checksums")),
     "export": Kind("export simple out", "out", "export simple out --overwrite", ("out",)),
