@@ -91,6 +91,10 @@ class InUse(RunError):
     """Another process works there."""
 
 
+class NoRoom(RunError):
+    """The disk is full, or the user's share of it."""
+
+
 class UsageError(ContrastError):
     """A bad value, key, preset or combination."""
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from contrastcli.errors import DataError, RunError, UsageError, error_text
+from contrastcli.errors import DataError, NoRoom, Remedy, RunError, UsageError, error_text
 
 T = TypeVar("T")
 
@@ -114,9 +114,7 @@ def replaced(path: Path, *, private: bool = False) -> Iterator[Path]:
 def check_output(path: Path, what: str, known: Collection[str]) -> None:
     """Raise RunError without the folder of a file to write, UsageError where its suffix is not a known one."""
     if not path.parent.is_dir():
-        raise RunError(
-            f"there is no folder {path.parent}", f"mkdir -p {shlex.quote(str(path.parent))}, or write elsewhere"
-        )
+        raise RunError(f"there is no folder {path.parent}", f"mkdir -p {shlex.quote(str(path.parent))}")
     if path.is_dir():
         raise RunError(f"{path} is a folder", "give the name of a file")
     if path.suffix not in known:
@@ -212,23 +210,27 @@ def fsync_dir(folder: Path) -> None:
             os.close(descriptor)
 
 
-_MAKE_ROOM = "make room, for instance with `contrast runs prune`"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 LOCK_WAIT_SECONDS = 1.0
 _REMEDIES: Mapping[int | None, str] = {
-    errno.ENOSPC: _MAKE_ROOM,
-    errno.EDQUOT: _MAKE_ROOM,
     errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
     errno.EAGAIN: "raise the limit on processes (ulimit -u)",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOENT: "make the folder again",
+    errno.EEXIST: "name a folder, which this is not",
+    errno.ENOTDIR: "name a folder, which this is not",
+    errno.EROFS: "mount the disk for writing",
     errno.EIO: "check the disk",
 }
 
 
 @contextlib.contextmanager
-def writing_to(path: Path) -> Iterator[None]:
-    """Turn an error of the system in the body, which writes below `path`, into a RunError with its message."""
+def writing_to(path: Path, *elsewhere: Remedy) -> Iterator[None]:
+    """Turn an error of the system in the body, which writes below `path`, into a RunError with its message.
+
+    Its remedies are that of the error, and how the user writes `elsewhere` where the command can.
+    """
     try:
         yield
     except Exception as error:
@@ -238,7 +240,21 @@ def writing_to(path: Path) -> Iterator[None]:
         parts = Path(cause.filename or "").parts
         named = len(parts) > 1 and not any(part.startswith(".") for part in parts)
         what = f"cannot write {cause.filename if named else path}: {error_text(cause)}"
-        raise RunError(what, f"{_REMEDIES.get(cause.errno, 'fix the permissions')}, or write elsewhere") from error
+        kind = NoRoom if cause.errno in _NO_ROOM else RunError
+        raise kind(what, [_remedy(cause.errno, Path(cause.filename) if named else path, path), *elsewhere]) from error
+
+
+def _remedy(number: int | None, target: Path, path: Path) -> str:
+    """What helps where `target` cannot be written, which is `path` or below it."""
+    if number not in (*_NO_ROOM, errno.EACCES, errno.EPERM):
+        return _REMEDIES.get(number, "check the path and its disk")
+    places = [place for place in (target, *target.parents) if place.exists()]
+    if number in _NO_ROOM:
+        disk = next(filter(os.path.ismount, (places[0].absolute(), *places[0].absolute().parents)))
+        return f"make room on the disk of {disk}, where {shutil.disk_usage(disk).free / 1e6:,.0f} MB are free"
+    closed = next((place for place in places if not os.access(place, os.W_OK)), places[-1])
+    within = path.is_dir() and path.absolute() in (closed.absolute(), *closed.absolute().parents)
+    return f"chmod -R u+w {shlex.quote(str(path))}" if within else f"chmod u+w {shlex.quote(str(closed))}"
 
 
 def system_error(error: BaseException) -> OSError | None:

@@ -11,6 +11,7 @@ from contrastcli.data.formats import read_stream
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.texts import Column
 from contrastcli.data.tokens import OnProgress
+from contrastcli.errors import Use
 from contrastcli.files import check_output, replaced, writing_to
 from contrastcli.model.devices import is_int8_slower_than_bf16
 from contrastcli.model.encoder import SentenceEncoder
@@ -74,7 +75,7 @@ def encode_to(
     The file appears when it is complete. Raises UsageError for an unknown suffix, RunError if it cannot be written.
     """
     check_output(output, "vectors", WRITERS)
-    with writing_to(output), replaced(output) as draft:
+    with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
         blocks = encoder.blocks(texts, on_progress=on_progress)
         WRITERS[output.suffix](draft, blocks, texts, encoder.width, ids)
 

@@ -105,7 +105,7 @@ def export_model(
 @contextlib.contextmanager
 def _writing(dest: Path) -> Iterator[None]:
     """Turn an error of the system in the body into a RunError, also where another process writes to the folder."""
-    with writing_to(dest):
+    with writing_to(dest, "write elsewhere: name another folder"):
         try:
             yield
         except OSError as error:

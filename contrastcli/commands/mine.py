@@ -190,7 +190,7 @@ def _write(output: Path, made: Mined, rows: Iterator[list[str]], ids: Column[obj
     names = [f"negative_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else ["negative"]
     record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
     path = output.with_name(output.name + MADE)
-    with writing_to(output), replaced(output) as draft:
+    with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, ["anchor", "positive", *names, *(["id"] if ids is not None else [])], rows)
         with replaced(path) as note:
             note.write_bytes(json_bytes(record))

@@ -243,7 +243,7 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
     Raises UsageError for a bad name, RunError if it cannot be written or exists.
     """
     run = Run(directory / run_name(name, config, directory))
-    with writing_to(directory):
+    with writing_to(directory, "write elsewhere: contrast --runs-dir DIR"):
         make_runs_dir(directory)
         draft = Run(draft_of(run.path))
         draft.path.mkdir()
@@ -398,7 +398,7 @@ def _prune(run: Run) -> int:
     before = run.size_bytes()
     left = run.checkpoints_dir.glob(".*.tmp")
     for folder in filter(Path.is_dir, [*left, *run.checkpoints_dir.glob(f"[!.]*/{TRAINING}")]):
-        with writing_to(folder):
+        with writing_to(run.path):
             discard(run, folder)
     return before - run.size_bytes()
 

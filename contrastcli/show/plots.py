@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, Use
 from contrastcli.files import atomic_write, make_folder, writing_to
 from contrastcli.show.format import as_csv
 from contrastcli.show.pictures import Picture, Series
@@ -68,7 +68,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     import matplotlib
 
     paths = []
-    with matplotlib.rc_context(_STYLE), writing_to(folder):
+    with matplotlib.rc_context(_STYLE), writing_to(folder, Use("--out", "FOLDER", "write elsewhere:")):
         figure = _figure(picture)
         # These entries would make equal pictures unequal files.
         for kind, varying in (("png", "Software"), ("svg", "Date")):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from contrastcli.errors import ContrastError, DivergedError, Preempted, RunError, error_text, interrupted
+from contrastcli.errors import ContrastError, DivergedError, NoRoom, Preempted, RunError, error_text, interrupted
 from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.runs.alerts import Rules, post
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
@@ -25,6 +25,8 @@ from contrastcli.training.plan import Plan
 from contrastcli.training.session import Emit, Session
 from contrastcli.training.setup import make_trainer
 from contrastcli.training.system import Sampler
+
+_MOST_PRUNED = 5
 
 Watch = Callable[[Event], object]
 """Gets each event as written."""
@@ -156,7 +158,7 @@ class _Record:
             status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
             with suppress(RunError):  # a full disk
                 self._write(Done(step=self._step, status=status, code=end.code, message=end.what, hint=end.hint))
-            if lost or isinstance(error, KeyboardInterrupt):
+            if lost or isinstance(error, KeyboardInterrupt | NoRoom):
                 raise end from None
             raise
         finally:
@@ -185,7 +187,15 @@ def _lost(run: Run, config: Config, events: Path | None) -> RunError:
     return RunError(f"{run.path} was removed while it trained", f"start it again: contrast train {again}")
 
 
+def _to_prune(run: Run) -> list[str]:
+    """The command that makes room on a run's disk, where others keep what only a resume needs."""
+    kept = {path.parents[2].name for path in run.path.parent.glob(f"*/checkpoints/*/{TRAINING}")} - {run.name}
+    return [f"contrast runs prune {shlex.join(sorted(kept)[:_MOST_PRUNED])}"] if kept else []
+
+
 def _explain(run: Run, error: BaseException) -> ContrastError:
+    if isinstance(error, NoRoom):
+        return NoRoom(error.what, [*_to_prune(run), *error.remedies])
     if isinstance(error, ContrastError):
         return error
     if is_out_of_memory(error):

@@ -67,8 +67,8 @@ def test_a_library_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[
     ("raised", "what", "hint"),
     [
         (OSError(errno.EFBIG, "File too large", "out/.v.npy.draft"), "cannot write out/v.npy: File too", "ulimit -f"),
-        (OSError(errno.EMFILE, "Too many open files", "other"), "cannot write other: Too many", "ulimit -n"),
-        (ValueError("I/O error: quota exceeded (os error 122)"), "cannot write out/v.npy: ", "runs prune"),
+        (OSError(errno.EMFILE, "Too many open files", "at/other"), "cannot write at/other: Too", "ulimit -n"),
+        (ValueError("I/O error: quota exceeded (os error 122)"), "cannot write out/v.npy: ", "make room on the disk"),
     ],
 )
 def test_what_cannot_be_written_is_named_as_the_user_knows_it(raised: Exception, what: str, hint: str) -> None:

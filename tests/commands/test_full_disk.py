@@ -20,6 +20,15 @@ from support.tiny import told
 
 TRAIN = train(*LABELLED, "--set", "dev.every=2", "--log-every", "1", "--max-steps", "4", "--name", "one")
 
+HELPS = {
+    FULL: "ulimit -f",
+    errno.ENOSPC: "make room on the disk of /",
+    errno.EDQUOT: "make room on the disk of /",
+    errno.EIO: "check the disk",
+    errno.EROFS: "mount the disk for writing",
+    errno.EACCES: "chmod ",
+}
+
 
 def complaint(error: str) -> tuple[str, str]:
     """The last two lines on stderr."""
@@ -44,7 +53,7 @@ def failures(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, fi
             return
         what, hint = complaint(answer.err)
         assert answer.code == 1 and what.startswith("contrast: error: cannot write"), (first, answer)
-        assert os.strerror(error) in what and "write elsewhere" in hint
+        assert os.strerror(error) in what and HELPS[error] in hint
         yield Run(Path("runs/one"))
         first += by
 
@@ -108,7 +117,7 @@ def test_results_are_whole_or_not_there(
             break
         what, hint = complaint(answer.err)
         assert answer.code == 1 and what.startswith("contrast: error: cannot write"), (number, answer)
-        assert os.strerror(error) in what and "write elsewhere" in hint
+        assert os.strerror(error) in what and HELPS[error] in hint and "write elsewhere: " in hint
         assert list(Path("out").iterdir()) == []
     assert number > 1 and (error == FULL or not disk.failed)
     assert len(list(Path("out").iterdir())) == 1

@@ -1,11 +1,15 @@
 """A hint is the command that solves the problem: each is typed as it stands, where its error was met."""
 
+import errno
 import re
 import shlex
+import stat
 from pathlib import Path
 
 import pytest
 
+from contrastcli.errors import RunError
+from contrastcli.files import writing_to
 from contrastcli.runs.directory import Run
 from support.command import LABELLED, Answer, Contrast, refused, train
 
@@ -170,3 +174,52 @@ def test_the_columns_of_a_hint_can_be_typed_whatever_they_are_called(contrast: C
     assert max(map(len, shown.out.splitlines())) < 320, "long texts are cut"
     half = contrast(*words, "--columns", "anchor=Frage,positive=Antwort (final)").err
     assert "has no column 'Frage'" in half and "did you mean 'Frage / Question'?" in half
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permissions hold for the tests' user too, who may be root."""
+
+    def access(path: str | Path, mode: int) -> bool:
+        return bool(Path(path).stat().st_mode & stat.S_IWUSR)
+
+    monkeypatch.setattr("os.access", access)
+
+
+@pytest.mark.usefixtures("closed")
+@pytest.mark.parametrize(
+    ("target", "path", "shut", "hint"),
+    [
+        ("runs", "runs", ".", "chmod u+w ."),
+        ("runs/one/lock", "runs/one", "runs/one", "chmod -R u+w runs/one"),
+        ("runs/one/checkpoints/2", "runs/one", "runs/one/checkpoints", "chmod -R u+w runs/one"),
+        ("runs/one", "runs/one", "runs", "chmod u+w runs"),
+        ("my out/v.npy", "my out/v.npy", "my out", "chmod u+w 'my out'"),
+    ],
+)
+def test_what_is_closed_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, path: str, shut: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("my out", *(("runs/one/checkpoints",) if path != target or target == "runs/one" else ())):
+        Path(folder).mkdir(parents=True)
+    Path(shut).chmod(0o555)
+    with pytest.raises(RunError) as error, writing_to(Path(path)):
+        raise PermissionError(errno.EACCES, "Permission denied", target)
+    Path(shut).chmod(0o755)
+    assert error.value.hint == hint
+
+
+def test_a_full_disk_is_named_with_what_other_runs_keep_on_it(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastcli.training.checkpoint.save_encoder", full)
+        answer = contrast(*train(*LABELLED, "--name", "big"))
+        (prune,) = commands_in(answer)
+        assert answer.code == 1 and "make room on the disk of /" in answer.err and " MB are free" in answer.err
+        assert prune == ["runs", "prune", "simple"] and "freed" in contrast(*prune).err
+        assert not commands_in(contrast("train", "--resume", "big")), "nothing is left to be freed"
