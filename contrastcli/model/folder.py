@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import Tokenizer, special_names
-from contrastcli.errors import DataError, error_text
+from contrastcli.errors import DataError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import POOLER, BertBackbone, load_backbone
 from contrastcli.model.devices import choose_device
@@ -116,7 +116,7 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
         what = f"texts of {folder} have at most {limit} tokens, of which its tokenizer adds {len(tokenizer.added)}"
         raise DataError(what, DOWNLOAD)
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
-        raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", "use another pooling, such as mean")
+        raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", Use("--pooling", "mean", "use"))
     return SentenceEncoder(
         backbone,
         tokenizer,
@@ -133,7 +133,7 @@ def _pooler(folder: Path) -> Dense:
     names = {name[name.find("pooler.dense.") :]: tensor for name, tensor in read_weights(folder).items()}
     weight, bias = (names.get(name) for name in POOLER)
     if weight is None or bias is None or weight.shape != (len(bias), len(bias)):
-        raise DataError(f"{folder} has no weights of a pooler", "use another pooling, such as cls")
+        raise DataError(f"{folder} has no weights of a pooler", Use("--pooling", "cls", "use"))
     dense = Dense(len(bias), len(bias))
     dense.linear.load_state_dict({"weight": weight, "bias": bias})
     return dense

@@ -195,7 +195,8 @@ def _to_prune(run: Run) -> list[str]:
 
 def _explain(run: Run, error: BaseException) -> ContrastError:
     if isinstance(error, NoRoom):
-        return NoRoom(error.what, [*_to_prune(run), *error.remedies])
+        elsewhere = f"contrast --runs-dir DIR train --config {shlex.quote(str(run.config_path))}"
+        return NoRoom(error.what, [*_to_prune(run), *error.remedies, f"train elsewhere: {elsewhere}"])
     if isinstance(error, ContrastError):
         return error
     if is_out_of_memory(error):

@@ -219,7 +219,8 @@ def test_a_full_disk_is_named_with_what_other_runs_keep_on_it(
     with monkeypatch.context() as patch:
         patch.setattr("contrastcli.training.checkpoint.save_encoder", full)
         answer = contrast(*train(*LABELLED, "--name", "big"))
-        (prune,) = commands_in(answer)
+        prune, elsewhere = commands_in(answer)
         assert answer.code == 1 and "make room on the disk of /" in answer.err and " MB are free" in answer.err
         assert prune == ["runs", "prune", "simple"] and "freed" in contrast(*prune).err
-        assert not commands_in(contrast("train", "--resume", "big")), "nothing is left to be freed"
+        assert commands_in(contrast("train", "--resume", "big")) == [elsewhere], "nothing is left to be freed"
+    assert contrast(*(word.replace("DIR", "other") for word in elsewhere), "--no-ui").code == 0
