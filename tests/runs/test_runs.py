@@ -91,7 +91,8 @@ def test_a_full_disk_is_the_systems_message_and_leaves_no_run(tmp_path: Path, mo
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=re.escape(os.strerror(errno.ENOSPC))) as caught:
         create(config_of(), tmp_path, "one")
-    assert "prune" in caught.value.hint and caught.value.code == 1
+    assert "make room on the disk of" in caught.value.hint and "--runs-dir" in caught.value.hint
+    assert caught.value.code == 1
     assert not any(path.is_dir() for path in tmp_path.iterdir())
 
 

@@ -109,7 +109,7 @@ def test_a_run_without_its_teacher_does_not_begin(tiny: Tiny) -> None:
 
 def test_a_teacher_that_does_not_exist_is_an_error_of_data(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, "rankcse", "sentences", objective__teachers="./nowhere")
-    with pytest.raises(DataError, match=r"there is no folder './nowhere'"):
+    with pytest.raises(DataError, match=r"there is no folder or file './nowhere'"):
         train(run)
     assert told(run, Done)[-1].status == "failed"
 
