@@ -28,6 +28,11 @@ class Backbone(nn.Module):
     `width` is the d of the hidden states, and `max_length` counts a text's tokens with the special ones.
     """
 
+    takes_threads = False
+    """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
+    is_compiled = False
+    """Whether its layers are compiled, for training with gradients and for that alone."""
+
     def __init__(self, config: dict[str, Any], *, width: int, layers: int, max_length: int, vocab_size: int) -> None:
         super().__init__()
         self.config = config
@@ -35,16 +40,6 @@ class Backbone(nn.Module):
         self.layers = layers
         self.max_length = max_length
         self.vocab_size = vocab_size
-
-    @property
-    def takes_threads(self) -> bool:
-        """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
-        return False
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether its layers are compiled, for training with gradients and for that alone."""
-        return False
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask, false on padding (None: no padding).
@@ -72,21 +67,20 @@ class BertBackbone(Backbone):
             vocab_size=shape.vocab_size,
         )
         self.bert = bert
+        self.takes_threads = True
         self.pooler: dict[str, Tensor] = {}
         """The published weights of a layer on CLS that no pooling here uses, but that other libraries look for."""
-
-    @property
-    def takes_threads(self) -> bool:
-        return not self.bert.is_compiled
-
-    @property
-    def is_compiled(self) -> bool:
-        return self.bert.is_compiled
 
     @property
     def lacks_pooler(self) -> bool:
         """Whether transformers would make a pooler and find no weights for it; DistilBERT's class has none."""
         return not self.pooler and self.config["model_type"] != "distilbert"
+
+    def compile_layers(self) -> None:
+        """Compile the layers, which are alike, so that one serves all."""
+        self.is_compiled, self.takes_threads = True, False
+        for layer in self.bert.layers:
+            layer.compile(dynamic=True)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         hidden: Hidden = self.bert(input_ids, attention_mask, first_token)

@@ -102,7 +102,7 @@ def _compile(encoder: SentenceEncoder) -> None:
     if not isinstance(encoder.backbone, BertBackbone):
         what = f"train.compile is for the BERT family, not '{encoder.backbone.config['model_type']}'"
         raise UsageError(what, Use("--compile", "false", "use"))
-    encoder.backbone.bert.compile_layers()
+    encoder.backbone.compile_layers()
 
 
 def _truncated(texts: Texts, context: AuxiliaryContext) -> str:

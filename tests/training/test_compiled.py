@@ -77,7 +77,7 @@ def test_a_compiled_encoder_encodes_as_it_is_written(
     monkeypatch.setattr(encoders, "has_products", lambda precision: False)
     plain, compiled = load_encoder(tiny.backbone), load_encoder(tiny.backbone)
     assert isinstance(compiled.backbone, BertBackbone)
-    compiled.backbone.bert.compile_layers()
+    compiled.backbone.compile_layers()
     plain.precision = compiled.precision = precision
     texts = ["ba den fir", "go", "ken lir mo num"]
     assert (plain.encode(texts) == compiled.encode(texts)).all()

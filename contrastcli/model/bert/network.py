@@ -119,7 +119,6 @@ class Bert(PublishedModule):
         self.types = _Embedding(shape.types, shape.width) if shape.types else None
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
         self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
-        self.is_compiled = False
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding).
@@ -135,12 +134,6 @@ class Bert(PublishedModule):
         states = last(x, packing, first_token)
         states = states[:, None] if first_token else packing.unpack(states)
         return Hidden(packing.unpack(first), packing.unpack(x), states)
-
-    def compile_layers(self) -> None:
-        """Compile the layers, which are alike, so that one serves all."""
-        self.is_compiled = True
-        for layer in self.layers:
-            layer.compile(dynamic=True)
 
     def embed(self, input_ids: Tensor, packing: Packing | None = None) -> Tensor:
         """The embedding layer's output (B, T, d) of token ids (B, T), or (M, d) where they are packed."""
