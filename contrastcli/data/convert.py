@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores, text_key
 from contrastcli.data.forms import BECOMES, FORMS, LABELS
@@ -58,12 +57,7 @@ def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
         return examples
     keep = np.isin(examples.labels, labels)
     names = " and ".join(name for label, name in enumerate(LABELS) if label not in labels)
-    return select(examples, keep, dropped(keep, f"labelled {names}"))
-
-
-def select(examples: Examples, keep: NDArray[np.bool_], notes: tuple[str, ...] = ()) -> Examples:
-    """The rows under the mask `keep`, with more notes."""
-    return replace(examples.take(keep), notes=examples.notes + notes)
+    return examples.take(keep, dropped(keep, f"labelled {names}"))
 
 
 def _contrastable(examples: Examples) -> Examples:
@@ -91,7 +85,7 @@ def convert(examples: Examples, form: Form) -> Examples:
         texts = joined.take(places.ravel())
         views = {"anchor": texts.take(texts.sizes > 0).distinct()[0]}
     elif form == "pairs":
-        kept = examples if examples.labels is None else select(examples, np.equal(examples.labels, _ENTAILMENT))
+        kept = examples if examples.labels is None else examples.take(np.equal(examples.labels, _ENTAILMENT))
         views = {view: kept.views[view] for view in ("anchor", "positive")}
         ids, numbers = kept.ids, kept.numbers
     elif form == "labelled":
@@ -145,11 +139,11 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     note = f"{held.sum():,} of {len(examples):,} rows were held out as dev data"
     if is_held.sum() == most:
         note += f" ({most:,} anchors at most)"
-    rest = select(examples, ~held, (note,))
+    rest = examples.take(~held, (note,))
     if len(rest) < 2:
         what = f"{examples.source}: {note}, {len(rest)} are left to train on"
         raise DataError(what, ["hold out less", Use("--dev", "none", "train without a dev set:")])
-    return rest, replace(select(examples, held), source=f"{100 * share:g}% of {examples.source}")
+    return rest, replace(examples.take(held), source=f"{100 * share:g}% of {examples.source}")
 
 
 def scored(examples: Examples) -> ScoredPairs:

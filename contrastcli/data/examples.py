@@ -50,13 +50,14 @@ class Examples:
         """The number of a row in its source, from 1."""
         return int(row) + 1 if self.numbers is None else int(self.numbers[row])
 
-    def take(self, kept: NDArray[np.bool_]) -> Self:
-        """The rows under a mask."""
+    def take(self, kept: NDArray[np.bool_], notes: tuple[str, ...] = ()) -> Self:
+        """The rows under a mask, with more notes."""
         sizes = tuple(int(part.sum()) for part in np.split(kept, np.cumsum(self.sets))[:-1]) if self.sets else ()
         return replace(
             self,
             views={view: texts.take(kept) for view, texts in self.views.items()},
             labels=None if self.labels is None else list(compress(self.labels, kept)),
+            notes=self.notes + notes,
             scores=None if self.scores is None else list(compress(self.scores, kept)),
             sets=sizes,
             ids=self.ids and self.ids.take(kept),
@@ -180,8 +181,7 @@ def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
     """The rows that have a label."""
     has_gold = np.array([label is not None for label in labels])
     gold = [label for label in labels if label is not None]
-    notes = rows.notes + dropped(has_gold, "without a gold label")
-    return replace(rows.take(has_gold), labels=gold, notes=notes)
+    return replace(rows.take(has_gold, dropped(has_gold, "without a gold label")), labels=gold)
 
 
 def _unused_scores(used: Mapping[str, str], source: str) -> DataError:

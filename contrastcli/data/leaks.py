@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from contrastcli.data.convert import select
 from contrastcli.data.examples import Examples, text_key
 from contrastcli.errors import DataError, Use
 
@@ -42,7 +41,7 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     if len(train) - count < 2:
         what = f"{what}{more}; without them too few are left to train on"
         raise DataError(what, ["name other dev data", Use("--leaks", "note", "train on these rows with")])
-    return select(train, is_clean, (f"{what}{more}; they were dropped",))
+    return train.take(is_clean, (f"{what}{more}; they were dropped",))
 
 
 def _excerpt(text: str) -> str:
