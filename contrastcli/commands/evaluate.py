@@ -94,7 +94,7 @@ def draw_sentences(
 
     texts = training_sentences(data)
     subjects = {label: load_subject(model, pooling, advance) for label, (model, pooling) in models.items()}
-    planes = {label: pca(subject.encode(texts)).points.tolist() for label, subject in subjects.items()}
+    planes = {label: pca(subject.encode(texts))[0].tolist() for label, subject in subjects.items()}
     return pictures.of_sentences(planes, Path(data.train).name)
 
 

@@ -1,7 +1,6 @@
 """Geometry of the embeddings: alignment, uniformity (Wang and Isola 2020; SimACE Eq. 10-11) and angles of pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -94,7 +93,7 @@ def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:
     one, other = one[random], other[random]
     positives, negatives = degrees(left, right), degrees(vectors[one], vectors[other])
     chosen = sample(len(texts), _PCA_TEXTS)
-    plane = pca(vectors[chosen].numpy())
+    points, explained = pca(vectors[chosen].numpy())
     return {
         "set": pairs.source,
         "split": "dev",
@@ -108,8 +107,8 @@ def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:
         "negative": finite(float(negatives.mean())),
         "positive_histogram": histogram(positives).int().tolist(),
         "negative_histogram": histogram(negatives).int().tolist(),
-        "pca": plane.points.round(4).tolist(),
-        "explained": [round(share, 4) for share in plane.explained],
+        "pca": points.round(4).tolist(),
+        "explained": [round(share, 4) for share in explained],
         "partial": (len(pairs),) != context.suite.tasks.get(task),
     }
 
@@ -133,26 +132,19 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     return "; ".join(words)
 
 
-@dataclass(frozen=True)
-class Projection:
-    """`points` (N, 2), and the share of the variance that each of the two axes explains."""
+def pca(vectors: Floats) -> tuple[NDArray[np.float64], tuple[float, float]]:
+    """The first two principal components of the unit vectors of (N, d), about their mean: (N, 2).
 
-    points: NDArray[np.float64]
-    explained: tuple[float, float]
-
-
-def pca(vectors: Floats) -> Projection:
-    """The first two principal components of the unit vectors of (N, d), about their mean.
-
-    Each axis points to where its largest coordinate is, so that the same vectors make the same picture everywhere.
-    Where the vectors span fewer dimensions, the rest is zero.
+    With them come the shares of the variance that the two axes explain. Each axis points to where its largest
+    coordinate is, so that the same vectors make the same picture everywhere. Where the vectors span fewer dimensions,
+    the rest is zero.
     """
     unit = unit_rows(vectors)
     places, sizes, _ = np.linalg.svd(unit - unit.mean(axis=0), full_matrices=False)  # (N, r), (r,)
     points = np.pad(places * sizes, ((0, 0), (0, 1)))[:, :2]  # (N, 2)
     points *= np.sign(points[np.abs(points).argmax(axis=0), [0, 1]])
     first, second = np.pad(sizes**2, (0, 1))[:2] / max(float((sizes**2).sum()), np.finfo(float).tiny)
-    return Projection(points, (float(first), float(second)))
+    return points, (float(first), float(second))
 
 
 def tsne(vectors: Floats) -> NDArray[np.float64]:
@@ -171,9 +163,7 @@ def tsne(vectors: Floats) -> NDArray[np.float64]:
 
 def sample(count: int, limit: int) -> NDArray[np.intp]:
     """A fixed random sample of at most `limit` of `count` rows: their numbers, in order."""
-    if count <= limit:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(_SEED).choice(count, limit, replace=False))
+    return np.sort(np.random.default_rng(_SEED).choice(count, min(count, limit), replace=False))
 
 
 PROCEDURE = Procedure(_find, _score, _protocol)

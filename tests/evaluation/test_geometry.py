@@ -154,26 +154,26 @@ def test_pca_keeps_the_two_directions_of_most_variance_of_the_unit_vectors() -> 
     vectors = cloud(50, 6)
     unit = np.array([row / math.sqrt(sum(float(x) ** 2 for x in row)) for row in vectors])
     values, axes = np.linalg.eigh(np.cov(unit.T))
-    plane = pca(vectors)
-    assert plane.explained == pytest.approx((values[-1] / values.sum(), values[-2] / values.sum()))
+    points, explained = pca(vectors)
+    assert explained == pytest.approx((values[-1] / values.sum(), values[-2] / values.sum()))
     for n in (0, 1):
         expected = (unit - unit.mean(axis=0)) @ axes[:, -1 - n]
-        np.testing.assert_allclose(abs(plane.points[:, n]), abs(expected), atol=1e-6)
+        np.testing.assert_allclose(abs(points[:, n]), abs(expected), atol=1e-6)
 
 
 def test_pca_of_mirrored_vectors_is_the_same_picture() -> None:
     vectors = cloud(30, 4)
     mirrored = vectors * np.array([-1, 1, -1, 1], dtype=np.float32)
-    np.testing.assert_allclose(pca(mirrored).points, pca(vectors).points, atol=1e-9)
+    np.testing.assert_allclose(pca(mirrored)[0], pca(vectors)[0], atol=1e-9)
 
 
 @pytest.mark.parametrize(
     "vectors", [np.ones((5, 3), np.float32), np.zeros((4, 2), np.float32), np.ones((1, 1), np.float32)]
 )
 def test_pca_of_a_collapsed_model_is_one_point(vectors: NDArray[np.float32]) -> None:
-    plane = pca(vectors)
-    assert plane.points.shape == (len(vectors), 2) and not plane.points.any()
-    assert plane.explained == pytest.approx((0, 0))
+    points, explained = pca(vectors)
+    assert points.shape == (len(vectors), 2) and not points.any()
+    assert explained == pytest.approx((0, 0))
 
 
 def test_tsne_keeps_groups_together() -> None:

@@ -156,7 +156,7 @@ def test_tsne_is_a_picture_a_model_with_a_colour_a_class() -> None:
 def test_training_sentences_are_shown_under_models_of_any_width() -> None:
     draw = np.random.default_rng(0)
     models = {"wide": draw.normal(size=(7, 5)), "narrow": draw.normal(size=(7, 3))}
-    picture = of_sentences({name: pca(vectors).points.tolist() for name, vectors in models.items()}, "wiki.txt")
+    picture = of_sentences({name: pca(vectors)[0].tolist() for name, vectors in models.items()}, "wiki.txt")
     assert picture.name == "pca-wiki.txt" and [len(series.x) for series in picture.series] == [7, 7]
     assert sum(picture.series[0].x) == pytest.approx(0, abs=1e-9)
 
