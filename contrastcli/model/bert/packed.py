@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -65,18 +65,13 @@ class PackedBert:
         ]
 
 
-class _Product(Protocol):
-    """A linear layer, with its activation; `add` is a sum with a residual."""
-
-    def __call__(self, x: Tensor) -> Tensor: ...
-    def add(self, x: Tensor, residual: Tensor) -> Tensor: ...
-
-
 class _Products(NamedTuple):
-    qkv: _Product
-    mix: _Product
-    expand: _Product
-    contract: _Product
+    """Linear layers, with their activations; `add` is a sum with a residual."""
+
+    qkv: _Linear | _Int8Linear
+    mix: _Linear | _Int8Linear
+    expand: _Linear | _Int8Linear
+    contract: _Linear | _Int8Linear
 
 
 class _Layer:
