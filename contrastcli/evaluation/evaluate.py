@@ -22,11 +22,7 @@ from contrastcli.settings.sections import Pooling, Precision
 
 
 def evaluate(
-    model: str,
-    suites: Sequence[Suite],
-    options: Options,
-    pooling: Pooling | None = None,
-    precision: Precision = "fp32",
+    model: str, suites: Sequence[Suite], options: Options, pooling: Pooling | None = None, precision: Precision = "fp32"
 ) -> Scores:
     """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
 

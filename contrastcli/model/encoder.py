@@ -139,12 +139,7 @@ class SentenceEncoder(nn.Module):
         return nn.functional.normalize(vectors, dim=1) if self.normalize else vectors
 
     @torch.inference_mode()
-    def encode_table(
-        self,
-        table: TokenTable,
-        *,
-        on_chunk: Callable[[int], None] | None = None,
-    ) -> Tensor:
+    def encode_table(self, table: TokenTable, *, on_chunk: Callable[[int], None] | None = None) -> Tensor:
         """Embeddings (N, width) of a whole table, in its order, on the CPU."""
         was_training = self.training
         self.eval()
