@@ -46,11 +46,7 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
     "csv of one column": ("a.csv", b"sentence\none\ntwo\n", {"sentence": ["one", "two"]}),
     "tsv with literal quotes": ("a.tsv", b'a\tb\n"x\t""y"\n', {"a": ['"x'], "b": ['""y"']}),
     "jsonl": ("a.jsonl", b'{"anchor": "one", "positive": "eins"}\n{"positive": "zwei", "anchor": "two"}\n', PAIRS),
-    "jsonl with numbers and null": (
-        "a.jsonl",
-        b'{"t": "a", "n": 1.5, "z": null}\n',
-        {"t": ["a"], "n": [1.5], "z": [None]},
-    ),
+    "jsonl with a number": ("a.jsonl", b'{"t": "a", "n": 1.5, "z": null}\n', {"t": ["a"], "n": [1.5], "z": [None]}),
     "jsonl with escapes": ("a.jsonl", b'{"t": "caf\\u00e9 \\ud83d\\ude00"}\n', {"t": ["caf\u00e9 \U0001f600"]}),
     "jsonl with a key less": ("a.jsonl", b'{"t": "a", "z": "b"}\n{"t": "c"}\n', {"t": ["a", "c"], "z": ["b", None]}),
     "csv that names its separator": ("a.csv", b"\xef\xbb\xbfsep=;\r\na;b,c\r\nx;y,z\r\n", {"a": ["x"], "b,c": ["y,z"]}),
@@ -74,105 +70,56 @@ def test_a_compressed_file_is_the_same(read: Read, case: str) -> None:
     assert read(name + ".gz", gzip.compress(content)).columns == columns
 
 
+GZIP = gzip.compress(b"words\n" * 99)
 BAD: dict[str, tuple[str, bytes, str, str]] = {
-    "empty": ("a.txt", b"", "a.txt is empty", "two sentences"),
-    "empty and compressed": ("a.txt.gz", gzip.compress(b""), "a.txt.gz is empty", "two sentences"),
-    "a header alone": ("a.tsv", b"anchor\tpositive\n", "a.tsv has no rows", "two rows"),
-    "an empty list": ("a.json", b"[]", "a.json has no rows", "two rows"),
-    "Cyrillic": (
-        "a.txt",
-        "ab\nпривет\n".encode("cp1251"),
-        "a.txt, line 2: not UTF-8 (byte 0xef)",
-        "utf-8 a.txt > a-utf8.txt",
-    ),
-    "no encoding has it": ("a.txt", b"one\n\x81\n", "a.txt, line 2: not UTF-8 (byte 0x81)", "iconv"),
+    "empty": ("a.txt", b"", "is empty", "two sentences"),
+    "empty and compressed": ("a.txt.gz", gzip.compress(b""), "is empty", "two sentences"),
+    "a header alone": ("a.tsv", b"anchor\tpositive\n", "has no rows", "two rows"),
+    "an empty list": ("a.json", b"[]", "has no rows", "two rows"),
+    "Cyrillic": ("a.txt", "a\nпривет\n".encode("cp1251"), "line 2: not UTF-8 (byte 0xef)", "a.txt > a-utf8.txt"),
+    "no encoding has it": ("a.txt", b"one\n\x81\n", "line 2: not UTF-8 (byte 0x81)", "iconv"),
     "two encodings": ("a.txt", "für\n".encode() + "für\n".encode("cp1252"), "line 2: not UTF-8", "two encodings"),
-    "two encodings the other way": (
-        "a.txt",
-        "für\n".encode("cp1252") + "ab\nfür\n".encode(),
-        "a.txt, line 3: UTF-8, which line 1 is not",
-        "two encodings",
-    ),
-    "half of UTF-16": ("a.txt", "one".encode("utf-16")[:-1], "a.txt: damaged UTF-16", "copy"),
-    "a NUL byte": ("a.tsv", b"anchor\tpositive\na\tb\nc\t\0\n", "a.tsv, line 3: holds a NUL byte", "Delete"),
-    "too few fields": ("a.csv", b"a,b\n1,2\n3\n", "a.csv, line 3: 1 fields where the header has 2", "commas"),
-    "too many fields": ("a.csv", b"a,b\n1,2,3\n", "a.csv, line 2: 3 fields where the header has 2", "commas"),
-    "too many fields in tsv": ("a.tsv", b"a\tb\n1\t2\n1\t2\t3\n", "a.tsv, line 3: 3 fields", "fix"),
-    "ragged below a field of two lines": ("a.csv", b'a,b\n"1\n2",3\n4\n', "a.csv, line 4: 1 fields", "fix"),
-    "an unclosed quote": ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "a.csv, line 3: a quote opens here", '"say ""we"" here"'),
-    "an unclosed quote below a closed one": (
-        "a.csv",
-        b'a,b\n"1\n1",2\n3,"4\n5,6\n',
-        "a.csv, line 4: a quote opens here",
-        "close it",
-    ),
-    "an unclosed quote in a row's second line": (
-        "a.csv",
-        b'a,b\n"1\n1","2\n3,4\n5,6\n',
-        "a.csv, line 3: a quote opens here",
-        "close it",
-    ),
-    "an unclosed quote that the next one ends": (
-        "a.csv",
-        b'a,b\n1,"2\n3,"4"\n',
-        "a.csv, line 2: a quote opens here",
-        "close it",
-    ),
-    "an unclosed quote before a long rest": (
-        "a.csv",
-        b'a,b\n1,2\n3,"4\n' + b"some words,more words\n" * 9000,
-        "a.csv, line 3: a quote opens here",
-        "close it",
-    ),
-    "text behind a closing quote": ("a.csv", b'a,b\n1,"2"3\n', "a.csv, line 2: ',' expected after '\"'", "twice"),
-    "a column twice": ("a.csv", b"a,b,a\n1,2,3\n", "a.csv, line 1: the column 'a' occurs twice", "its own"),
-    "a key twice": ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1, "a": 2}\n', "a.jsonl, line 2: the key 'a' occurs", "once"),
-    "JSON cut off": ("a.jsonl", b'{"a": 1}\n{"a": \n', "a.jsonl, line 2: not JSON: Expecting value (column 7)", "fix"),
-    "JSON cut off below": ("a.json", b'[{"a": 1},\n {"a": 2},\n {"a"\n', "a.json, line 4: not JSON", "correct it"),
-    "JSON too deep": ("a.json", b"[" * 100_000, "a.json, line 1: JSON nested too deeply", "correct it"),
-    "a number too long": ("a.jsonl", b'{"a": ' + b"9" * 9999 + b"}\n", "a.jsonl, line 1: JSON nested", "fix"),
-    "half a surrogate": ("a.jsonl", b'{"a": "\\ud83d"}\n', "a.jsonl, line 1: half of a surrogate pair", "escape"),
-    "a list a line": ("a.jsonl", b'["a"]\n', "a.jsonl, line 1: not an object", '{"sentence"'),
-    "an object without keys": ("a.jsonl", b"{}\n", "a.jsonl, line 1: not an object", '{"sentence"'),
-    "an object and a word": ("a.json", b'[{"a": 1}, "b"]', "a.json, row 2: not an object", '{"sentence"'),
-    "an object alone": ("a.json", b'{"a": [1]}', "a.json is not a list of objects", "data"),
+    "two, UTF-8 last": ("a.txt", b"f\xfcr\na\n" + "für".encode(), "line 3: UTF-8, which line 1 is not", "encodings"),
+    "half of UTF-16": ("a.txt", "one".encode("utf-16")[:-1], "damaged UTF-16", "copy"),
+    "a NUL byte": ("a.tsv", b"anchor\tpositive\na\tb\nc\t\0\n", "line 3: holds a NUL byte", "Delete"),
+    "too few fields": ("a.csv", b"a,b\n1,2\n3\n", "line 3: 1 fields where the header has 2", "commas"),
+    "too many fields": ("a.csv", b"a,b\n1,2,3\n", "line 2: 3 fields where the header has 2", "commas"),
+    "too many fields in tsv": ("a.tsv", b"a\tb\n1\t2\n1\t2\t3\n", "line 3: 3 fields", "fix"),
+    "ragged below a field of two lines": ("a.csv", b'a,b\n"1\n2",3\n4\n', "line 4: 1 fields", "fix"),
+    "an unclosed quote": ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote opens here", '"say ""we"" here"'),
+    "unclosed below a closed quote": ("a.csv", b'a,b\n"1\n1",2\n3,"4\n5,6\n', "line 4: a quote opens here", "close it"),
+    "unclosed in a row's second line": ("a.csv", b'a,b\n"1\n1","2\n3,4\n', "line 3: a quote opens here", "close it"),
+    "unclosed but for the next quote": ("a.csv", b'a,b\n1,"2\n3,"4"\n', "line 2: a quote opens here", "close it"),
+    "unclosed before a long rest": ("a.csv", b'a\n"b\n' + b"word\n" * 20_000, "line 2: a quote opens here", "close it"),
+    "text behind a closing quote": ("a.csv", b'a,b\n1,"2"3\n', "line 2: ',' expected after '\"'", "twice"),
+    "a column twice": ("a.csv", b"a,b,a\n1,2,3\n", "line 1: the column 'a' occurs twice", "its own"),
+    "a key twice": ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1, "a": 2}\n', "line 2: the key 'a' occurs", "once"),
+    "JSON cut off": ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2: not JSON: Expecting value (column 7)", "fix"),
+    "JSON cut off below": ("a.json", b'[{"a": 1},\n {"a": 2},\n {"a"\n', "line 4: not JSON", "correct it"),
+    "JSON too deep": ("a.json", b"[" * 100_000, "line 1: JSON nested too deeply", "correct it"),
+    "a number too long": ("a.jsonl", b'{"a": ' + b"9" * 9999 + b"}\n", "line 1: JSON nested", "fix"),
+    "half a surrogate": ("a.jsonl", b'{"a": "\\ud83d"}\n', "line 1: half of a surrogate pair", "escape"),
+    "a list a line": ("a.jsonl", b'["a"]\n', "line 1: not an object", '{"sentence"'),
+    "an object without keys": ("a.jsonl", b"{}\n", "line 1: not an object", '{"sentence"'),
+    "an object and a word": ("a.json", b'[{"a": 1}, "b"]', "row 2: not an object", '{"sentence"'),
+    "an object alone": ("a.json", b'{"a": [1]}', "is not a list of objects", "data"),
     "a key more": ("a.jsonl", b'{"a": 1}\n{"a": 1, "b": 2}\n', "line 2: the first object has no key 'b'", '"b": null'),
-    "half a gzip file": (
-        "a.txt.gz",
-        gzip.compress(b"words\n" * 99)[:-9],
-        "a.txt.gz is a damaged or truncated gzip",
-        "again",
-    ),
-    "gzip with damage": (
-        "a.txt.gz",
-        gzip.compress(b"words\n" * 99)[:12] + b"\xff" * 40,
-        "a.txt.gz is a damaged or truncated gzip file",
-        "again",
-    ),
-    "no parquet": ("a.parquet", b"PAR1 and no more", "a.parquet cannot be read as parquet", "again"),
-    "an unknown suffix": ("a.xml", b"<a/>", "a.xml has an unknown format", ".jsonl"),
-    "a workbook": ("a.xlsx", b"PK\3\4", "a.xlsx has an unknown format", "save it as .csv"),
-    "a workbook with another name": ("a.csv", b"PK\3\4\x14\0", "a.csv is a workbook or another zip", "save it as .csv"),
-    "an old workbook with another name": ("a.txt", b"\xd0\xcf\x11\xe0\xa1", "a.txt is a workbook", "save it as .csv"),
+    "half a gzip file": ("a.txt.gz", GZIP[:-9], "is a damaged or truncated gzip", "again"),
+    "gzip with damage": ("a.txt.gz", GZIP[:12] + b"\xff" * 40, "is a damaged or truncated gzip file", "again"),
+    "no parquet": ("a.parquet", b"PAR1 and no more", "cannot be read as parquet", "again"),
+    "an unknown suffix": ("a.xml", b"<a/>", "has an unknown format", ".jsonl"),
+    "a workbook": ("a.xlsx", b"PK\3\4", "has an unknown format", "save it as .csv"),
+    "a workbook with another name": ("a.csv", b"PK\3\4\x14\0", "is a workbook or another zip", "save it as .csv"),
+    "an old workbook with another name": ("a.txt", b"\xd0\xcf\x11\xe0\xa1", "is a workbook", "save it as .csv"),
     "compressed Cyrillic": (
         "a.csv.gz",
         gzip.compress("text\nпривет\n".encode("cp1251")),
-        "a.csv.gz, line 2: not UTF-8",
+        "line 2: not UTF-8",
         "gzip -dcf a.csv.gz | iconv -f cp1251 -t utf-8 > a-utf8.csv",
     ),
-    "a second column of Excel": (
-        "a.csv",
-        b"sep=;\na;a\n1;2\n",
-        "a.csv, line 2: the column 'a' occurs twice",
-        "its own",
-    ),
-    "parquet in gzip": ("a.parquet.gz", b"", "a.parquet.gz has an unknown format", ".parquet"),
-    "STS-B cut off": (
-        "a.csv",
-        b"g\tf\ty\t1\t2.5\ta\tb\ng\tf\ty\t1\n",
-        "a.csv, line 2: 4 fields where STS-B has",
-        "again",
-    ),
+    "twice below sep=": ("a.csv", b"sep=;\na;a\n1;2\n", "line 2: the column 'a' occurs twice", "its own"),
+    "parquet in gzip": ("a.parquet.gz", b"", "has an unknown format", ".parquet"),
+    "STS-B cut off": ("a.csv", b"g\tf\ty\t1\t2.5\ta\tb\ng\tf\ty\t1\n", "line 2: 4 fields where STS-B has", "again"),
 }
 
 
@@ -181,9 +128,8 @@ def test_a_bad_file_is_refused_with_its_line_and_the_remedy(read: Read, case: st
     name, content, what, hint = BAD[case]
     with pytest.raises(DataError) as caught:
         read(name, content)
-    assert what in caught.value.what
-    assert hint in caught.value.hint
-    assert caught.value.code == 3
+    assert caught.value.what.startswith(name) and what in caught.value.what
+    assert hint in caught.value.hint and caught.value.code == 3
     assert "\n" not in caught.value.what + caught.value.hint
 
 
@@ -219,12 +165,7 @@ def test_rows_beyond_the_limit_are_not_read(read: Read) -> None:
 
 def test_a_row_is_named_by_the_line_in_which_it_starts(read: Read) -> None:
     frame = read("a.csv", b'text\n"one\nand a half"\ntwo\n"three\n\n3"\nfour\n')
-    assert [frame.where(row) for row in range(4)] == [
-        "a.csv, line 2",
-        "a.csv, line 4",
-        "a.csv, line 5",
-        "a.csv, line 8",
-    ]
+    assert [frame.where(row) for row in range(4)] == [f"a.csv, line {line}" for line in (2, 4, 5, 8)]
     assert read("a.json", b'[{"text": "one"}, {"text": "two"}]').where(1) == "a.json, row 2"
 
 
