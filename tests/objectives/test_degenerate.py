@@ -1,6 +1,8 @@
 """What every objective must survive: degenerate batches, low precision, any order of rows, any size of batch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -31,19 +33,24 @@ OBJECTIVES = {
     "pcl": Objective("pcl", similarity="angle", margin=10.0),
     "rankcse-listnet": Objective("rankcse", similarity="angle", margin=10.0, distillation="listnet"),
     "rankcse-listmle": Objective("rankcse", similarity="angle", margin=10.0, distillation="listmle"),
+    "cosent": Objective("cosent", similarity="angle"),
+    "aoe": Objective("aoe", positive_from=0.5),
+    "pearson": Objective("pearson"),
+    "mse": Objective("mse", lowest=-1.0),
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
 
 def random_rows(size: int, seed: int = 0) -> tuple[dict[str, Tensor], Rows]:
-    """Embeddings that the (N, WIDTH) views of real rows could be, labels 0 and 2, and some repeated texts."""
+    """Embeddings that the (N, WIDTH) views of real rows could be, labels 0 and 2, scores, and some repeated texts."""
     generator = torch.Generator().manual_seed(seed)
     views = {name: torch.randn(size, WIDTH, generator=generator) for name in ("anchor", "positive")}
     ids = {
         "anchor": torch.randint(0, size, (size,), generator=generator),
         "positive": torch.randint(size // 2, 2 * size, (size,), generator=generator),
     }
-    return views, Rows(ids, 2 * torch.randint(0, 2, (size,), generator=generator), mask_duplicates=True)
+    labels, scores = 2 * torch.randint(0, 2, (size,), generator=generator), torch.rand(size, generator=generator)
+    return views, Rows(ids, labels, mask_duplicates=True, score=scores)
 
 
 def all_views(name: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -56,11 +63,7 @@ def all_views(name: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def measure(
-    name: str,
-    views: Mapping[str, Tensor],
-    rows: Rows,
-    dtype: torch.dtype = torch.float32,
-    autocast: bool = False,
+    name: str, views: Mapping[str, Tensor], rows: Rows, dtype: torch.dtype = torch.float32, autocast: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
     """The loss, and its gradients in the views and then in the heads, the heads always the same."""
     torch.manual_seed(0)
@@ -79,8 +82,8 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
     ids = {"anchor": torch.arange(4), "positive": torch.arange(4, 8)}
     one = {view: texts[:1] for view, texts in ids.items()}
     equal = {view: torch.zeros(4, dtype=torch.long) for view in ids}
-    label = torch.tensor([0, 2, 0, 2])
-    return {
+    label, score = torch.tensor([0, 2, 0, 2]), torch.tensor([0.8, 0.2, 1.0, 0.0])
+    batches = {
         "one row": ({"anchor": x[:1], "positive": y[:1]}, Rows(one, label[:1])),
         "one row without a positive": ({"anchor": x[:1], "positive": y[:1]}, Rows(one, label[1:2])),
         "identical sentences": ({"anchor": same, "positive": same}, Rows(ids, label)),
@@ -89,6 +92,11 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
         "no negative": ({"anchor": x, "positive": y}, Rows(equal, torch.zeros(4, dtype=torch.long), True)),
         "zero vectors": ({"anchor": x * 0, "positive": y * 0}, Rows(ids, label)),
         "vast vectors": ({"anchor": x * 1e6, "positive": y * 1e6}, Rows(ids, label)),
+        "equal scores": ({"anchor": x, "positive": y}, Rows(ids, label, score=torch.full((4,), 0.4))),
+    }
+    return {
+        which: (views, rows if rows.score is not None else replace(rows, score=score[: len(views["anchor"])]))
+        for which, (views, rows) in batches.items()
     }
 
 
@@ -101,18 +109,17 @@ def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, wh
     assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients)
 
 
-@pytest.mark.parametrize(
-    "name", ["simcse", "simace", "arccon", "rbf", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat"]
-)
-@pytest.mark.parametrize("which", ["one row", "no negative"])
-def test_without_negatives_a_contrast_is_zero_and_pulls_nothing(name: str, which: str) -> None:
+CONTRASTS = ("simcse", "simace", "arccon", "rbf", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat")
+NOTHING = [
+    *product(CONTRASTS, ("one row", "no negative")),
+    *product(["instancedisc"], ("one row without a positive", "no positive")),
+    *product(["cosent", "pearson"], ("one row", "equal scores")),
+]
+
+
+@pytest.mark.parametrize(("name", "which"), NOTHING)
+def test_with_nothing_to_compare_a_loss_is_a_zero_that_keeps_the_graph(name: str, which: str) -> None:
     loss, gradients = measure(name, *degenerate()[which])
-    assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
-
-
-@pytest.mark.parametrize("which", ["one row without a positive", "no positive"])
-def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_graph(which: str) -> None:
-    loss, gradients = measure("instancedisc", *degenerate()[which])
     assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
 
 
@@ -120,7 +127,8 @@ def test_without_a_positive_instance_discrimination_is_a_zero_that_keeps_the_gra
 def test_the_order_of_the_rows_changes_nothing(name: str) -> None:
     views, rows = random_rows(9)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
-    shuffled = Rows({view: x[order] for view, x in rows.ids.items()}, rows.labels()[order], rows.mask_duplicates)
+    ids = {view: x[order] for view, x in rows.ids.items()}
+    shuffled = replace(rows, ids=ids, label=rows.labels()[order], score=rows.scores()[order])
     loss, gradients = measure(name, views, rows, torch.float64)
     again, permuted = measure(name, {view: x[order] for view, x in views.items()}, shuffled, torch.float64)
     torch.testing.assert_close(again, loss)
@@ -163,3 +171,12 @@ def test_blocks_of_anchors_give_what_the_whole_batch_gives(name: str, monkeypatc
     blocked, their_gradients = measure(name, views, rows, torch.float64)
     torch.testing.assert_close(blocked, loss)
     torch.testing.assert_close(their_gradients, gradients)
+
+
+@pytest.mark.parametrize("name", ["pairsupcon", "supcon", "softmax"])
+def test_fresh_heads_are_normal_with_deviation_002_and_zero_biases(name: str) -> None:
+    torch.manual_seed(0)
+    for parameter in OBJECTIVES[name].heads(256).parameters():
+        deviation = 0.0 if parameter.dim() == 1 else 0.02
+        assert parameter.std().item() == pytest.approx(deviation, rel=0.1)
+        assert parameter.mean().item() == pytest.approx(0, abs=deviation / 10)

@@ -6,18 +6,7 @@ import pytest
 import torch
 
 from contrastcli.objectives.rows import Rows
-from support.batches import (
-    KINDS,
-    MARGINS,
-    SMALL_MARGINS,
-    Objective,
-    batch,
-    check,
-    distinct,
-    numbers,
-    passes_gradcheck,
-    vectors,
-)
+from support.batches import MARGINS, Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import decoupled_by_loops, infonce_by_loops
 
 infonce = Objective("simcse")
@@ -115,11 +104,3 @@ def test_simace_without_margin_approaches_simcse_as_all_cosines_go_to_zero() -> 
         losses.append(loss.item())
     assert losses[1] == pytest.approx(losses[0], abs=1e-6)
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
-@pytest.mark.parametrize("name", ["simcse", "dcl"])
-def test_a_contrast_passes_gradcheck(name: str, kind: str, names: tuple[str, ...]) -> None:
-    loss = Objective(name, similarity=kind, margin=SMALL_MARGINS[kind], tau=0.3)
-    assert passes_gradcheck(loss, batch(*names, rows=5, width=4))

@@ -10,19 +10,7 @@ from torch import Tensor, nn
 from contrastcli.objectives.pairsupcon import heads, negative_mass
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses.labelled import HardNegatives
-from support.batches import (
-    KINDS,
-    MARGINS,
-    SMALL_MARGINS,
-    Objective,
-    batch,
-    check,
-    distinct,
-    heavy,
-    numbers,
-    passes_gradcheck,
-    vectors,
-)
+from support.batches import MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 
 WHOLE = Objective("pairsupcon", tau=0.2)
@@ -111,19 +99,3 @@ def test_importance_in_logs_equals_the_plain_sum() -> None:
     in_logs = negative_mass(cosine / 0.05, everyone, "importance")
     for row, mass in zip(cosine.tolist(), in_logs.tolist(), strict=True):
         assert mass == pytest.approx(math.log(weighed_by_loops(row, 0.05, "importance")), rel=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pairsupcon_passes_gradcheck(kind: str) -> None:
-    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
-    label = torch.tensor([0, 0, 2, 0, 1, 1])
-    loss = Objective(
-        "pairsupcon", similarity=kind, margin=SMALL_MARGINS[kind], tau=0.3, beta=2.0, hard_negatives="exponent"
-    )
-    assert passes_gradcheck(loss, views, Rows(distinct(views), label), layers)
-
-
-def test_fresh_heads_are_normal_with_deviation_002() -> None:
-    torch.manual_seed(0)
-    for parameter in heads(256).parameters():
-        assert parameter.std().item() == pytest.approx(0.02, rel=0.1)

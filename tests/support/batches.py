@@ -20,10 +20,6 @@ MARGINS = [
 NO_HEADS = nn.ModuleDict()
 
 
-SMALL_MARGINS = {"cosine": 0.1, "angle": 10.0, "arc": 10.0, "rbf": 0.0}
-"""A margin of each similarity."""
-
-
 class Objective:
     """The loss of an objective with some of its settings; a call may change them."""
 
@@ -100,18 +96,6 @@ def check(loss: Tensor, by_loops: Callable[[], float], inputs: Sequence[Tensor])
         torch.testing.assert_close(
             gradient(x).view(-1)[:entries], differences(by_loops, x, entries), rtol=1e-5, atol=1e-8
         )
-
-
-def passes_gradcheck(
-    loss: Objective, views: Mapping[str, Tensor], rows: Rows | None = None, heads: nn.ModuleDict = NO_HEADS
-) -> bool:
-    """Whether autograd's gradients in the views and the heads are those of small steps; all texts differ by default."""
-    rows = rows or Rows(distinct(views))
-
-    def value(*inputs: Tensor) -> Tensor:
-        return loss(dict(zip(views, inputs, strict=False)), rows, heads)[0]
-
-    return torch.autograd.gradcheck(value, (*views.values(), *heads.parameters()))
 
 
 def on_the_circle(*degrees: float) -> Tensor:
