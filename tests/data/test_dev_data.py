@@ -107,20 +107,12 @@ def test_a_share_that_is_none_is_refused(name: str) -> None:
 
 def test_held_out_scored_pairs_keep_their_scores() -> None:
     gold = [n % 6 for n in range(40)]
-    rows = Examples(
-        "scored",
-        texts(anchor=[f"a{n // 2}" for n in range(40)], positive=[f"p{n}" for n in range(40)]),
-        None,
-        "x",
-        scores=[float(score) for score in gold],
-    )
+    views = texts(anchor=[f"a{n // 2}" for n in range(40)], positive=[f"p{n}" for n in range(40)])
+    rows = Examples("scored", views, None, "x", scores=list(map(float, gold)))
     rest, dev = scored("split:25%", rows, seed=0)
     assert len(dev) == 10 and rest.scores is not None and len(rest) == len(rest.scores) == 30
     assert not set(dev.first) & set(rest.views["anchor"])
-    for text, score in [
-        *zip(dev.second, dev.scores, strict=True),
-        *zip(rest.views["positive"], rest.scores, strict=True),
-    ]:
+    for text, score in zip([*dev.second, *rest.views["positive"]], [*dev.scores, *rest.scores], strict=True):
         assert score == gold[int(text[1:])]
 
 

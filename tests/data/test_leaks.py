@@ -19,9 +19,7 @@ from support.tables import texts
 ROWS = Examples(
     "triplets",
     texts(
-        anchor=["How do I pay?", "b", "c", "d"],
-        positive=["p", "q", "By  card\t", "s"],
-        negative=["", "x", "y", "z"],
+        anchor=["How do I pay?", "b", "c", "d"], positive=["p", "q", "By  card\t", "s"], negative=["", "x", "y", "z"]
     ),
     None,
     "rows",

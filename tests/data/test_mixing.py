@@ -28,11 +28,7 @@ def joined(tiny: Tiny, *forms: str, needs: tuple[Form, ...] = ANY) -> tuple[str,
 
 
 def test_names_have_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_sets("a.csv=2,b.parquet, hf:o/n?config=5=0.5") == [
-        ("a.csv", 2),
-        ("b.parquet", 1),
-        ("hf:o/n?config=5", 0.5),
-    ]
+    assert read_sets("a.csv=2,b.jsonl, hf:o/n?config=5=0.5") == [("a.csv", 2), ("b.jsonl", 1), ("hf:o/n?config=5", 0.5)]
     assert read_sets("a,hf:o/n?config=x&split=3") == [("a", 1), ("hf:o/n?config=x&split=3", 1)]
     monkeypatch.chdir(tmp_path)
     Path("a,b=2.csv").touch()
@@ -47,11 +43,8 @@ def test_malformed_lists_are_refused(names: str) -> None:
 
 def test_sets_of_several_forms_become_one(tiny: Tiny) -> None:
     form, views, sets = joined(tiny, "sentences", "triplets", "negatives")
-    assert (form, sets, [*views]) == (
-        "triplets",
-        (160, 160, 160),
-        ["anchor", "positive", "negative", "negative_2", "negative_3"],
-    )
+    assert (form, sets) == ("triplets", (160, 160, 160))
+    assert [*views] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
     sentence, triplet, several = ({view: texts[row] for view, texts in views.items()} for row in (5, 165, 323))
     assert sentence["positive"] == sentence["anchor"] and not sentence["negative"]
     assert triplet["negative"] and not triplet["negative_2"]

@@ -32,8 +32,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
 def refused(error: type[ContrastError], load: Load, *lines: str, what: str, hint: str, **words: str) -> None:
     with pytest.raises(error) as caught:
         load(*lines, **words)
-    assert what in caught.value.what
-    assert hint in caught.value.hint
+    assert what in caught.value.what and hint in caught.value.hint
     assert "\n" not in caught.value.what + caught.value.hint
 
 
@@ -54,8 +53,7 @@ def refused(error: type[ContrastError], load: Load, *lines: str, what: str, hint
 def test_the_names_of_columns_make_the_form(load: Load, header: str, form: str) -> None:
     width = header.count("|") + 1
     rows = load(header, "|".join("abc"[:width]), "|".join("def"[:width]))
-    assert rows.form == form
-    assert rows.labels is None
+    assert (rows.form, rows.labels) == (form, None)
     assert list(rows.views.values()) == [["a", "d"], ["b", "e"], ["c", "f"]][:width]
     assert list(rows.views) == ["anchor", "positive", "negative"][:width]
 
@@ -98,13 +96,7 @@ BAD_COLUMNS = {
     "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "sentence=text"),
     "no such column": ("anchor|positive", "anchor=ancor", DataError, "no column 'ancor'", "did you mean 'anchor'?"),
     "no such role": ("anchor|positive", "ancor=anchor", UsageError, "no role 'ancor'", "did you mean 'anchor'?"),
-    "roles and columns exchanged": (
-        "a|b",
-        "a=anchor,b=positive",
-        UsageError,
-        "role 'a'",
-        "--columns anchor=a,positive=b",
-    ),
+    "roles exchanged": ("a|b", "a=anchor,b=positive", UsageError, "role 'a'", "--columns anchor=a,positive=b"),
     "a role twice": ("a|b", "anchor=a,premise=b", UsageError, "the role 'anchor' twice", "one column"),
     "a key twice": ("a|b", "anchor=a,anchor=b", UsageError, "'anchor' twice", "anchor=a,positive=b"),
     "no equals sign": ("a|b", "anchor", UsageError, "data.columns is 'anchor'", "anchor=a,positive=b"),

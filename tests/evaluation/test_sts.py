@@ -144,12 +144,8 @@ def test_the_table_is_in_the_order_of_the_papers_and_keeps_a_row_for_what_is_mis
     assert [row[0] for row in rows] == ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg."]
     assert rows[6][1:] == (*"–––––", "missing")
     score = result.tasks["STS12"]
-    expected = (
-        score["all"]["spearman"],
-        score["all"]["pearson"],
-        score["mean"]["spearman"],
-        score["wmean"]["spearman"],
-    )
+    paths = (("all", "spearman"), ("all", "pearson"), ("mean", "spearman"), ("wmean", "spearman"))
+    expected = [score[kind][measure] for kind, measure in paths]
     assert rows[0][1:5] == tuple(f"{value:.2f}" for value in expected)
 
 

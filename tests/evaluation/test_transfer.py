@@ -189,12 +189,8 @@ def test_too_few_rows_of_a_class_are_no_training_set(tmp_path: Path) -> None:
 
 
 def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: Path) -> None:
-    for task, name in (
-        ("MR", "rt-polarity.pos"),
-        ("CR", "custrev.pos"),
-        ("SUBJ", "subj.objective"),
-        ("MPQA", "mpqa.pos"),
-    ):
+    files = {"MR": "rt-polarity.pos", "CR": "custrev.pos", "SUBJ": "subj.objective", "MPQA": "mpqa.pos"}
+    for task, name in files.items():
         write_polarity(tmp_path, task, 20)
         write_lines(tmp_path / task / name, [f"  kept {i}  in one  piece \t" for i in range(21)])
         rows = read_transfer(tmp_path, task).train

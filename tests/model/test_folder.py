@@ -150,12 +150,7 @@ def settings(path: str, **values: object) -> Change:
 
 def chain(*kinds: str) -> Change:
     """The modules replaced by those kinds, which lie where they are."""
-    named = {
-        "Transformer": "",
-        "Pooling": "1_Pooling",
-        "Dense": "2_Dense",
-        "Normalize": "3_Normalize",
-    }
+    named = {"Transformer": "", "Pooling": "1_Pooling", "Dense": "2_Dense", "Normalize": "3_Normalize"}
     modules = [
         {"idx": i, "name": str(i), "path": named.get(kind, "9_Other"), "type": f"sentence_transformers.models.{kind}"}
         for i, kind in enumerate(kinds)
@@ -181,6 +176,7 @@ def other_layers(folder: Path) -> None:
 
 
 LAYERS = "1_WeightedLayerPooling"
+WORD = "1_WordWeights/config.json"
 POOL = "1_Pooling/config.json"
 DENSE = "2_Dense/config.json"
 
@@ -201,14 +197,8 @@ FOREIGN: dict[str, tuple[Change, str]] = {
     "unknown activation": (settings(DENSE, activation_function="torch.nn.modules.activation.Foo"), "Foo"),
     "dense on tokens": (settings(DENSE, module_input_name="token_embeddings"), "embedding"),
     "layers": (other_layers, "layers"),
-    "start of layers": (
-        lambda f: layers(f, "first-last", settings(f"{LAYERS}/config.json", layer_start=1)),
-        "layers",
-    ),
-    "weights of words": (
-        lambda f: layers(f, "mean-no-cls", settings("1_WordWeights/config.json", word_weights={"ba": 0})),
-        "words",
-    ),
+    "start of layers": (lambda f: layers(f, "first-last", settings(f"{LAYERS}/config.json", layer_start=1)), "layers"),
+    "weights of words": (lambda f: layers(f, "mean-no-cls", settings(WORD, word_weights={"ba": 0})), "words"),
 }
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contrastcli.files import cache_dir
 from contrastcli.model import search
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
@@ -157,16 +156,6 @@ def test_a_changed_corpus_is_encoded_again(encoder: SentenceEncoder, corpus: Pat
     Index(encoder, corpus).nearest("ba den", 1)
     corpus.write_text(corpus.read_text().replace(SENTENCES[7] + "\n", "ba den\n", 1))
     assert Index(encoder, corpus).nearest("ba den", 1)[0].row == 8
-
-
-def test_a_damaged_cache_is_made_again(encoder: SentenceEncoder, corpus: Path) -> None:
-    first = Index(encoder, corpus).nearest("ba", 5)
-    (file,) = (cache_dir() / "vectors").iterdir()
-    data = file.read_bytes()
-    for damaged in (data[:1000], b"", data[:-3] + bytes([data[-3] ^ 64]) + data[-2:]):
-        file.write_bytes(damaged)
-        assert Index(encoder, corpus).nearest("ba", 5) == first
-    assert np.array_equal(np.load(file), encoder.encode(SENTENCES))
 
 
 def test_a_cache_that_cannot_be_written_costs_no_answer(

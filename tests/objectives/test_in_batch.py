@@ -122,11 +122,8 @@ def test_some_rows_may_be_the_anchors() -> None:
     views, ids = batch_of_five()
     settings = InBatch(similarity="angle", margin=10.0, tau=TAU, same_side=True)
     value = contrast(views, Rows(ids), settings, anchors=torch.tensor([3, 1]))
-    check(
-        value,
-        lambda: one_way(vectors(views), numbers(ids), *BOTH[0], same_side=True, rows=[1, 3]),
-        list(views.values()),
-    )
+    two = partial(one_way, ids=numbers(ids), of="anchor", names=BOTH[0][1], same_side=True, rows=[1, 3])
+    check(value, lambda: two(vectors(views)), list(views.values()))
 
 
 @pytest.mark.parametrize("width", [2, 6])  # the second moment above 1/d, and mostly below

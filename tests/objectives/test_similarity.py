@@ -99,10 +99,7 @@ def test_seen_from_the_embedding_the_angle_pulls_equally_everywhere_and_the_cosi
 
 def test_angle_without_margin_orders_as_cosine_at_every_angle() -> None:
     others = torch.cat([at(angle) for angle in range(1, 180)])
-    by_angle, by_cosine = (
-        pairwise(at(0), others, ANGLE)[0],
-        pairwise(at(0), others, COSINE)[0],
-    )
+    by_angle, by_cosine = (pairwise(at(0), others, similarity)[0] for similarity in (ANGLE, COSINE))
     assert by_angle.argsort().tolist() == by_cosine.argsort().tolist() == list(range(178, -1, -1))
 
 
