@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import click
 from click.core import augment_usage_errors
@@ -44,13 +44,6 @@ class Number(click.FloatRange):
         return number
 
 
-def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The runs whose names begin so; the shell adds the files."""
-    every = runs.list_runs(runs.runs_dir(ctx.find_root().params.get("runs_dir")))
-    names = [name for name in ("last", *(run.name for run in every)) if name.startswith(incomplete)]
-    return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
-
-
 def complete_preset(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The presets whose names begin so."""
     return [name for name in (*presets.names(), *presets.sweep_names()) if name.startswith(incomplete)]
@@ -70,7 +63,10 @@ class RunName(click.ParamType[runs.Run]):
     name = "run"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return complete_run(ctx, param, incomplete)
+        """The runs whose names begin so; the shell adds the files."""
+        every = runs.list_runs(runs.runs_dir(ctx.find_root().params.get("runs_dir")))
+        names = [name for name in ("last", *(run.name for run in every)) if name.startswith(incomplete)]
+        return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> runs.Run:
         assert ctx
@@ -81,115 +77,101 @@ RUN = RunName()
 ONE_RUN = click.Argument(["run"], type=RUN, default="last")
 PATH = click.Path(path_type=Path)
 
-JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
-MODEL = click.Option(
-    ["--model"],
-    metavar="RUN|FOLDER|NAME",
-    shell_complete=complete_run,
-    help="Default: CONTRAST_MODEL, else the newest run.",
-)
-POOLING = click.Option(
-    ["--pooling"], type=click.Choice(get_args(sections.Pooling)), help="Use this pooling instead of the model's own."
-)
-PRECISION = click.Option(
-    ["--precision"],
-    type=click.Choice(get_args(sections.Precision)),
-    default="fp32",
-    help="Precision of the encoder; int8 needs a CPU with VNNI or AMX.",
-)
 
-COLUMNS = click.Option(
-    ["--columns"], default="", metavar="ROLES", help="What the columns are: text=body,id=key or anchor=a,positive=b."
+def _option(names: str, help: str, **how: Any) -> click.Option:
+    """The option of these words, of which the first is what one types, and another its name in the command."""
+    return click.Option(names.split(), help=help, **how)
+
+
+def _choice(names: str, choices: Any, help: str, default: str | None = None) -> click.Option:
+    """An option whose values are those of a Literal."""
+    return _option(names, help, type=click.Choice(get_args(choices)), default=default)
+
+
+_Form = Literal["text", "markdown", "latex", "csv"]
+_A_MODEL: dict[str, Any] = {"metavar": "RUN|FOLDER|NAME", "shell_complete": RUN.shell_complete}
+
+JSON = _option("--json", "Print JSON.", is_flag=True)
+MODEL = _option("--model", "Default: CONTRAST_MODEL, else the newest run.", **_A_MODEL)
+POOLING = _choice("--pooling", sections.Pooling, "Use this pooling instead of the model's own.")
+PRECISION = _choice(
+    "--precision", sections.Precision, "Precision of the encoder; int8 needs a CPU with VNNI or AMX.", "fp32"
 )
-BLANK = click.Option(
-    ["--blank"],
-    type=click.Choice(get_args(sections.Blank)),
-    default="error",
-    help="Rows with a blank text: refuse the data, or leave them out.",
+COLUMNS = _option(
+    "--columns", "What the columns are: text=body,id=key or anchor=a,positive=b.", default="", metavar="ROLES"
 )
+BLANK = _choice("--blank", sections.Blank, "Rows with a blank text: refuse the data, or leave them out.", "error")
 
 SETTINGS = (
-    click.Option(
-        ["--preset"], metavar="NAME", shell_complete=complete_preset, help="A published setting: see contrast presets."
-    ),
-    click.Option(["--config", "file"], metavar="FILE", type=PATH, help="A TOML file of settings."),
-    click.Option(["--set", "typed"], multiple=True, metavar="KEY=VALUE", help="Any setting: --set dev.every=50."),
+    _option("--preset", "A published setting: see contrast presets.", metavar="NAME", shell_complete=complete_preset),
+    _option("--config file", "A TOML file of settings.", metavar="FILE", type=PATH),
+    _option("--set typed", "Any setting: --set dev.every=50.", multiple=True, metavar="KEY=VALUE"),
     JSON,
 )
 """Sources of settings."""
 
 JOB = (
     *SETTINGS,
-    click.Option(["--name"], metavar="NAME", help="Name of the run directory."),
-    click.Option(["--resume"], metavar="NAME", shell_complete=complete_run, help="Resume an existing one."),
-    click.Option(["--seeds"], type=click.IntRange(min=1), metavar="N", help="Train with N seeds, from train.seed on."),
-    click.Option(["--dry-run"], is_flag=True, help="Show what would be done, and stop before loading weights."),
+    _option("--name", "Name of the run directory.", metavar="NAME"),
+    _option("--resume", "Resume an existing one.", metavar="NAME", shell_complete=RUN.shell_complete),
+    _option("--seeds", "Train with N seeds, from train.seed on.", type=click.IntRange(min=1), metavar="N"),
+    _option("--dry-run", "Show what would be done, and stop before loading weights.", is_flag=True),
 )
 """Options of the commands that train."""
 
 SWEEPING = (
     *JOB,
-    click.Option(["--grid", "axes"], multiple=True, metavar="KEY=A,B", help="A setting, and its values."),
-    click.Option(["--worker"], is_flag=True, help="Take free cells next to others that do, here or elsewhere."),
-    click.Option(["--workers"], type=click.IntRange(1, 64), default=1, help="Processes that train side by side here."),
+    _option("--grid axes", "A setting, and its values.", multiple=True, metavar="KEY=A,B"),
+    _option("--worker", "Take free cells next to others that do, here or elsewhere.", is_flag=True),
+    _option("--workers", "Processes that train side by side here.", type=click.IntRange(1, 64), default=1),
 )
 """Options of a sweep."""
 
 TRAINING = (
     *JOB,
-    click.Option(["--no-ui"], is_flag=True, help="Print progress here instead of opening the app."),
-    click.Option(["--detach"], is_flag=True, help="Train in the background and return at once."),
-    click.Option(["--resume-or-start"], metavar="NAME", help="Resume this run, or start it under this name."),
-    click.Option(["--after"], type=RUN, help="Begin when this run has ended, however it ends."),
+    _option("--no-ui", "Print progress here instead of opening the app.", is_flag=True),
+    _option("--detach", "Train in the background and return at once.", is_flag=True),
+    _option("--resume-or-start", "Resume this run, or start it under this name.", metavar="NAME"),
+    _option("--after", "Begin when this run has ended, however it ends.", type=RUN),
 )
 """Options of one training."""
 
-FORMAT = click.Option(
-    ["--format", "form"],
-    type=click.Choice(["text", "markdown", "latex", "csv"]),
-    default="text",
-    help="How tables are written; latex needs the package booktabs.",
-)
+FORMAT = _choice("--format form", _Form, "How tables are written; latex needs the package booktabs.", "text")
 
 MEASURING = (
-    click.Option(
-        ["--suite", "suites"],
+    _option(
+        "--suite suites",
+        f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data.",
         metavar="NAME,…",
-        help=f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data.",
     ),
-    click.Option(["--task", "tasks"], metavar="NAME,…", help="Only these tasks of the suites."),
-    click.Option(["--data-dir"], type=PATH, help="A folder in SentEval's layout; else the hub."),
-    click.Option(
-        ["--data", "files"],
-        multiple=True,
-        metavar="FILE",
-        help="Your own pairs, scored or not, or triplets; repeatable.",
-    ),
+    _option("--task tasks", "Only these tasks of the suites.", metavar="NAME,…"),
+    _option("--data-dir", "A folder in SentEval's layout; else the hub.", type=PATH),
+    _option("--data files", "Your own pairs, scored or not, or triplets; repeatable.", multiple=True, metavar="FILE"),
     COLUMNS,
     BLANK,
-    click.Option(["--labels"], default="", metavar="NAMES", help="Of --data: 0=entailment,1=neutral,2=contradiction."),
-    click.Option(
-        ["--metric"],
-        type=click.Choice(get_args(sections.Metric)),
-        default="auto",
-        help="Of --data: the score that is compared; auto: spearman of scored and labelled pairs, else ndcg@10.",
+    _option("--labels", "Of --data: 0=entailment,1=neutral,2=contradiction.", default="", metavar="NAMES"),
+    _choice(
+        "--metric",
+        sections.Metric,
+        "Of --data: the score that is compared; auto: spearman of scored and labelled pairs, else ndcg@10.",
+        "auto",
     ),
     POOLING,
     PRECISION,
-    click.Option(["--out", "folder"], type=PATH, help="Also write scores and pictures there."),
-    click.Option(["--fresh"], is_flag=True, help="Ignore cached results and measure again."),
+    _option("--out folder", "Also write scores and pictures there.", type=PATH),
+    _option("--fresh", "Ignore cached results and measure again.", is_flag=True),
     FORMAT,
     JSON,
 )
 """Options of an evaluation."""
 
 COMPARING = (
-    click.Option(["--bootstrap"], is_flag=True, help="Also compare two models by a paired bootstrap on dev data."),
-    click.Option(["--dev"], metavar="DATA", help="The data of --bootstrap. Default: the dev set of the runs."),
+    _option("--bootstrap", "Also compare two models by a paired bootstrap on dev data.", is_flag=True),
+    _option("--dev", "The data of --bootstrap. Default: the dev set of the runs.", metavar="DATA"),
     COLUMNS,
     BLANK,
-    click.Option(["--plot"], is_flag=True, help="Draw angles, alignment and uniformity over training."),
-    click.Option(["--out"], type=PATH, help="Also write the pictures there, as PNG, SVG and CSV."),
+    _option("--plot", "Draw angles, alignment and uniformity over training.", is_flag=True),
+    _option("--out", "Also write the pictures there, as PNG, SVG and CSV.", type=PATH),
     FORMAT,
     JSON,
 )
@@ -197,37 +179,35 @@ COMPARING = (
 
 MINING = (
     MODEL,
-    click.Option(["-o", "--output"], required=True, type=PATH, help=".jsonl, .csv, .tsv or .parquet."),
-    click.Option(["-n", "negatives"], type=click.IntRange(min=1), default=1, help="Negatives of each row."),
-    click.Option(["--corpus"], default="", metavar="FILE", help="Choose from its sentences, not from the positives."),
+    _option("-o --output", ".jsonl, .csv, .tsv or .parquet.", required=True, type=PATH),
+    _option("-n negatives", "Negatives of each row.", type=click.IntRange(min=1), default=1),
+    _option("--corpus", "Choose from its sentences, not from the positives.", default="", metavar="FILE"),
     COLUMNS,
     BLANK,
-    click.Option(["--ranks"], default="1-1000", metavar="A-B", help="Which of the nearest may be negatives."),
-    click.Option(
-        ["--below"],
+    _option("--ranks", "Which of the nearest may be negatives.", default="1-1000", metavar="A-B"),
+    _option(
+        "--below",
+        "Highest cosine of a negative, as a share of its positive's; 0: no limit.",
         type=Number(0, 1),
         metavar="SHARE",
-        help="Highest cosine of a negative, as a share of its positive's; 0: no limit.",
     ),
-    click.Option(
-        ["--margin"],
+    _option(
+        "--margin",
+        "Instead of --below: a negative's cosine is lower than its positive's by this.",
         type=Number(-2, 2),
         metavar="COSINE",
-        help="Instead of --below: a negative's cosine is lower than its positive's by this.",
     ),
-    click.Option(
-        ["--guard"], default="", metavar="MODEL", help="Drop negatives that this model finds closer than the positive."
-    ),
-    click.Option(["--show"], type=click.IntRange(min=0), default=0, metavar="N", help="Print the N hardest rows."),
+    _option("--guard", "Drop negatives that this model finds closer than the positive.", default="", metavar="MODEL"),
+    _option("--show", "Print the N hardest rows.", type=click.IntRange(min=0), default=0, metavar="N"),
     PRECISION,
     JSON,
 )
 """Options of mining."""
 
 BENCH = (
-    click.Option(["--model"], default="starter", metavar="RUN|FOLDER|NAME", shell_complete=complete_run),
-    click.Option(["--rounds"], type=click.IntRange(min=1), default=3, help="Measurements of each."),
-    click.Option(["--minutes"], type=Number(min=0), default=10.0, help="Begin no measurement that takes longer."),
+    _option("--model", "", default="starter", **_A_MODEL),
+    _option("--rounds", "Measurements of each.", type=click.IntRange(min=1), default=3),
+    _option("--minutes", "Begin no measurement that takes longer.", type=Number(min=0), default=10.0),
     JSON,
 )
 """Options of a benchmark."""
@@ -235,29 +215,23 @@ BENCH = (
 ITEM = (
     click.Argument(["paper"], default=""),
     click.Argument(["key"], metavar="ITEM", default=""),
-    click.Option(["--rows"], metavar="A,B", help="Only these rows."),
-    click.Option(["--backbones"], metavar="A,B", help="Only these backbones."),
-    click.Option(["--seeds"], type=click.IntRange(1, 100), metavar="N", help="Default: as many as the paper has."),
-    click.Option(["--scale"], type=Number(0, 1, min_open=True), help="Part of the training rows."),
-    click.Option(
-        ["--set", "assignments"],
-        multiple=True,
-        metavar="[ROW:]KEY=VALUE",
-        help="Any setting of all runs, or of a row's.",
-    ),
-    click.Option(["--data-dir"], metavar="DIR", help="A folder in SentEval's layout; else the hub."),
+    _option("--rows", "Only these rows.", metavar="A,B"),
+    _option("--backbones", "Only these backbones.", metavar="A,B"),
+    _option("--seeds", "Default: as many as the paper has.", type=click.IntRange(1, 100), metavar="N"),
+    _option("--scale", "Part of the training rows.", type=Number(0, 1, min_open=True)),
+    _option("--set assignments", "Any setting of all runs, or of a row's.", multiple=True, metavar="[ROW:]KEY=VALUE"),
+    _option("--data-dir", "A folder in SentEval's layout; else the hub.", metavar="DIR"),
 )
 """The table or figure of a paper, and how to make it."""
 
-FORMATS = click.Choice(["text", "markdown", "latex", "csv", "json"])
-TABLE_FORMAT = click.Option(["--format", "form"], type=FORMATS, default="text")
-PICTURES = click.Option(["--out"], type=PATH, help="Write the pictures there, as PNG, SVG and CSV.")
-WAIT = click.Option(["--wait"], type=Number(min=0), default=60, help="Seconds to wait for its end.")
+TABLE_FORMAT = _choice("--format form", Literal[_Form, "json"], "", "text")
+PICTURES = _option("--out", "Write the pictures there, as PNG, SVG and CSV.", type=PATH)
+WAIT = _option("--wait", "Seconds to wait for its end.", type=Number(min=0), default=60)
 
 MAKING = (
     *ITEM,
-    click.Option(["--dry-run"], is_flag=True, help="Show what would be done."),
-    click.Option(["--detach"], is_flag=True, help="Run in the background and return at once."),
+    _option("--dry-run", "Show what would be done.", is_flag=True),
+    _option("--detach", "Run in the background and return at once.", is_flag=True),
 )
 """The same, to make it now."""
 
@@ -293,13 +267,13 @@ def _without_host(words: Sequence[str]) -> list[str]:
     return kept
 
 
-HOST = click.Option(
-    ["--host"],
+HOST = _option(
+    "--host",
+    "On another machine, by ssh; DIR: the folder to work in there.",
     metavar="HOST[:DIR]",
     expose_value=False,
     is_eager=True,
     callback=_run_on_host,
-    help="On another machine, by ssh; DIR: the folder to work in there.",
 )
 
 
