@@ -17,6 +17,9 @@ _GPU_SAMPLES = 12
 WEBHOOK_SECONDS = 5.0
 """How long a webhook may take to answer."""
 
+Broken = tuple[str, str, str]
+"""A rule that is broken, what it saw, and what to do."""
+
 
 class Rules:
     """Raises each alert once in the life of a run, `earlier` events included."""
@@ -32,7 +35,7 @@ class Rules:
 
     def __call__(self, event: Event) -> Iterator[Alert]:
         """The alerts that an event raises."""
-        broken: Iterable[Alert] = ()
+        broken: Iterable[Broken] = ()
         match event:
             case Alert():
                 self._raised.add(event.rule)
@@ -40,12 +43,12 @@ class Rules:
                 broken = self._evaluated(event)
             case System():
                 broken = self._sampled(event)
-        for alert in broken:
-            if alert.rule not in self._raised:
-                self._raised.add(alert.rule)
-                yield alert
+        for rule, text, hint in broken:
+            if rule not in self._raised:
+                self._raised.add(rule)
+                yield Alert(step=event.step, rule=rule, text=text, hint=hint)
 
-    def _evaluated(self, event: Evaluated) -> Iterator[Alert]:
+    def _evaluated(self, event: Evaluated) -> Iterator[Broken]:
         self._without_best = 0 if event.best else self._without_best + 1
         if event.best:
             self._best = event
@@ -53,40 +56,24 @@ class Rules:
         if best is None or best.score is None:
             return
         known = f"its best is {score(best.score)} at step {best.step:,}"
+        again = "stop it: contrast stop, and start again with a lower --lr"
         if limits.evaluations and self._without_best >= limits.evaluations:
-            text = f"no better dev score in {self._without_best} evaluations: {known}"
-            yield Alert(
-                step=event.step,
-                rule="stalled",
-                text=text,
-                hint="stop it: contrast stop, and start again with a lower --lr",
-            )
+            yield "stalled", f"no better dev score in {self._without_best} evaluations: {known}", again
         fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
             now = "is undefined" if event.score is None else f"fell to {score(event.score)}"
-            text = f"the dev score {now}: {known}"
-            yield Alert(
-                step=event.step,
-                rule="collapsed",
-                text=text,
-                hint="stop it: contrast stop, and start again with a lower --lr, or a higher --tau",
-            )
+            yield "collapsed", f"the dev score {now}: {known}", f"{again}, or a higher --tau"
 
-    def _sampled(self, event: System) -> Iterator[Alert]:
+    def _sampled(self, event: System) -> Iterator[Broken]:
         if event.disk_free is not None and event.disk_free < self._settings.disk:
             text = f"the disk of the run has {event.disk_free:.1f} GB left"
-            yield Alert(step=event.step, rule="disk", text=text, hint="make room: contrast runs prune")
+            yield "disk", text, "make room: contrast runs prune"
         if event.gpu is None:
             return
         self._gpu.append(event.gpu)
         if len(self._gpu) == _GPU_SAMPLES and (mean := fmean(self._gpu)) < self._settings.gpu:
-            text = f"the GPU is in use for {mean:.0f} % of the time"
-            yield Alert(
-                step=event.step,
-                rule="gpu",
-                text=text,
-                hint="continue with a larger --token-budget, or start again with a larger --batch-size",
-            )
+            hint = "continue with a larger --token-budget, or start again with a larger --batch-size"
+            yield "gpu", f"the GPU is in use for {mean:.0f} % of the time", hint
 
 
 def notice(run: str, event: Event, settings: Alerts) -> str:
