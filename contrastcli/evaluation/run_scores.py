@@ -23,7 +23,7 @@ def compare(models: Sequence[Run | ModelRef]) -> Comparison:
             members.append(member(model))
         else:
             scores = read_scores(model.scores_path())
-            results.append(Result.of_model(model.name, scores))
+            results.append(Result(name=model.name, state="finished", scores=scores, is_run=False))
             members.append(Member(model.name, {}, "finished", headlines(scores)))
     runs = [m for m in members if m.settings]
     keys = dict.fromkeys(key for m in runs for key in m.settings)

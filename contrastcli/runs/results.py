@@ -239,13 +239,6 @@ class Result(Status, frozen=True, kw_only=True):
     scores: dict[str, Any]
     is_run: bool = True
 
-    @classmethod
-    def of_model(cls, name: str, scores: dict[str, Any]) -> Self:
-        nothing: dict[str, Any] = dict.fromkeys(("loss", "best", "best_step"))
-        nothing |= dict.fromkeys(("message", "hint", "metric"), "")
-        nothing |= dict.fromkeys(("step", "steps", "code", "created", "updated"), 0)
-        return cls(name=name, state="finished", scores=scores, is_run=False, **nothing)
-
 
 class Comparison(msgspec.Struct, frozen=True):
     """Runs and models side by side: `settings` are those in which runs differ, None where one lacks the setting.

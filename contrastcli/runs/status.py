@@ -45,11 +45,7 @@ _WORDS: dict[State, tuple[str, str, int]] = {
         "was its disk full? Make room, and continue: contrast train --resume {run}",
         1,
     ),
-    "silent": (
-        "the training process does not respond",
-        "the process hangs, or its disk or host is unreachable",
-        0,
-    ),
+    "silent": ("the training process does not respond", "the process hangs, or its disk or host is unreachable", 0),
 }
 _SAME_START_SECONDS = 3.0
 """Systems round the start of a process, and shift it when they correct the clock."""
@@ -79,17 +75,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: State
-    step: int
-    steps: int
-    loss: float | None
-    best: float | None
-    best_step: int | None
-    metric: str
-    message: str
-    hint: str
-    code: int
-    created: float
-    updated: float
+    step: int = 0
+    steps: int = 0
+    loss: float | None = None
+    best: float | None = None
+    best_step: int | None = None
+    metric: str = ""
+    message: str = ""
+    hint: str = ""
+    code: int = 0
+    created: float = 0
+    updated: float = 0
 
     @classmethod
     def of(cls, name: str, events: Digest, state: State, created: float) -> Status:
@@ -121,12 +117,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The metric of the best dev score, as people write it."""
         return metric_title(self.metric)
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended; it may still be resumed."""
         return self.state in ENDED
 
 
