@@ -39,39 +39,9 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = [
-    "CONTRADICTION",
-    "ENTAILMENT",
-    "NEUTRAL",
-    "SIMILARITIES",
-    "AuxiliarySpec",
-    "Average",
-    "Bounds",
-    "DataError",
-    "Margin",
-    "ObjectiveSettings",
-    "Options",
-    "Procedure",
-    "Rows",
-    "Similarity",
-    "SimilarityName",
-    "Spec",
-    "Suite",
-    "SuiteContext",
-    "Tau",
-    "about",
-    "cosines",
-    "discrimination",
-    "fresh_linear",
-    "from_cosine",
-    "full_precision",
-    "in_folder",
-    "in_words",
-    "isin",
-    "mask_logits",
-    "mean_over",
-    "pair_features",
-    "paired",
-    "pairwise",
-    "unit",
-]
+__all__ = ["AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "Spec", "Tau", "about"]
+__all__ += ["SIMILARITIES", "Similarity", "SimilarityName"]
+__all__ += ["CONTRADICTION", "ENTAILMENT", "NEUTRAL", "Rows"]
+__all__ += ["discrimination", "fresh_linear", "full_precision", "isin", "mask_logits", "mean_over", "pair_features"]
+__all__ += ["cosines", "from_cosine", "paired", "pairwise", "unit"]
+__all__ += ["Average", "DataError", "Options", "Procedure", "Suite", "SuiteContext", "in_folder", "in_words"]
