@@ -43,7 +43,7 @@ _CACHED_SHAPES = "512"
 """Shapes of matrices for which they keep up to half a megabyte each; by default 1,024."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Trainer:
     """A run in memory."""
 
@@ -268,7 +268,6 @@ class Clock:
         self._mark += time.monotonic() - begin
 
     def tick(self, sentences: int) -> None:
-        """A step is done."""
         now = time.monotonic()
         self._seconds += now - self._mark
         self._mark = now

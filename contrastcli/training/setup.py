@@ -53,15 +53,9 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else load_untrained(config.model)).to(device)
     max_length = min(config.model.max_length, encoder.backbone.max_length)
-    context = AuxiliaryContext(
-        config=config,
-        encoder=encoder,
-        precision=choose_precision(config.train.precision, device),
-        texts=texts,
-        table=tokenise(texts, encoder.tokenizer, max_length, session.loading("tokenising")),
-        max_length=max_length,
-        session=session,
-    )
+    precision = choose_precision(config.train.precision, device)
+    table = tokenise(texts, encoder.tokenizer, max_length, session.loading("tokenising"))
+    context = AuxiliaryContext(config, encoder, precision, texts, table, max_length, session)
     stepper = _make_stepper(plan, context)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.
@@ -75,16 +69,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     position = restored or Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
     encoder.note = lambda text: session.emit(Note(step=position.step, text=text))
-    return Trainer(
-        run=run,
-        plan=plan,
-        stepper=stepper,
-        optimizer=optimizer,
-        position=position,
-        table=context.table,
-        dev=DevSet.of(plan.dev, encoder) if plan.dev else None,
-        session=session,
-    )
+    dev = DevSet.of(plan.dev, encoder) if plan.dev else None
+    return Trainer(run, plan, stepper, optimizer, position, table, dev, session)
 
 
 def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[str]:
