@@ -64,7 +64,6 @@ class ContrastError(Exception):
 
     @property
     def hint(self) -> str:
-        """Every remedy in a line."""
         return in_words(self.remedies)
 
 

@@ -263,14 +263,11 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
 
 
 def _exists(run: Run) -> RunError:
-    remedies = [
-        "choose another --name",
-        f"continue it: contrast train --resume {run.name}",
-        f"remove it: contrast runs rm {run.name}",
-    ]
-    if run.exists():
-        return RunError(f"{run.path} exists", remedies)
-    return RunError(f"{run.path} exists and is no run", [remedies[0], _discard_other(run.path)])
+    other = "choose another --name"
+    if not run.exists():
+        return RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
+    again, gone = f"contrast train --resume {run.name}", f"contrast runs rm {run.name}"
+    return RunError(f"{run.path} exists", [other, f"continue it: {again}", f"remove it: {gone}"])
 
 
 def _discard_other(path: Path) -> str:

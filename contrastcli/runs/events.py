@@ -182,14 +182,10 @@ class Evaluated(Event, frozen=True, kw_only=True):
     best: bool = False
     worst: list[DevPair] = []
 
-    titles: ClassVar[Mapping[str, str]] = {
-        "score": "dev score × 100",
-        "uniformity": "uniformity, lower is better",
-    }
+    titles: ClassVar[Mapping[str, str]] = {"score": "dev score × 100", "uniformity": "uniformity, lower is better"}
 
     @property
     def title(self) -> str:
-        """Its metric, as people write it."""
         return metric_title(self.metric)
 
     @property
@@ -251,10 +247,6 @@ class HardNegative(msgspec.Struct, frozen=True, kw_only=True):
     positive: str
     negative_deg: Number
     positive_deg: Number
-
-    @property
-    def is_closer(self) -> bool:
-        return self.negative_deg < self.positive_deg
 
 
 class Angles(Event, frozen=True, kw_only=True):

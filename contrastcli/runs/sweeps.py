@@ -42,7 +42,6 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def command(self) -> str:
-        """The command that continues it."""
         return f"contrast sweep --resume {self.name}"
 
     def cells(self, directory: Path) -> list[Cell]:

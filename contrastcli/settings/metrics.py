@@ -15,7 +15,6 @@ class MetricInfo(NamedTuple):
 
     @property
     def column(self) -> str:
-        """The title of its column in a table."""
         return self.short or self.title
 
 

@@ -134,5 +134,4 @@ class Spec:
     about: str = ""
 
     def describe(self) -> Mapping[str, Setting]:
-        """Its settings by name."""
         return describe("objective", self.settings)

@@ -199,11 +199,8 @@ def _distinct(rows: Iterable[ReportedScores]) -> list[ReportedScores]:
     """Drop rows of a method whose numbers another table of the suite prints too, with deviations or without."""
     kept: list[ReportedScores] = []
     for row in rows:
-        like = (one for one in kept if (one.table.suite, one.method) == (row.table.suite, row.method))
-        if not any(row.values.items() <= one.values.items() | _without_deviations(one) for one in like):
+        like = (one.values for one in kept if (one.table.suite, one.method) == (row.table.suite, row.method))
+        printed = ({*values.items(), *((task, Score(s.value)) for task, s in values.items())} for values in like)
+        if not any(row.values.items() <= one for one in printed):
             kept.append(row)
     return kept
-
-
-def _without_deviations(row: ReportedScores) -> set[tuple[str, Score]]:
-    return {(task, Score(score.value)) for task, score in row.values.items()}

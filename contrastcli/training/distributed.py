@@ -78,7 +78,6 @@ class World:
         self._together(_sum_gradients, list(parameters))
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so."""
         return bool(self.sum(torch.tensor(float(flag))).item())
 
     def broadcast(self, word: str) -> str:

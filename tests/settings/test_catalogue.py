@@ -97,10 +97,7 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
     "no Spec": (lambda: 5, "it is not a Spec"),
     "needs of no form": (lambda: _with(needs=("pears",)), "'pears'"),
     "no needs": (lambda: _with(needs=()), "length >= 1"),
-    "settings of another kind": (
-        lambda: _with(settings=dict),
-        "its settings are no ObjectiveSettings",
-    ),
+    "settings of another kind": (lambda: _with(settings=dict), "its settings are no ObjectiveSettings"),
     "a setting that is a list": (lambda: _with(settings=_List), "the setting .sharpness. is no text"),
     "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
     "a loss that is no name": (lambda: _with(loss="loss"), "Expected `str`"),

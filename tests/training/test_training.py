@@ -174,12 +174,7 @@ def test_best_keeps_the_model_and_last_what_resuming_needs(
         "training/position.json",
     }
     assert best == {name for name in last if not name.startswith("training/")}
-    assert [(event.step, event.best) for event in told(run, Saved)] == [
-        (5, True),
-        (10, True),
-        (15, False),
-        (20, False),
-    ]
+    assert [(event.step, event.best) for event in told(run, Saved)] == [(5, True), (10, True), (15, False), (20, False)]
     assert [event.best for event in told(run, Evaluated)] == [False, True, True, False, False]
 
 

@@ -26,7 +26,6 @@ class Compared(ObjectiveSettings, frozen=True, kw_only=True):
 
     @property
     def chosen_similarity(self) -> Similarity:
-        """The similarity of that name and width."""
         return SIMILARITIES[self.similarity].with_width(self.sigma)
 
 

@@ -168,7 +168,7 @@ def negatives(history: History, view: LiveView) -> tuple[str, list[str]]:
         positive = "the anchor itself" if one.positive == one.anchor else one.positive
         lines += [
             f"{'':10}{one.anchor}",
-            f"−{one.negative_deg:>6.1f}°{'▲' if one.is_closer else ' '} {one.negative}",
+            f"−{one.negative_deg:>6.1f}°{'▲' if one.negative_deg < one.positive_deg else ' '} {one.negative}",
             f"+{one.positive_deg:>6.1f}°  {positive}",
         ]
     return f"Hardest negatives{f', step {batch.step:,}' if batch else ''}", lines
