@@ -66,8 +66,10 @@ class World:
 
     def broadcast_tensors(self, tensors: Sequence[Tensor]) -> None:
         """The main process's values of tensors, in place, where each process has computed them and may have rounded."""
-        if tensors:
-            self._together(_broadcast, tensors)
+        if tensors and self.size > 1:
+            together = torch.cat([tensor.flatten() for tensor in tensors])
+            self._together(dist.broadcast, together, 0)
+            _unflatten(together, tensors)
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
@@ -152,12 +154,6 @@ def _reason(error: Exception) -> str:
     return re.sub(r"\[?\S+\.(cc|cpp|cu|h|hpp):\d+[\],:]* ?", "", error_text(error)).partition(". ")[0]
 
 
-def _broadcast(tensors: Sequence[Tensor]) -> None:
-    together = torch.cat([tensor.flatten() for tensor in tensors])
-    dist.broadcast(together, 0)
-    _unflatten(together, tensors)
-
-
 def _unflatten(together: Tensor, into: Sequence[Tensor]) -> None:
     """Copy the parts of a flat tensor into tensors."""
     for tensor, part in zip(into, torch.split(together, [tensor.numel() for tensor in into]), strict=True):
@@ -173,30 +169,19 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
         elif kind and parameter.grad is None:
             none = torch.zeros(1, 0, dtype=torch.int64), parameter.new_zeros(0, *parameter.shape[1:])
             parameter.grad = torch.sparse_coo_tensor(*none, parameter.shape)
+    dense = [p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse]
     travelling, bucket = [], list[Tensor]()
-    for gradient in [p.grad for p in parameters if p.grad is not None]:
-        if gradient.is_sparse:
-            dist.all_reduce(gradient)
-            continue
+    for gradient in dense:
         bucket.append(gradient)
-        if sum(some.numel() for some in bucket) >= _BUCKET_NUMBERS:
-            travelling.append(_Bucket(bucket))
+        if gradient is dense[-1] or sum(some.numel() for some in bucket) >= _BUCKET_NUMBERS:
+            together = torch.cat([some.flatten() for some in bucket])
+            travelling.append((dist.all_reduce(together, async_op=True), together, bucket))
             bucket = []
-    for some in [*travelling, *([_Bucket(bucket)] if bucket else ())]:
-        some.wait()
-
-
-class _Bucket:
-    """Tensors on their way over processes as one; `wait` puts their sums in their places."""
-
-    def __init__(self, gradients: Sequence[Tensor]) -> None:
-        self._gradients = gradients
-        self._together = torch.cat([gradient.flatten() for gradient in gradients])
-        self._work = dist.all_reduce(self._together, async_op=True)
-
-    def wait(self) -> None:
-        self._work.wait()
-        _unflatten(self._together, self._gradients)
+    for sparse in [p.grad for p in parameters if p.grad is not None and p.grad.is_sparse]:
+        dist.all_reduce(sparse)
+    for work, together, some in travelling:
+        work.wait()
+        _unflatten(together, some)
 
 
 def _nccl() -> Any:
