@@ -289,17 +289,12 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
     """
     if name is not None:
         if name == "last" or not re.fullmatch(r"\w[\w.,=+@-]*", name):
-            raise UsageError(
-                f"a run cannot be named '{name}'",
-                "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run",
-            )
+            hint = "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run"
+            raise UsageError(f"a run cannot be named '{name}'", hint)
         return name
     backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
-    words = [
-        time.strftime("%Y-%m-%d-%H%M"),
-        title or config.spec.name,
-        re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-."),
-    ]
+    backbone = re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")
+    words = [time.strftime("%Y-%m-%d-%H%M"), title or config.spec.name, backbone]
     while True:
         name = "-".join(word for word in [*words, os.urandom(2).hex()] if word)
         if not (directory / name).exists():

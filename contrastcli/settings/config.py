@@ -179,10 +179,8 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
         fits = isinstance(value, int | float) and bounds.low <= value <= bounds.high
         if not fits and name not in inactive:
             within = f"{spell(bounds.low)} and {spell(bounds.high)} {bounds.unit}".rstrip()
-            hint = [
-                f"with these settings it must be within {within}",
-                *(_in_other_units(config, value) if name == "margin" else ()),
-            ]
+            others = _in_other_units(config, value) if name == "margin" else []
+            hint: list[str | Use] = [f"with these settings it must be within {within}", *others]
             raise UsageError(f"{key} is {value}", hint, key=key, source=config.sources[key])
     defaults = config.spec.settings.defaults(chosen)
     for name, reason in sorted(inactive.items()):

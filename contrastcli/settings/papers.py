@@ -188,9 +188,8 @@ def find_item(paper: str, key: str) -> Item:
     known = {item.key: item for item in items(paper or "none")}
     if not key:
         what = f"{book().papers[paper].name} has {len(known)} tables and figures"
-        raise UsageError(
-            what, f"name one, such as {paper} {next(iter(known))}: contrast papers show {paper} lists them"
-        )
+        first = next(iter(known))
+        raise UsageError(what, f"name one, such as {paper} {first}: contrast papers show {paper} lists them")
     if key not in known:
         raise UsageError(f"{book().papers[paper].name} has no '{key}'", nearest(key, known))
     return known[key]

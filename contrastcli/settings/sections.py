@@ -203,10 +203,6 @@ def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
     if key not in known:
-        raise UsageError(
-            f"there is no setting '{key}'",
-            nearest(our_name(key), known, "contrast help settings"),
-            key=key,
-            source=source,
-        )
+        hint = nearest(our_name(key), known, "contrast help settings")
+        raise UsageError(f"there is no setting '{key}'", hint, key=key, source=source)
     return known[key]

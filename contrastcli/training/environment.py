@@ -30,10 +30,9 @@ def check_rows(path: Path, plan: Plan) -> None:
     """Raises DataError if a run, whose environment is recorded there, began with other rows."""
     recorded = read_json(path, _Recorded) or _Recorded()
     if recorded.data.get("fingerprint") not in (None, plan.examples.fingerprint):
-        raise DataError(
-            f"the rows of {plan.examples.source} are not those that the run began with",
-            f"restore them, or start a new run: contrast train --config {path.with_name('config.toml')}",
-        )
+        what = f"the rows of {plan.examples.source} are not those that the run began with"
+        again = f"contrast train --config {path.with_name('config.toml')}"
+        raise DataError(what, f"restore them, or start a new run: {again}")
 
 
 def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:

@@ -176,10 +176,8 @@ class _Record:
 def _lost(run: Run, config: Config, events: Path | None) -> RunError:
     """The error of a run that is not where it was; its `events` are there, None if they are deleted."""
     if events is not None:
-        return RunError(
-            f"{run.path} was moved to {events.parent} while it trained",
-            f"continue it there: contrast train --resume {shlex.quote(str(events.parent))}",
-        )
+        again = f"contrast train --resume {shlex.quote(str(events.parent))}"
+        return RunError(f"{run.path} was moved to {events.parent} while it trained", f"continue it there: {again}")
     if run.exists():
         what = f"{run.events_path} was replaced while {run.name} trained"
         return RunError(what, f"continue it: contrast train --resume {run.name}")

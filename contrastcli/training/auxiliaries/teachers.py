@@ -98,9 +98,8 @@ class Teachers(Auxiliary):
         for name, texts in rows.ids.items():
             vectors = [to_device(torch.from_numpy(np.asarray(v[texts.numpy()])), device) for v in self.vectors]
             shares = [(teacher.weight / total) ** 0.5 for teacher in self.teachers]
-            views[self.prefix + name] = torch.cat(
-                [share * unit(v) for share, v in zip(shares, vectors, strict=True)], dim=1
-            )
+            weighted = [share * unit(v) for share, v in zip(shares, vectors, strict=True)]
+            views[self.prefix + name] = torch.cat(weighted, dim=1)
         return views
 
 
