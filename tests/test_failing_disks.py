@@ -43,9 +43,7 @@ KINDS = {
 ERRORS = {"ENOSPC": True, "EIO": False, "EINTR": False, "power cut": False}
 """The errors, and whether they stay: a disk stays full."""
 
-QUICK = ("train", "export over another", "mine")
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")]
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +53,6 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
         yield made
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_a_failing_write_loses_nothing(world: Path, tmp_path: Path, disks: Commands, name: str) -> None:
-    wrong = fail_some(world, tmp_path, disks, name, 3)
-    assert wrong == [], wrong
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_no_failing_write_loses_anything(
     world: Path, tmp_path: Path, disks: Commands, name: str, request: pytest.FixtureRequest

@@ -66,26 +66,34 @@ def test_an_unknown_suite_is_answered_with_the_nearest_of_all(site: Path, tiny: 
     assert done.returncode == 2 and "did you mean 'odd-one-out'?" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        (("from contrastcli", "import no_such_module\nfrom contrastcli"), "No module named"),
-        (('"odd-one-out"', '"sts"'), "a suite cannot be called 'sts'"),
-        (("odd_one_out.score:PROCEDURE", "odd_one_out.score"), "which is not module:object"),
-        (('headline="accuracy"', 'headline="hits"'), "its headline 'hits' is no column"),
-    ],
-)
-def test_a_broken_package_is_a_note_and_harms_nothing_else(
-    tiny: Tiny, tmp_path: Path, change: tuple[str, str], what: str
-) -> None:
+BROKEN = {
+    "module": (("from contrastcli", "import no_such_module\nfrom contrastcli"), "No module named"),
+    "name": (('"odd-one-out"', '"sts"'), "a suite cannot be called 'sts'"),
+    "procedure": (("odd_one_out.score:PROCEDURE", "odd_one_out.score"), "which is not module:object"),
+    "headline": (('headline="accuracy"', 'headline="hits"'), "its headline 'hits' is no column"),
+}
+
+
+def install_broken(kind: str, folder: Path) -> str:
+    """What the package's error says."""
+    change, what = BROKEN[kind]
     files = files_of_topic("suites")
     files["odd_one_out/__init__.py"] = files["odd_one_out/__init__.py"].replace(*change)
-    install(files, tmp_path)
+    install(files, folder)
+    return what
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_package_is_a_note(tmp_path: Path, kind: str) -> None:
+    what = install_broken(kind, tmp_path)
     done = python(tmp_path, "-m", "contrastcli", "help", "suites")
     note = "note: 'odd-one-out' of contrast.suites (odd_one_out:SUITE) cannot be loaded: "
     assert (done.returncode, done.stderr.count("note:")) == (0, 1)
     assert done.stderr.startswith(note) and what in done.stderr
-    model = str(tiny.backbone)
+
+
+def test_a_broken_package_stops_only_what_needs_it(tiny: Tiny, tmp_path: Path) -> None:
+    what, model = install_broken("headline", tmp_path), str(tiny.backbone)
     done = python(tmp_path, "-m", "contrastcli", "eval", model, "--data", str(tiny.dev))
     assert done.returncode == 0 and "note:" not in done.stderr
     done = python(tmp_path, "-m", "contrastcli", "eval", model, "--suite", "odd-one-out")

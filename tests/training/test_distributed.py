@@ -71,6 +71,10 @@ RESUMED = "hard-negatives"
 """The case that one process begins and two continue."""
 
 
+of_two = pytest.mark.xdist_group("two processes")
+"""One worker trains them for all these tests."""
+
+
 @pytest.fixture(scope="module")
 def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """Every case, trained by one pair of processes."""
@@ -84,6 +88,7 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
     return runs
 
 
+@of_two
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, Run], case: str) -> None:
     two, one = by_two[case], run_of(tiny, tmp_path, case)
@@ -106,18 +111,21 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
                 torch.testing.assert_close(shared, weight, rtol=0, atol=EXACT, msg=f"{name} {key}")
 
 
+@of_two
 def test_a_resume_with_more_processes_says_so(by_two: dict[str, Run]) -> None:
     assert [event.resumed_from for event in told(by_two[RESUMED], Started)] == [None, 1]
     notes = [(event.step, event.text) for event in told(by_two[RESUMED], Note)]
     assert notes == [(1, "2 processes instead of 1: the same chunks and dropout, equal to 1e-6")]
 
 
+@of_two
 def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two: dict[str, Run]) -> None:
     before = load_file(tiny.backbone / "model.safetensors")
     after = load_file(by_two["pairs"].checkpoint("last") / "model.safetensors")
     assert all(float((after[name] - before[name]).abs().max()) > 10 * EXACT for name in after)
 
 
+@of_two
 @pytest.mark.parametrize("case", CASES)
 def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
     events = by_two[case].events()
@@ -127,6 +135,7 @@ def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
     assert by_two[case].status().state == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_memory_that_runs_out_in_one_process_makes_both_continue_with_smaller_chunks(
     tiny: Tiny, tmp_path: Path, rank: str
@@ -214,6 +223,7 @@ def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path)
     assert not re.search(r"\.(cc|cpp|h)\b|\. [A-Z]", end.message), end.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_a_process_that_stands_still_ends_the_others_with_its_name(tiny: Tiny, tmp_path: Path, stopped: int) -> None:
     run = tiny.run(tmp_path, "simcse", "triplets", train__max_steps=10_000, train__epochs=10_000, dev__every=20_000)
@@ -232,6 +242,7 @@ def test_a_process_that_stands_still_ends_the_others_with_its_name(tiny: Tiny, t
         assert told(run, Done)[-1].hint == f"end it there: kill -KILL {still.pid}, then resume the run"
 
 
+@pytest.mark.slow
 def test_the_main_process_may_mine_for_as_long_as_it_takes(tiny: Tiny, tmp_path: Path) -> None:
     run = run_of(tiny, tmp_path, "mined")
     port = free_port()

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.fake_gpu import REFUSED, chosen
 from support.trainers import case_id
 
 
+@pytest.mark.slow
 def test_a_step_of_every_objective_stays_on_its_device() -> None:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-m", "support.fake_gpu"]

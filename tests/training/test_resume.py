@@ -62,7 +62,7 @@ def kill_after(run: Run, step: int) -> None:
 def test_a_killed_run_ends_as_if_nothing_had_happened(
     tiny: Tiny, tmp_path: Path, objective: str, form: str, step: int, changes: dict[str, object]
 ) -> None:
-    settings = {"train__epochs": 2, "train__save_every": 5, "dev__every": 10} | changes
+    settings = {"train__epochs": 2, "train__max_steps": step + 10, "train__save_every": 5, "dev__every": 10} | changes
     if "+" in form:  # several sets
         settings["data__train"] = ",".join(f"{tiny.data[one]}={n}" for n, one in enumerate(form.split("+"), 1))
         form = "pairs"
@@ -75,7 +75,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
 
 @pytest.mark.usefixtures("four_threads")
 def test_a_killed_run_on_several_threads_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
-    settings = {"train__epochs": 2, "train__save_every": 5, "dev__every": 10, "train__token_budget": 200}
+    settings = {"train__max_steps": 23, "train__save_every": 5, "dev__every": 10, "train__token_budget": 200}
     undisturbed, killed = (tiny.run(tmp_path / name, "simcse", "triplets", **settings) for name in ("whole", "killed"))
     train(undisturbed)
     train_with_a_kill(killed, 13)
