@@ -67,6 +67,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
             peaks.append(memory_kb("VmHWM"))
 
     plan = make_plan(config.resolve([config.Layer.of(values, "test")]))
+    Path(folder).mkdir()
     trainer = make_trainer(Run(Path(folder)), plan, torch.device("cpu"), Session(note_peak))
     assert trainer.table.lengths.min() == 32
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
@@ -106,6 +107,7 @@ def test_the_memory_of_a_long_run_is_flat(tmp_path: Path, precision: str) -> Non
     where = ["--runs-dir", str(tmp_path), "train", "--preset", "starter", "--name", "long", "--no-ui", "--dev", "none"]
     how = ["--batch-size", "8", "--max-steps", "300", "--log-every", "50", "--precision", precision, "--device", "cpu"]
     subprocess.run([sys.executable, "-m", "contrastcli", *where, *how], check=True, timeout=600)
-    memory = [event.memory_mb for event in Run(tmp_path / "long").events() if isinstance(event, Step)]
-    early, *late = [mb for mb in memory[2:] if mb is not None]  # from step 100 on
+    steps = [event for event in Run(tmp_path / "long").events() if isinstance(event, Step)]
+    memory = [event.memory_mb for event in steps if event.step % 50 == 0]  # slow steps are logged more often
+    early, *late = [mb for mb in memory[1:] if mb is not None]  # from step 100 on
     assert len(late) == 4 and max(late) < 1.04 * early, memory

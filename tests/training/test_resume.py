@@ -34,7 +34,7 @@ def kill_after(run: Run, step: int) -> None:
     """Start a run and kill it as soon as that step is logged."""
     process = start(run)
     try:
-        wait_until(lambda: process.poll() is not None or any(event.step >= step for event in told(run, Step)))
+        wait_until(lambda: process.poll() is not None or any(event.step >= step for event in told(run, Step)), 600)
         process.kill()
     finally:
         process.kill()
@@ -248,7 +248,7 @@ def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 12), ("pairsupcon", 17), ("supcon", 24)])
+@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 17), ("supcon", 24)])
 def test_a_killed_run_on_real_data_ends_as_if_nothing_had_happened(
     tmp_path: Path, data_folder: Path, objective: str, step: int
 ) -> None:
