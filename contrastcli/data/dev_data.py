@@ -12,6 +12,7 @@ from contrastcli.data.convert import convert, hold_out, scored
 from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS
+from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import QUERIES, Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import SPLIT, load_documents, open_dev
@@ -137,10 +138,7 @@ def _metric(metric: str, form: Form, source: str) -> str:
 
 def _share(name: str) -> float:
     """The share, 0 to 1, of "split:5%". Raises UsageError."""
-    try:
-        percent = float(name.removeprefix(SPLIT).removesuffix("%")) if name.endswith("%") else 0.0
-    except ValueError:
-        percent = 0.0
+    percent = as_number(name.removeprefix(SPLIT).removesuffix("%")) if name.endswith("%") else math.nan
     if not 0 < percent < 100:
         raise UsageError(f"dev.data is '{name}'", "write the share of rows to hold out as split:5%")
     return percent / 100

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LONGEST
-from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, limit_memory, without_blank_end
+from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, limit_memory, without_blank_end
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import check_regular
@@ -276,10 +276,7 @@ def _quote_error(name: str, start: int, record: str, delimiter: str, error: csv.
 
 def _is_stsb(line: str) -> bool:
     fields = line.split("\t")
-    try:
-        return len(fields) >= 7 and math.isfinite(float(fields[4]))
-    except ValueError:
-        return False
+    return len(fields) >= 7 and math.isfinite(as_number(fields[4]))
 
 
 def _stsb(lines: Lines, name: str) -> Records:

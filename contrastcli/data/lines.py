@@ -1,13 +1,14 @@
 """Bytes as lines of text: their encoding, which is found out on the way, and what lines may take."""
 
 import codecs
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from contrastcli.data.forms import LONGEST
 from contrastcli.errors import DataError
@@ -101,6 +102,14 @@ class Decoder:
         hint = f"give it in UTF-8; from another encoding, such as cp1251: {convert} > {target}, and use {target}"
         mixed = "its lines are in two encodings: save all of them as UTF-8"
         return DataError(f"{self.name}, line {number}: {what}", mixed if self._utf8 and self._windows else hint)
+
+
+def as_number(cell: Any) -> float:
+    """The number that a cell of a table is or holds as text; NaN where there is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF_A_ROW) -> Lines:

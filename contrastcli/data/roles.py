@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
+from contrastcli.data.lines import as_number
 from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -210,16 +211,8 @@ def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
 
 def scores(frame: Frame, column: str) -> list[float]:
     """A column of finite numbers. Raises DataError."""
-    numbers = []
-    bad = []
-    for row, cell in enumerate(frame.columns[column]):
-        try:
-            number = float(cell) if isinstance(cell, str | int | float) else math.nan
-        except (ValueError, OverflowError):
-            number = math.nan
-        if not math.isfinite(number):
-            bad.append(row)
-        numbers.append(number)
+    numbers = [as_number(cell) for cell in frame.columns[column]]
+    bad = [row for row, value in enumerate(numbers) if not math.isfinite(value)]
     if bad:
         what = f"the score in the column '{column}' is {_values(frame, column, bad)}"
         raise _bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")

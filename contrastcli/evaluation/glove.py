@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from contrastcli.data.lines import as_number
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation.procedure import Floats, Subject
 from contrastcli.settings.sections import Pooling
@@ -98,10 +99,10 @@ class WordVectors:
             # A word that holds spaces, as some of GloVe's do, is in no text that is split at them.
             if spaces == width and word in words and word not in vectors:
                 cells = line.split(b" ")[1:]
-                if bad := [cell for cell in cells if not abs(_number(cell)) <= _LARGEST]:
+                if bad := [cell for cell in cells if not abs(as_number(cell)) <= _LARGEST]:
                     what = f"{self.path}, line {number}: {bad[0].decode(errors='replace')!r:.40} is no number"
                     raise DataError(what, f"{_FORMAT}, each from -{_LARGEST:g} to {_LARGEST:g}")
-                vectors[word] = np.array([_number(cell) for cell in cells], dtype=np.float32)
+                vectors[word] = np.array([as_number(cell) for cell in cells], dtype=np.float32)
         if header and number - 1 != count:
             what = f"{self.path} has {number - 1:,} words, its first line says {count:,}"
             raise DataError(what, "copy or download it again")
@@ -115,11 +116,4 @@ def _tokens(text: str) -> list[str]:
 def _width(line: bytes) -> int:
     """The number of numbers at the end of a line; the word before them may hold spaces or be a number."""
     cells = line.rstrip().split(b" ")[1:]
-    return len(list(takewhile(lambda cell: math.isfinite(_number(cell)), reversed(cells))))
-
-
-def _number(cell: bytes) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan
+    return len(list(takewhile(lambda cell: math.isfinite(as_number(cell)), reversed(cells))))

@@ -4,7 +4,6 @@ A set NAME is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id,
 corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as on the hub, or a folder of such files.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -15,6 +14,7 @@ import torch
 
 from contrastcli.data.formats import Frame
 from contrastcli.data.hub import PREFIX
+from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import open_frame
 from contrastcli.errors import DataError, nearest
@@ -129,10 +129,7 @@ def _cells(table: Frame, column: str) -> list[str]:
 
 def _grade(cell: str, where: str) -> int:
     """A grade of relevance, 1 where none is written."""
-    try:
-        grade = float(cell or 1)
-    except ValueError:
-        grade = math.nan
+    grade = as_number(cell or 1)
     if not (grade.is_integer() and abs(grade) < _LARGEST_GRADE):
         raise DataError(f"{where}: the score is '{cell:.40}'", "a score is a whole number, 0 where nothing is relevant")
     return int(grade)

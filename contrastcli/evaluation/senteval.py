@@ -23,7 +23,7 @@ from pathlib import Path
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.formats import read_file
-from contrastcli.data.lines import Decoder, Lines
+from contrastcli.data.lines import Decoder, as_number
 from contrastcli.data.sources import SENTEVAL_FOLDERS
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir, read_bytes
@@ -124,7 +124,7 @@ def _check_count(lines: int, path: Path) -> None:
 
 def _numbered(path: Path) -> list[tuple[str, str]]:
     """The file and line of each line, also of blank ones at the end, and its text."""
-    lines = [(f"{path}, line {n}", text.strip()) for n, text in islice(_all_lines(path, latin=False), _MOST_PAIRS)]
+    lines = [(f"{path}, line {n}", text) for n, text in islice(read_lines(path, blank=True), _MOST_PAIRS)]
     _check_count(len(lines), path)
     return lines
 
@@ -149,10 +149,7 @@ def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
     for where, first, second, text in rows:
         if not text.strip():
             continue
-        try:
-            score = float(text)
-        except ValueError:
-            score = math.nan
+        score = as_number(text)
         if not math.isfinite(score):
             raise DataError(f"{where}: the score is {text.strip()!r:.40}", "a score is a finite number; fix the line")
         firsts.append(" ".join(first.split()))
@@ -270,15 +267,11 @@ def _labelled(path: Path, form: _Format) -> Labelled:
     return labelled
 
 
-def read_lines(path: Path, *, latin: bool) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers; with `latin`, a file that is not UTF-8 is read as Latin-1.
+def read_lines(path: Path, *, latin: bool = False, blank: bool = False) -> Iterator[tuple[int, str]]:
+    """The stripped lines, with `blank` also blank ones, and their numbers.
 
-    Raises DataError if the file is missing or not text.
+    With `latin` a file that is not UTF-8 is read as Latin-1. Raises DataError if the file is missing or not text.
     """
-    return ((number, text.strip()) for number, text in _all_lines(path, latin=latin) if text.strip())
-
-
-def _all_lines(path: Path, *, latin: bool) -> Lines:
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
     data = read_bytes(path)
@@ -287,4 +280,5 @@ def _all_lines(path: Path, *, latin: bool) -> Lines:
     except UnicodeDecodeError:
         if latin:
             data = data.decode("latin-1").encode()
-    return Decoder(str(path), strict=True).lines(io.BytesIO(data))
+    lines = Decoder(str(path), strict=True).lines(io.BytesIO(data))
+    return ((n, text.strip()) for n, text in lines if blank or text.strip())

@@ -1,6 +1,7 @@
 """Semantic textual similarity: the seven test sets, Spearman and Pearson of cosine and human score."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -54,13 +55,11 @@ def _named(pair: Sequence[float] | Floats) -> dict[str, float | None]:
     return {"spearman": finite(pair[0]), "pearson": finite(pair[1])}
 
 
-def _texts(data: Subsets) -> list[str]:
-    return [text for pairs in data.values() for text in (*pairs.first, *pairs.second)]
-
-
-def _sizes(data: Subsets) -> dict[str, float]:
-    return {"test": sum(len(pairs) for pairs in data.values())}
-
-
-PROCEDURE = Procedure(in_folder(senteval.root, senteval.read_sts), _score, _protocol, _texts, _sizes)
+PROCEDURE = Procedure(
+    in_folder(senteval.root, senteval.read_sts),
+    _score,
+    _protocol,
+    texts=lambda data: chain.from_iterable(pairs.texts for pairs in data.values()),
+    sizes=lambda data: {"test": sum(map(len, data.values()))},
+)
 """Each distinct sentence of a set is encoded once, all together."""

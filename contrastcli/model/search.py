@@ -54,15 +54,10 @@ class Index:
     def nearest(self, query: str, k: int) -> list[Neighbour]:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query])[0]  # (d,)
-        rows = top(self._vectors, vector[None], k)[1][0].tolist()
+        rows, nearest = self._rows, top(self._vectors, vector[None], k)[1][0].tolist()
         neighbours = [
-            Neighbour(
-                self._rows.number(row),
-                self._texts[row],
-                *_compare(vector, self._vectors[row]),
-                as_id(self._rows.ids, row),
-            )
-            for row in rows
+            Neighbour(rows.number(n), self._texts[n], *_compare(vector, self._vectors[n]), as_id(rows.ids, n))
+            for n in nearest
         ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
 

@@ -28,11 +28,8 @@ PROJECTION_WIDTH = 128
 
 def heads(width: int) -> nn.ModuleDict:
     """The pair classifier f and the projection h for instance discrimination, all without biases."""
-    projection = nn.Sequential(
-        fresh_linear(width, width, bias=False),
-        nn.ReLU(),
-        fresh_linear(width, PROJECTION_WIDTH, bias=False),
-    )
+    first, second = fresh_linear(width, width, bias=False), fresh_linear(width, PROJECTION_WIDTH, bias=False)
+    projection = nn.Sequential(first, nn.ReLU(), second)
     return nn.ModuleDict({"classifier": fresh_linear(3 * width, 2, bias=False), "projection": projection})
 
 
