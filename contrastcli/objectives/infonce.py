@@ -17,16 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.objectives import functional
-from contrastcli.objectives.functional import (
-    MASKED,
-    Result,
-    Views,
-    discrimination,
-    full_precision,
-    mask_logits,
-    mean_over,
-    to_device,
-)
+from contrastcli.objectives.functional import MASKED, Result, Views, discrimination, mask_logits, mean_over, to_device
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines, paired, pairwise
 from contrastcli.settings.losses.infonce import InBatch, SimCSE
@@ -74,24 +65,23 @@ def contrast(
     the mean of this and of the other direction, where each positive looks at all anchors. With `same_side` the other
     anchors are negatives too and, in the other direction, the other positives.
     """
-    with full_precision(views) as full:
-        rows = rows.to(full["anchor"].device)
-        all_rows = torch.arange(len(full["anchor"]), device=full["anchor"].device)
-        chosen = all_rows if anchors is None else to_device(anchors, all_rows.device)
-        value = direction_loss(full, rows, settings, loss, chosen, "anchor", candidates(full))
-        if settings.symmetric:
-            value = (value + direction_loss(full, rows, settings, loss, chosen, "positive", ["anchor"])) / 2
+    rows = rows.to(views["anchor"].device)
+    all_rows = torch.arange(len(views["anchor"]), device=views["anchor"].device)
+    chosen = all_rows if anchors is None else to_device(anchors, all_rows.device)
+    value = direction_loss(views, rows, settings, loss, chosen, "anchor", candidates(views))
+    if settings.symmetric:
+        value = (value + direction_loss(views, rows, settings, loss, chosen, "positive", ["anchor"])) / 2
     return value
 
 
 def direction_loss(
-    full: Views, rows: Rows, settings: InBatch, loss: Discriminate, anchors: Tensor, of: str, names: list[str]
+    views: Views, rows: Rows, settings: InBatch, loss: Discriminate, anchors: Tensor, of: str, names: list[str]
 ) -> Tensor:
     """The contrast of the anchors' vectors in one view with the columns of others, of which the first is the target."""
-    size, targets = len(full[of]), len(names)
+    size, targets = len(views[of]), len(names)
     names = [*names, of] if settings.same_side else names
-    everything = torch.cat([full[name] for name in names])  # (M, d), i's positive at i
-    guides = torch.cat([full[GUIDE + name] for name in names]) if settings.guide else everything
+    everything = torch.cat([views[name] for name in names])  # (M, d), i's positive at i
+    guides = torch.cat([views[GUIDE + name] for name in names]) if settings.guide else everything
     places = torch.arange(len(everything), device=everything.device)
     row_of, view_of = places % size, places // size
 
@@ -101,7 +91,7 @@ def direction_loss(
         if settings.same_side:
             valid &= (view_of < targets) | (row_of != i[:, None])
         if settings.guide:
-            seen = cosines(full[GUIDE + of][i], guides)
+            seen = cosines(views[GUIDE + of][i], guides)
             valid &= seen <= seen.gather(1, i[:, None])
         return valid
 
@@ -117,7 +107,7 @@ def direction_loss(
         positive = paired(anchor[i], columns[i], settings.chosen_similarity, settings.margin) / settings.tau
         return loss(positive, mask_logits(logits, negatives(i)).logsumexp(dim=1))
 
-    return mean_over(anchors, term, full[of], everything)
+    return mean_over(anchors, term, views[of], everything)
 
 
 def _with_spread(value: Tensor, views: Views, rows: Rows, weight: float) -> Result:
@@ -134,17 +124,16 @@ def spread(views: Views, rows: Rows) -> Tensor:
 
     Of points spread evenly over the sphere the mean is 0 and that of squares 1/d. Without negatives it is 0.
     """
-    with full_precision(views) as full:
-        rows, names = rows.to(full["anchor"].device), candidates(full)
-        everything = torch.cat([full[name] for name in names])
-        anchors = torch.arange(len(full["anchor"]), device=everything.device)
+    rows, names = rows.to(views["anchor"].device), candidates(views)
+    everything = torch.cat([views[name] for name in names])
+    anchors = torch.arange(len(views["anchor"]), device=everything.device)
 
-        def mean(values: Callable[[Tensor], Tensor]) -> Tensor:
-            def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:
-                return (values(cosines(anchor[i], columns)) * rows.negatives(i, names)).sum(dim=1)
+    def mean(values: Callable[[Tensor], Tensor]) -> Tensor:
+        def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:
+            return (values(cosines(anchor[i], columns)) * rows.negatives(i, names)).sum(dim=1)
 
-            return mean_over(anchors, term, full["anchor"], everything) * (len(anchors) / count)
+        return mean_over(anchors, term, views["anchor"], everything) * (len(anchors) / count)
 
-        of_blocks = [rows.negatives(block, names).sum() for block in torch.split(anchors, functional.BLOCK)]
-        count = torch.stack(of_blocks).sum().clamp_min(1)
-        return mean(lambda cosine: cosine) ** 2 + (mean(torch.square) - 1 / everything.shape[1]).relu()
+    of_blocks = [rows.negatives(block, names).sum() for block in torch.split(anchors, functional.BLOCK)]
+    count = torch.stack(of_blocks).sum().clamp_min(1)
+    return mean(lambda cosine: cosine) ** 2 + (mean(torch.square) - 1 / everything.shape[1]).relu()

@@ -12,7 +12,6 @@ from contrastcli.objectives.functional import (
     Views,
     discrimination,
     fresh_linear,
-    full_precision,
     isin,
     mask_logits,
     mean_over,
@@ -44,30 +43,29 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
     Parts: contrast (L_ID) and, with `classification`, classification.
     """
     similarity, tau = settings.chosen_similarity, settings.tau
-    with full_precision(views) as full:
-        z = heads["projection"](torch.cat([full["anchor"], full["positive"]]))  # (2N, 128), j's partner at j+N
-        size = len(full["anchor"])
-        here = rows.to(z.device)
-        places = torch.arange(len(z), device=z.device)
+    z = heads["projection"](torch.cat([views["anchor"], views["positive"]]))  # (2N, 128), j's partner at j+N
+    size = len(views["anchor"])
+    here = rows.to(z.device)
+    places = torch.arange(len(z), device=z.device)
 
-        def term(anchors: Tensor, z: Tensor) -> Tensor:
-            """The loss of each anchor: (n,), (2N, 128) → (n,)."""
-            partners = (anchors + size) % len(z)
-            logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
-            valid = (places - anchors[:, None]) % size != 0
-            if here.mask_duplicates:
-                texts = torch.cat([here.ids["anchor"], here.ids["positive"]])
-                valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
-            positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
-            return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
+    def term(anchors: Tensor, z: Tensor) -> Tensor:
+        """The loss of each anchor: (n,), (2N, 128) → (n,)."""
+        partners = (anchors + size) % len(z)
+        logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
+        valid = (places - anchors[:, None]) % size != 0
+        if here.mask_duplicates:
+            texts = torch.cat([here.ids["anchor"], here.ids["positive"]])
+            valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
+        positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
+        return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
 
-        entailed = to_device(rows.entailed(), z.device)
-        contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
-        if not settings.classification:
-            return contrast, {"contrast": contrast.detach()}
-        y = to_device((rows.labels() == ENTAILMENT).long(), z.device)
-        logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 2)
-        cross_entropy = nn.functional.cross_entropy(logits, y)
+    entailed = to_device(rows.entailed(), z.device)
+    contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
+    if not settings.classification:
+        return contrast, {"contrast": contrast.detach()}
+    y = to_device((rows.labels() == ENTAILMENT).long(), z.device)
+    logits = heads["classifier"](pair_features(views["anchor"], views["positive"]))  # (N, 2)
+    cross_entropy = nn.functional.cross_entropy(logits, y)
     loss = cross_entropy + settings.beta * contrast
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 

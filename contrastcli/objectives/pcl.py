@@ -7,7 +7,7 @@ Wu et al., 2022 (PCL); SimACE, Eq. 12. A row's list is the softmax of its anchor
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
+from contrastcli.objectives.functional import Result, Views, mask_logits, mean_over
 from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, pairwise
@@ -34,34 +34,33 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PCL) -> Result
     net, peer = {name: views[name] for name in names}, {name: views[PEER + name] for name in names}
     terms = {"contrast": contrast(net, rows, settings.in_batch()), "peer": contrast(peer, rows, settings.in_batch())}
     similarity, tau = settings.chosen_similarity, settings.tau
-    with full_precision(views) as full:
-        device = full["anchor"].device
-        rows, all_rows = rows.to(device), torch.arange(len(full["anchor"]), device=device)
-        further = [name for name in names if name not in ("anchor", "positive")]
-        nets, peers = (
-            torch.stack([full[prefix + name] for name in ("anchor", "positive", *further)]) for prefix in ("", PEER)
-        )  # (1 + K, N, d) each
+    device = views["anchor"].device
+    rows, all_rows = rows.to(device), torch.arange(len(views["anchor"]), device=device)
+    further = [name for name in names if name not in ("anchor", "positive")]
+    nets, peers = (
+        torch.stack([views[prefix + name] for name in ("anchor", "positive", *further)]) for prefix in ("", PEER)
+    )  # (1 + K, N, d) each
 
-        def log_list(i: Tensor, f: Tensor, g: Tensor) -> Tensor:
-            """The logarithms of lists: (n,), two (1 + K, N, d) → (n, K + N)."""
-            anchor = f[0, i]
-            own_views = paired(anchor, g[1:, i], similarity).T / tau  # (n, K)
-            other_rows = pairwise(anchor, g[1], similarity) / tau  # (n, N)
-            logits = torch.cat([own_views, mask_logits(other_rows, rows.negatives(i, ["positive"]))], dim=1)
-            return logits.log_softmax(dim=1)
+    def log_list(i: Tensor, f: Tensor, g: Tensor) -> Tensor:
+        """The logarithms of lists: (n,), two (1 + K, N, d) → (n, K + N)."""
+        anchor = f[0, i]
+        own_views = paired(anchor, g[1:, i], similarity).T / tau  # (n, K)
+        other_rows = pairwise(anchor, g[1], similarity) / tau  # (n, N)
+        logits = torch.cat([own_views, mask_logits(other_rows, rows.negatives(i, ["positive"]))], dim=1)
+        return logits.log_softmax(dim=1)
 
-        def group(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
-            lists = log_list(i, net, peer) + log_list(i, peer, net)
-            return -lists[:, : len(names) - 1].mean(dim=1)
+    def group(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
+        lists = log_list(i, net, peer) + log_list(i, peer, net)
+        return -lists[:, : len(names) - 1].mean(dim=1)
 
-        def across(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
-            return divergence(log_list(i, peer, net), log_list(i, net, peer))
+    def across(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
+        return divergence(log_list(i, peer, net), log_list(i, net, peer))
 
-        def within(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
-            return divergence(log_list(i, peer, peer), log_list(i, net, net))
+    def within(i: Tensor, net: Tensor, peer: Tensor) -> Tensor:
+        return divergence(log_list(i, peer, peer), log_list(i, net, net))
 
-        for name, term in (("group", group), ("across", across), ("within", within)):
-            terms[name] = mean_over(all_rows, term, nets, peers)
+    for name, term in (("group", group), ("across", across), ("within", within)):
+        terms[name] = mean_over(all_rows, term, nets, peers)
     return torch.stack(list(terms.values())).sum(), {name: value.detach() for name, value in terms.items()}
 
 

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
+from contrastcli.objectives.functional import Result, Views, mask_logits, mean_over
 from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.pcl import divergence
 from contrastcli.objectives.rows import Rows
@@ -28,33 +28,32 @@ def rankcse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: RankCSE) -
     loss = contrast(views, rows, settings.in_batch())
     parts = {"contrast": loss.detach()}
     similarity, tau = settings.chosen_similarity, settings.tau
-    with full_precision(views) as full:
-        rows = rows.to(loss.device)
-        all_rows = torch.arange(len(full["anchor"]), device=loss.device)
+    rows = rows.to(loss.device)
+    all_rows = torch.arange(len(views["anchor"]), device=loss.device)
 
-        def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:
-            """How much each row's two lists differ: (n,), two (N, d) → (n,)."""
-            valid = _candidates(rows, i)
-            forward = pairwise(anchor[i], positive, similarity) / tau
-            backward = pairwise(positive[i], anchor, similarity) / tau
-            return jensen_shannon(mask_logits(forward, valid), mask_logits(backward, valid))
+    def consistency(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:
+        """How much each row's two lists differ: (n,), two (N, d) → (n,)."""
+        valid = _candidates(rows, i)
+        forward = pairwise(anchor[i], positive, similarity) / tau
+        backward = pairwise(positive[i], anchor, similarity) / tau
+        return jensen_shannon(mask_logits(forward, valid), mask_logits(backward, valid))
 
-        def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:
-            """How far each row's list is from the teacher's: (n,), two (N, d) → (n,)."""
-            student = pairwise(anchor[i], positive, similarity) / tau
-            teacher = cosines(full["teacher_anchor"][i], full["teacher_positive"])
-            valid = _candidates(rows, i)
-            if settings.distillation == "listmle":
-                return listmle(student, teacher, valid)
-            return listnet(student, teacher / settings.teacher_tau, valid & (all_rows != i[:, None]))
+    def distance(i: Tensor, anchor: Tensor, positive: Tensor) -> Tensor:
+        """How far each row's list is from the teacher's: (n,), two (N, d) → (n,)."""
+        student = pairwise(anchor[i], positive, similarity) / tau
+        teacher = cosines(views["teacher_anchor"][i], views["teacher_positive"])
+        valid = _candidates(rows, i)
+        if settings.distillation == "listmle":
+            return listmle(student, teacher, valid)
+        return listnet(student, teacher / settings.teacher_tau, valid & (all_rows != i[:, None]))
 
-        terms = {"consistency": (settings.beta, consistency)}
-        if settings.gamma:
-            terms["distillation"] = (settings.gamma, distance)
-        for name, (weight, term) in terms.items():
-            value = mean_over(all_rows, term, full["anchor"], full["positive"])
-            loss = loss + weight * value
-            parts[name] = value.detach()
+    terms = {"consistency": (settings.beta, consistency)}
+    if settings.gamma:
+        terms["distillation"] = (settings.gamma, distance)
+    for name, (weight, term) in terms.items():
+        value = mean_over(all_rows, term, views["anchor"], views["positive"])
+        loss = loss + weight * value
+        parts[name] = value.detach()
     return loss, parts
 
 

@@ -7,7 +7,7 @@ Section 3. Mean squared error: Reimers and Gurevych, 2019 (SBERT), Section 3. Th
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import MASKED, Result, Views, full_precision, to_device
+from contrastcli.objectives.functional import MASKED, Result, Views, to_device
 from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, unit
@@ -25,9 +25,8 @@ def cosent(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Ordered) ->
     Views: anchor and positive, (N, d); s_i is the similarity of row i's. Without rows of different scores it is 0.
     No heads. Parts: order.
     """
-    with full_precision(views) as full:
-        s = paired(full["anchor"], full["positive"], settings.chosen_similarity)
-        loss = order_loss(s / settings.tau, rows.scores())
+    s = paired(views["anchor"], views["positive"], settings.chosen_similarity)
+    loss = order_loss(s / settings.tau, rows.scores())
     return loss, {"order": loss.detach()}
 
 
@@ -41,14 +40,13 @@ def aoe(views: Views, rows: Rows, heads: nn.ModuleDict, settings: AoE) -> Result
     both_ways = InBatch(
         similarity=settings.similarity, sigma=settings.sigma, tau=settings.tau, symmetric=True, same_side=True
     )
-    with full_precision(views) as full:
-        u, v, scores = full["anchor"], full["positive"], rows.scores()
-        positives = (scores >= settings.positive_from).nonzero().squeeze(1)
-        parts = {
-            "order": order_loss(paired(u, v, settings.chosen_similarity) / settings.tau, scores),
-            "contrast": contrast(full, rows, both_ways, anchors=positives) * (len(positives) / len(scores)),
-            "angle": order_loss(complex_angle(u, v) / settings.angle_tau, scores),
-        }
+    u, v, scores = views["anchor"], views["positive"], rows.scores()
+    positives = (scores >= settings.positive_from).nonzero().squeeze(1)
+    parts = {
+        "order": order_loss(paired(u, v, settings.chosen_similarity) / settings.tau, scores),
+        "contrast": contrast(views, rows, both_ways, anchors=positives) * (len(positives) / len(scores)),
+        "angle": order_loss(complex_angle(u, v) / settings.angle_tau, scores),
+    }
     weights = (settings.order_weight, settings.contrast_weight, settings.angle_weight)
     loss = torch.stack([weight * part for weight, part in zip(weights, parts.values(), strict=True)]).sum()
     return loss, {name: part.detach() for name, part in parts.items()}
@@ -60,12 +58,11 @@ def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Compared) 
     Views as in `cosent`. Where the scores are all equal it is 0, where the similarities are it is 1. No heads.
     Parts: correlation (1 − r).
     """
-    with full_precision(views) as full:
-        s = paired(full["anchor"], full["positive"], settings.chosen_similarity)
-        scores = to_device(rows.scores(), s.device).to(s.dtype)
-        x, y = s - s.mean(), unit(scores - scores.mean())
-        length = torch.linalg.vector_norm(x).clamp_min(LEAST_SPREAD * len(x) ** 0.5)
-        loss = (1 - (x * y).sum() / length) * (scores.max() > scores.min())
+    s = paired(views["anchor"], views["positive"], settings.chosen_similarity)
+    scores = to_device(rows.scores(), s.device).to(s.dtype)
+    x, y = s - s.mean(), unit(scores - scores.mean())
+    length = torch.linalg.vector_norm(x).clamp_min(LEAST_SPREAD * len(x) ** 0.5)
+    loss = (1 - (x * y).sum() / length) * (scores.max() > scores.min())
     return loss, {"correlation": loss.detach()}
 
 
@@ -74,10 +71,9 @@ def mse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Regression) ->
 
     Views as in `cosent`. No heads. Parts: regression.
     """
-    with full_precision(views) as full:
-        cosine = paired(full["anchor"], full["positive"], SIMILARITIES["cosine"])
-        target = settings.lowest + (1 - settings.lowest) * to_device(rows.scores(), cosine.device).to(cosine.dtype)
-        loss = (cosine - target).square().mean()
+    cosine = paired(views["anchor"], views["positive"], SIMILARITIES["cosine"])
+    target = settings.lowest + (1 - settings.lowest) * to_device(rows.scores(), cosine.device).to(cosine.dtype)
+    loss = (cosine - target).square().mean()
     return loss, {"regression": loss.detach()}
 
 

@@ -5,7 +5,7 @@ Reimers and Gurevych, 2019, https://arxiv.org/abs/1908.10084, Section 3.
 
 from torch import nn
 
-from contrastcli.objectives.functional import Result, Views, fresh_linear, full_precision, pair_features, to_device
+from contrastcli.objectives.functional import Result, Views, fresh_linear, pair_features, to_device
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.objective import ObjectiveSettings
 
@@ -20,7 +20,6 @@ def softmax(views: Views, rows: Rows, heads: nn.ModuleDict, settings: ObjectiveS
 
     Views: anchor (premise) and positive (hypothesis), (N, d), with labels of three classes. Parts: classification.
     """
-    with full_precision(views) as full:
-        logits = heads["classifier"](pair_features(full["anchor"], full["positive"]))  # (N, 3)
-        loss = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
+    logits = heads["classifier"](pair_features(views["anchor"], views["positive"]))  # (N, 3)
+    loss = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
     return loss, {"classification": loss.detach()}

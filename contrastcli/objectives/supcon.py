@@ -14,7 +14,6 @@ from contrastcli.objectives.functional import (
     Views,
     discrimination,
     fresh_linear,
-    full_precision,
     isin,
     mask_logits,
     mean_over,
@@ -45,31 +44,30 @@ def supcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: SupCon) -> 
     Parts: contrast (SCL) and classification.
     """
     similarity, tau = settings.chosen_similarity, settings.tau
-    with full_precision(views) as full:
-        full = shortened(full, rows) if settings.padded_length else full
-        premises, hypotheses = full["anchor"], full["positive"]
-        logits = heads["classifier"](pair_features(premises, hypotheses))
-        cross_entropy = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
+    views = shortened(views, rows) if settings.padded_length else views
+    premises, hypotheses = views["anchor"], views["positive"]
+    logits = heads["classifier"](pair_features(premises, hypotheses))
+    cross_entropy = nn.functional.cross_entropy(logits, to_device(rows.labels(), logits.device))
 
-        anchors = to_device(rows.entailed(), premises.device)
-        positive, negative = neighbours(rows.to(premises.device), anchors, settings)
+    anchors = to_device(rows.entailed(), premises.device)
+    positive, negative = neighbours(rows.to(premises.device), anchors, settings)
 
-        def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:
-            """The contrast of each anchor: (n,) of the A anchors, two (N, d) → (n,)."""
-            if settings.normalize:
-                cosine = cosines(u[anchors[i]], v)
-                with_margin = from_cosine(cosine, similarity, settings.margin)
-                logits = torch.where(positive[i], with_margin, from_cosine(cosine, similarity)) / tau
-            else:
-                logits = u[anchors[i]] @ v.T / tau
-            count = positive[i].sum(dim=1)
-            mean = torch.where(positive[i], logits, 0).sum(dim=1) / count
-            against = mask_logits(logits, negative[i]).logsumexp(dim=1)
-            among = mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1)
-            # Of one positive, `discrimination` keeps the digits that the difference would cancel.
-            return torch.where(count == 1, discrimination(mean, against), among - mean)
+    def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """The contrast of each anchor: (n,) of the A anchors, two (N, d) → (n,)."""
+        if settings.normalize:
+            cosine = cosines(u[anchors[i]], v)
+            with_margin = from_cosine(cosine, similarity, settings.margin)
+            logits = torch.where(positive[i], with_margin, from_cosine(cosine, similarity)) / tau
+        else:
+            logits = u[anchors[i]] @ v.T / tau
+        count = positive[i].sum(dim=1)
+        mean = torch.where(positive[i], logits, 0).sum(dim=1) / count
+        against = mask_logits(logits, negative[i]).logsumexp(dim=1)
+        among = mask_logits(logits, positive[i] | negative[i]).logsumexp(dim=1)
+        # Of one positive, `discrimination` keeps the digits that the difference would cancel.
+        return torch.where(count == 1, discrimination(mean, against), among - mean)
 
-        contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
+    contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
     loss = (1 - settings.lambda_) * cross_entropy + settings.lambda_ * contrast
     return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
 
@@ -80,29 +78,28 @@ def augment(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Augment) -
     Views, heads and settings as in `supcon`. The labels of the further pairs are unpublished: here a
     hypothesis of the same premise keeps its gold label, and every other contradicts. Parts: classification.
     """
-    with full_precision(views) as full:
-        full = shortened(full, rows) if settings.padded_length else full
-        device = full["anchor"].device
-        gold, ids = rows.labels(), rows.ids["anchor"]
-        anchors = rows.entailed()
-        positive, negative = neighbours(rows, anchors, settings)
-        anchor, further = (positive | negative).nonzero(as_tuple=True)
-        premises = anchors[anchor]
-        labels = torch.where(ids[premises] == ids[further], gold[further], CONTRADICTION)
-        all_rows = torch.arange(len(gold), device=gold.device)
-        premise = to_device(torch.cat([all_rows, premises]), device)  # (R,) pairs
-        hypothesis = to_device(torch.cat([all_rows, further]), device)
-        label = to_device(torch.cat([gold, labels]), device)
-        names, weights = zip(*heads["classifier"].named_parameters(), strict=True)
+    views = shortened(views, rows) if settings.padded_length else views
+    device = views["anchor"].device
+    gold, ids = rows.labels(), rows.ids["anchor"]
+    anchors = rows.entailed()
+    positive, negative = neighbours(rows, anchors, settings)
+    anchor, further = (positive | negative).nonzero(as_tuple=True)
+    premises = anchors[anchor]
+    labels = torch.where(ids[premises] == ids[further], gold[further], CONTRADICTION)
+    all_rows = torch.arange(len(gold), device=gold.device)
+    premise = to_device(torch.cat([all_rows, premises]), device)  # (R,) pairs
+    hypothesis = to_device(torch.cat([all_rows, further]), device)
+    label = to_device(torch.cat([gold, labels]), device)
+    names, weights = zip(*heads["classifier"].named_parameters(), strict=True)
 
-        def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:
-            """The cross-entropy of each pair: (n,) of the R pairs, two (N, d) → (n,)."""
-            features = pair_features(u[premise[i]], v[hypothesis[i]])
-            logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))
-            return nn.functional.cross_entropy(logits, label[i], reduction="none")
+    def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:
+        """The cross-entropy of each pair: (n,) of the R pairs, two (N, d) → (n,)."""
+        features = pair_features(u[premise[i]], v[hypothesis[i]])
+        logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))
+        return nn.functional.cross_entropy(logits, label[i], reduction="none")
 
-        pairs = torch.arange(len(label), device=device)
-        loss = mean_over(pairs, term, full["anchor"], full["positive"], *weights)
+    pairs = torch.arange(len(label), device=device)
+    loss = mean_over(pairs, term, views["anchor"], views["positive"], *weights)
     return loss, {"classification": loss.detach()}
 
 

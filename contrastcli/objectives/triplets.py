@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import Result, Views, full_precision, mask_logits, mean_over
+from contrastcli.objectives.functional import Result, Views, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, paired, unit
 from contrastcli.settings.losses.triplets import Triplet
@@ -40,18 +40,17 @@ def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin
     Views: anchor (x) and positive (y), (N, d). For every s the hardest anchor is that of the largest cosine. A
     positive without another anchor counts as 0. No heads. Parts: triplet.
     """
-    with full_precision(views) as full:
-        rows, size = rows.to(full["anchor"].device), len(full["anchor"])
+    rows, size = rows.to(views["anchor"].device), len(views["anchor"])
 
-        def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:
-            """The loss of each positive: (n,), two (N, d) → (n,)."""
-            others = rows.negatives(j, ["anchor"])
-            with torch.no_grad():
-                hardest = mask_logits(cosines(y[j], x), others).argmax(dim=1)
-            gap = similarity(x[hardest], y[j]) - similarity(x[j], y[j], margin=margin)
-            return torch.where(others.any(dim=1), gap.relu(), 0)
+    def term(j: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """The loss of each positive: (n,), two (N, d) → (n,)."""
+        others = rows.negatives(j, ["anchor"])
+        with torch.no_grad():
+            hardest = mask_logits(cosines(y[j], x), others).argmax(dim=1)
+        gap = similarity(x[hardest], y[j]) - similarity(x[j], y[j], margin=margin)
+        return torch.where(others.any(dim=1), gap.relu(), 0)
 
-        loss = mean_over(torch.arange(size, device=full["anchor"].device), term, full["anchor"], full["positive"])
+    loss = mean_over(torch.arange(size, device=views["anchor"].device), term, views["anchor"], views["positive"])
     return loss, {"triplet": loss.detach()}
 
 

@@ -20,7 +20,7 @@ from contrastcli.model.devices import choose_precision, default_budget, is_out_o
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
-from contrastcli.objectives.functional import HiddenInput, Result, Views, check_inputs, checked
+from contrastcli.objectives.functional import HiddenInput, Result, Views, check_inputs, checked, full_precision
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
@@ -171,7 +171,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
 
 
 def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
-    """The loss with its settings bound; settings that it does not name belong to auxiliaries.
+    """The loss with its settings bound, in full precision; settings that it does not name belong to auxiliaries.
 
     Called for the first time, it raises UsageError where it depends on a weight that would not be trained.
     """
@@ -182,8 +182,8 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
 
     def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
         nonlocal is_checked
-        with _own_code(spec), checked(not is_checked):
-            value, parts = bound(views, rows, heads)
+        with _own_code(spec), checked(not is_checked), full_precision(views) as full:
+            value, parts = bound(full, rows, heads)
             if not is_checked:
                 _check_result(value, parts)
                 check_inputs(value, (*views.values(), *heads.parameters()))

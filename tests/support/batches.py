@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.functional import Result
+from contrastcli.objectives.functional import Result, full_precision
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings import catalogue
 from contrastcli.training.auxiliaries.auxiliary import import_named
@@ -21,7 +21,7 @@ NO_HEADS = nn.ModuleDict()
 
 
 class Objective:
-    """The loss of an objective with some of its settings; a call may change them."""
+    """The loss of an objective with some of its settings, in full precision as in training; a call may change them."""
 
     def __init__(self, name: str, **settings: Any) -> None:
         self._spec, self._settings = catalogue.find_objective(name), settings
@@ -34,7 +34,9 @@ class Objective:
     def __call__(
         self, views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict = NO_HEADS, **changes: Any
     ) -> Result:
-        return self._loss(views, rows, heads, settings=self._spec.settings(**self._settings | changes))
+        settings = self._spec.settings(**self._settings | changes)
+        with full_precision(views) as full:
+            return self._loss(full, rows, heads, settings=settings)
 
 
 def batch(*names: str, rows: int, width: int = 2, seed: int = 0) -> dict[str, Tensor]:

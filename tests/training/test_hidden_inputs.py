@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.api import SIMILARITIES, ObjectiveSettings, Rows, Spec, full_precision, mean_over, paired
+from contrastcli.api import SIMILARITIES, ObjectiveSettings, Rows, Spec, mean_over, paired
 from contrastcli.errors import UsageError
 from contrastcli.settings import catalogue
 from contrastcli.training.setup import make_loss
@@ -82,8 +82,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
 
     def install(function: Function) -> None:
         def loss(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
-            with full_precision(views) as full:
-                value = function(full, rows, heads)
+            value = function(views, rows, heads)
             return value, {"contrast": value.detach()}
 
         module.__dict__.update(loss=loss, heads=heads)
@@ -115,6 +114,25 @@ def test_what_is_in_its_heads_or_needs_no_gradient_is_none(
     loss = make_loss(SPEC, ObjectiveSettings())
     take(loss)
     take(loss)
+
+
+def test_a_loss_is_computed_in_float32_whatever_the_embeddings_and_what_surrounds_it(
+    outside: Callable[[Function], None],
+) -> None:
+    seen = []
+
+    def product(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
+        cosines = views["anchor"] @ views["positive"].T
+        seen.extend([views["anchor"].dtype, cosines.dtype])
+        return cosines.mean()
+
+    outside(product)
+    first, second = torch.randn(2, 8, 32, dtype=torch.bfloat16, requires_grad=True).unbind()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        make_loss(SPEC, ObjectiveSettings())(
+            {"anchor": first, "positive": second}, Rows({"anchor": INDICES}), heads(32)
+        )
+    assert seen == [torch.float32, torch.float32]
 
 
 def test_a_run_ends_before_its_first_step_with_two_lines(
