@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse.csgraph import connected_components
 
 import contrastcli
 from support.tiny import Tiny
@@ -146,23 +148,13 @@ def upward(package: Path) -> list[str]:
 
 def circles(package: Path) -> list[set[str]]:
     """Files that import each other, directly or through others."""
-    graph: dict[str, set[str]] = {name: set() for name in files(package)}
+    names = [*files(package)]
+    graph = np.zeros((len(names), len(names)), dtype=bool)
     for one in imports(package):
-        graph[one.file].add(one.target)
-    reachable = {name: reach(graph, name) for name in graph}
-    sets = {frozenset(n for n in reachable[name] if name in reachable[n]) for name in graph if name in reachable[name]}
-    return [set(circle) for circle in sets]
-
-
-def reach(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    """The files that one imports, directly or through others."""
-    seen: set[str] = set()
-    waiting = [*graph[start]]
-    while waiting:
-        if (name := waiting.pop()) not in seen:
-            seen.add(name)
-            waiting += graph[name]
-    return seen
+        graph[names.index(one.file), names.index(one.target)] = True
+    count, labels = connected_components(graph, connection="strong")
+    sets = [{name for name, label in zip(names, labels, strict=True) if label == number} for number in range(count)]
+    return [circle for circle in sets if len(circle) > 1]
 
 
 def too_large(package: Path) -> set[str]:
@@ -366,6 +358,7 @@ def test_what_computes_loads_no_terminal() -> None:
     modules = [
         *("training.process", "training.setup", "evaluation.measure", "model.search", "model.folder"),
         *("data.sources", "objectives.infonce", "commands.encode", "commands.export", "commands.query"),
+        *("runs.directory", "runs.process", "show.console"),
     ]
     assert not TERMINAL & loaded("\n".join(f"import contrastcli.{module}" for module in modules))
 

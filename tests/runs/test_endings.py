@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Evaluated, Event, Started, Step
+from contrastcli.runs.events import Done, Evaluated, Started, Step
 from contrastcli.settings.sections import Train
 from contrastcli.training import angles, loop, optim, plan
 from contrastcli.training import process as training_process
@@ -70,30 +70,21 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
     assert f"contrast --runs-dir {tmp_path} train --resume one" in narration
 
 
-def test_an_interrupt_before_the_loop_says_that_nothing_was_saved(tiny: Tiny, place: Path) -> None:
-    def interrupt(event: Event) -> None:
-        if isinstance(event, Started):
-            signal.raise_signal(signal.SIGINT)
-
+@pytest.mark.parametrize(
+    ("number", "kind", "code", "what"),
+    [(signal.SIGINT, InterruptedEarly, 130, "interrupted"), (signal.SIGUSR1, Preempted, 75, "preempted")],
+)
+def test_a_signal_before_the_loop_says_that_nothing_was_saved(
+    tiny: Tiny, place: Path, number: signal.Signals, kind: type[ContrastError], code: int, what: str
+) -> None:
     run = tiny.run(place)
-    with pytest.raises(InterruptedEarly) as raised:
-        train(run, interrupt)
-    assert raised.value.code == 130
+    with pytest.raises(kind) as raised:
+        train(run, lambda event: signal.raise_signal(number) if isinstance(event, Started) else None)
     done = told(run, Done)[-1]
-    assert (done.status, done.code, done.message) == ("stopped", 130, "interrupted")
+    assert (done.status, raised.value.code, done.code, done.message) == ("stopped", code, code, what)
+    assert (run.status().state, run.status().code) == ("stopped", code)
     assert "no step had been saved" in done.hint and f"contrast train --resume {run.name}" in done.hint
     assert train(run).status == "finished"
-
-
-def test_a_preemption_before_the_loop_is_one_too(tiny: Tiny, place: Path) -> None:
-    def preempt(event: Event) -> None:
-        if isinstance(event, Started):
-            signal.raise_signal(signal.SIGUSR1)
-
-    run = tiny.run(place)
-    with pytest.raises(Preempted) as raised:
-        train(run, preempt)
-    assert (raised.value.code, run.status().state, run.status().code) == (75, "stopped", 75)
 
 
 def test_a_preemption_while_the_data_are_read_is_one_too(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 import errno
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -223,13 +221,3 @@ def test_a_file_that_cannot_be_written_whole_keeps_its_old_content(
         files.atomic_write(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
-
-
-def test_watching_runs_imports_no_heavy_library() -> None:
-    program = (
-        "import sys, contrastcli.runs.directory, contrastcli.runs.process, contrastcli.show.console\n"
-        "heavy = {'torch', 'numpy', 'transformers', 'datasets', 'scipy', 'sklearn', 'rich', 'textual'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

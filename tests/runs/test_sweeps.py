@@ -124,18 +124,6 @@ def test_a_published_grid_is_a_sweep_without_notes(tmp_path: Path, name: str) ->
     assert all(cell.config.notes == () for cell in sweep.cells(tmp_path))
 
 
-def test_the_grid_of_simace_holds_what_its_table_chose(tmp_path: Path) -> None:
-    known = presets.find("simace-grid")
-    sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
-    tried = {
-        (c.config.train.lr, c.config.flat()["objective.tau"], c.config.train.batch_size) for c in sweep.cells(tmp_path)
-    }
-    assert len(tried) == 18
-    for row in ("bert-base", "bert-large", "roberta-base", "roberta-large"):
-        best = presets.find(f"simace-{row}").config
-        assert (best.train.lr, best.flat()["objective.tau"], best.train.batch_size) in tried
-
-
 def test_a_users_setting_replaces_the_values_of_a_grid(tmp_path: Path) -> None:
     known, given = presets.find("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
     sweep = sweeps.make(presets.stack(known), given, known.grid, 1, "s", tmp_path)

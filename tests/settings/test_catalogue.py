@@ -11,7 +11,7 @@ import pytest
 from msgspec import Meta
 
 from contrastcli.errors import UsageError
-from contrastcli.settings import catalogue, sections
+from contrastcli.settings import catalogue
 from contrastcli.settings.objective import ObjectiveSettings, SimilarityName, Spec
 from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.settings import config
@@ -48,14 +48,6 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
     )
     monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
     return entry
-
-
-def test_an_objective_of_another_package_is_one_like_ours(outside: EntryPoint) -> None:
-    resolved = config(objective__name="decoupled", objective__sharpness=4.0)
-    assert resolved.spec is OUTSIDE
-    assert resolved.flat()["objective.sharpness"] == 4.0
-    assert "objective.sharpness" in sections.all_settings()
-    assert catalogue.all_objectives()[-1] is OUTSIDE
 
 
 def test_a_similarity_needs_no_margin(outside: EntryPoint) -> None:

@@ -97,12 +97,6 @@ def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings()
     assert objective(preset, flags(objective__name="simace"))["tau"] == 0.07
 
 
-def test_an_unknown_objective_names_the_nearest() -> None:
-    what, hint = complaint(flags(objective__name="simkse"))
-    assert "'simkse'" in what
-    assert "did you mean 'simcse'?" in hint
-
-
 # Unknown keys and bad values
 
 
@@ -113,6 +107,7 @@ def test_an_unknown_objective_names_the_nearest() -> None:
         ("[trian]\nlr = 0.1", "train.lr"),
         ("[objective]\nlamda = 0.1", "objective.lambda"),
         ("[objective]\nnmae = 'simcse'", "objective.name"),
+        ("[objective]\nname = 'simkse'", "simcse"),
         ("[train]\nlimit = 400", "data.limit"),
     ],
 )
@@ -265,12 +260,7 @@ def test_a_run_can_be_repeated_from_what_it_writes(name: str) -> None:
     again = config.resolve([file(run.to_toml())])
     assert again == run
     assert again.notes == ()
-    assert set(again.sources.values()) == {"run.toml"}
-
-
-def test_what_a_run_writes_is_complete() -> None:
-    run = config.resolve([flags(objective__name="supcon")])
-    assert set(file(run.to_toml()).values) == {"objective.name", *sections.settings_of(run.spec)}
+    assert again.sources == dict.fromkeys(run.flat(), "run.toml")
 
 
 # Environment
@@ -320,8 +310,3 @@ def test_settings_name_their_symbols_units_and_limits() -> None:
     assert settings["dev.every"].unit == "steps"
     assert settings["train.warmup"].expected == "a number at least 0 and at most 1"
     assert settings["objective.tau"].expected == "a number above 0 and at most 1000"
-
-
-def test_layers_of_python_values_need_no_text() -> None:
-    resolved = config.resolve([Layer({"train.lr": 0.5}, {"train.lr": "form"})])
-    assert (resolved.train.lr, resolved.sources["train.lr"]) == (0.5, "form")

@@ -127,7 +127,7 @@ def test_of_the_users_own_settings_only_those_of_execution_count(
     assert key_of(config) == key_of(shipped) and config.train.save_every == shipped.train.save_every
 
 
-@pytest.mark.parametrize("backbone", ["bert-large", "roberta-base", "roberta-large"])
+@pytest.mark.parametrize("backbone", ["bert-base", "bert-large", "roberta-base", "roberta-large"])
 @pytest.mark.parametrize("name", ["simace", "simcse", "arccon"])
 def test_a_grid_on_another_backbone_has_the_preset_of_that_backbone(name: str, backbone: str) -> None:
     preset = presets.find(f"{name}-{backbone}").config.flat()

@@ -1,13 +1,12 @@
 """What a setting declares of itself drives the options, the resume, the grouping of seeds, the form and the errors."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
-from contrastcli.errors import ContrastError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.runs.methods import Member, group
 from contrastcli.settings import catalogue, config, sections
 from contrastcli.settings.config import Layer
@@ -242,9 +241,3 @@ def test_so_does_that_of_a_flag_that_nothing_uses(key: str, value: Value) -> Non
     with pytest.raises(UsageError) as raised:
         config.resolve([Layer.of({key: value}, "--flag", strict=True)])
     assert (raised.value.key, raised.value.source) == (key, "--flag")
-
-
-@pytest.mark.parametrize("make", [ContrastError, UsageError])
-def test_an_error_without_a_setting_has_neither(make: Callable[[str, str], ContrastError]) -> None:
-    error = make("what", "hint")
-    assert (error.what, error.key, error.source) == ("what", "", "")

@@ -13,10 +13,12 @@ from torch import Tensor
 from contrastcli import load
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
+from contrastcli.errors import RunError
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Evaluated, Event, Note, Step
+from contrastcli.settings.sections import Precision
 from contrastcli.training.loop import Trainer
 from support.command import Contrast, failed
 from support.tiny import Tiny, told, train
@@ -60,8 +62,27 @@ def fail_at(number: int) -> Callable[[Trainer, pytest.MonkeyPatch], None]:
     return fail
 
 
-@pytest.mark.parametrize("fail", [fail_in_step, *map(fail_at, (1, 2, 9, 30))], ids=["step", "1", "2", "9", "30"])
-def test_the_optimisers_first_step_is_taken_whole(
+def fail_beyond(tokens: int) -> Callable[[Trainer, pytest.MonkeyPatch], None]:
+    """Let the device hold the graphs of only so many tokens."""
+
+    def fail(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = trainer.encoder.pooled
+
+        def pooled(table: TokenTable, texts: Indices, precision: Precision) -> Tensor:
+            if torch.is_grad_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
+                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+            return original(table, texts, precision)
+
+        monkeypatch.setattr(trainer.encoder, "pooled", pooled)
+
+    return fail
+
+
+FAILURES = {"graphs": fail_beyond(50), "step": fail_in_step, **{f"{n} moments": fail_at(n) for n in (1, 2, 9, 30)}}
+
+
+@pytest.mark.parametrize("fail", FAILURES.values(), ids=FAILURES)
+def test_a_step_halves_the_budget_says_so_and_is_taken_whole(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Callable[[Trainer, pytest.MonkeyPatch], None]
 ) -> None:
     expected = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
@@ -76,6 +97,15 @@ def test_the_optimisers_first_step_is_taken_whole(
         "memory ran out: the step starts again with at most 400 tokens at once",
         "memory ran out: the step starts again with at most 200 tokens at once",
     ]
+
+
+def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
+    trainer.stepper.token_budget = 400
+    fail_beyond(0)(trainer, monkeypatch)
+    with pytest.raises(RunError, match="memory ran out with 100 tokens") as raised:
+        trainer.update(first_batch(trainer))
+    assert "smaller batch" in raised.value.hint
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ from safetensors.torch import load_file
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.events import Saved, Started, Step
+from contrastcli.runs.events import Started, Step
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.loop import Trainer
 from contrastcli.training.session import Session
-from support.resuming import assert_same, story, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, gradients, trainer_of
@@ -199,25 +198,3 @@ def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny
     assert disk_bytes(tiny.backbone, with_best=False, encoders=2) == pytest.approx(size, rel=0.2)
     states = {name.partition(".")[0] for name in load_file(folder / "optimizer.safetensors")}
     assert len(states) == 2 * len(trained)
-
-
-@pytest.mark.parametrize(
-    ("objective", "step", "changes"),
-    [
-        ("pcl", 5, {"model__head": "train-only", "train__token_budget": 600}),
-        ("pcl", 2, {"objective__similarity": "angle", "train__weight_decay": 0.1}),  # before anything was saved
-        ("rankcse", 5, {"objective__distillation": "listnet"}),
-    ],
-)
-def test_a_killed_run_ends_as_if_nothing_had_happened(
-    tiny: Tiny, tmp_path: Path, objective: str, step: int, changes: dict[str, object]
-) -> None:
-    settings = {"train__max_steps": 8, "train__save_every": 4, "dev__every": 4} | changes
-    undisturbed, killed = (
-        tiny.run(tmp_path / name, objective, "sentences", **settings) for name in ("whole", "killed")
-    )
-    train(undisturbed)
-    train_with_a_kill(killed, step)
-    assert [event.step for event in told(killed, Saved)][-1] == 8
-    assert_same(killed, undisturbed)
-    assert story(killed) == story(undisturbed)

@@ -22,6 +22,8 @@ from support.settings import config
 from support.tiny import Tiny, told, train
 from support.waiting import wait_until
 
+SHORT = {"train__max_steps": 8, "train__save_every": 4, "dev__every": 4}
+
 
 def start(run: Run) -> subprocess.Popen[bytes]:
     """Train or resume a run in another process."""
@@ -57,6 +59,9 @@ def kill_after(run: Run, step: int) -> None:
         ("dcl", "triplets", 20, {"data__mine_every": 10, "data__mine_below": 0.99}),  # at one
         ("simcse", "negatives", 18, {"data__mine_every": 6, "data__mine_below": 1}),
         ("simcse", "pairs", 2, {"train__schedule": "cosine", "train__epochs": 1}),  # before anything was saved
+        ("pcl", "sentences", 5, {"model__head": "train-only", "train__token_budget": 600, **SHORT}),
+        ("pcl", "sentences", 2, {"objective__similarity": "angle", "train__weight_decay": 0.1, **SHORT}),
+        ("rankcse", "sentences", 5, {"objective__distillation": "listnet", **SHORT}),
     ],
 )
 def test_a_killed_run_ends_as_if_nothing_had_happened(

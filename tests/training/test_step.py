@@ -2,7 +2,7 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,19 +10,13 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from contrastcli.data.batching import Indices
-from contrastcli.data.tokens import TokenTable
-from contrastcli.errors import RunError
 from contrastcli.model.bert.network import Bert, EncoderLayer
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.events import Event, Note
 from contrastcli.settings import catalogue
-from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.loop import Trainer
-from contrastcli.training.optim import gradient_norm, make_optimizer, rate, set_rate
-from contrastcli.training.step import Outcome
+from contrastcli.training.optim import gradient_norm, make_optimizer, rate
 from support.settings import config
 from support.tiny import Tiny
 from support.trainers import CPU, Case, case_id, cases, first_batch, gradients, trainer_of
@@ -176,65 +170,6 @@ def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path)
     assert not any((labels[~real] >= 0).any() for _, real, labels in masked)
 
 
-# ---- memory that runs out -------------------------------------------------------------------------------------------
-
-
-Limit = Callable[[Trainer, int], None]
-
-
-@pytest.fixture
-def limit_memory(monkeypatch: pytest.MonkeyPatch) -> Limit:
-    """Let a trainer's device hold the graphs of only so many tokens."""
-
-    def limit(trainer: Trainer, tokens: int) -> None:
-        original = trainer.encoder.pooled
-
-        def pooled(table: TokenTable, texts: Indices, precision: Precision) -> Tensor:
-            if torch.is_grad_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-            return original(table, texts, precision)
-
-        monkeypatch.setattr(trainer.encoder, "pooled", pooled)
-
-    return limit
-
-
-def update(trainer: Trainer) -> tuple[Outcome, dict[str, Tensor]]:
-    """One update; the outcome, and every parameter after it."""
-    set_rate(trainer.optimizer, trainer.config.train, 1, 10)
-    outcome, _ = trainer.update(first_batch(trainer))
-    return outcome, {name: p.detach().clone() for name, p in trainer.encoder.named_parameters()}
-
-
-def test_out_of_memory_halves_the_budget_says_so_and_changes_nothing_else(
-    tiny: Tiny, tmp_path: Path, limit_memory: Limit
-) -> None:
-    events: list[Event] = []
-    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
-    trainer.session.emit, trainer.stepper.token_budget = events.append, 800
-    limit_memory(trainer, 50)
-    outcome, weights = update(trainer)
-    smaller = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
-    smaller.stepper.token_budget = 200
-    expected, expected_weights = update(smaller)
-    assert trainer.stepper.token_budget == 200
-    assert [event.text for event in events if isinstance(event, Note)] == [
-        "memory ran out: the step starts again with at most 400 tokens at once",
-        "memory ran out: the step starts again with at most 200 tokens at once",
-    ]
-    assert outcome.loss == expected.loss
-    assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
-
-
-def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path, limit_memory: Limit) -> None:
-    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
-    trainer.stepper.token_budget = 400
-    limit_memory(trainer, 0)
-    with pytest.raises(RunError, match="memory ran out with 100 tokens") as raised:
-        update(trainer)
-    assert "smaller batch" in raised.value.hint
-
-
 def test_other_errors_of_a_step_are_not_mistaken_for_a_lack_of_memory(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +180,7 @@ def test_other_errors_of_a_step_are_not_mistaken_for_a_lack_of_memory(
 
     monkeypatch.setattr(trainer.encoder, "pooled", broken)
     with pytest.raises(RuntimeError, match="shapes"):
-        update(trainer)
+        trainer.update(first_batch(trainer))
 
 
 # ---- optimiser, schedule and seeds ----------------------------------------------------------------------------------
