@@ -125,7 +125,6 @@ SWEEPING = (
     _option("--worker", "Take free cells next to others that do, here or elsewhere.", is_flag=True),
     _option("--workers", "Processes that train side by side here.", type=click.IntRange(1, 64), default=1),
 )
-"""Options of a sweep."""
 
 TRAINING = (
     *JOB,
@@ -134,7 +133,6 @@ TRAINING = (
     _option("--resume-or-start", "Resume this run, or start it under this name.", metavar="NAME"),
     _option("--after", "Begin when this run has ended, however it ends.", type=RUN),
 )
-"""Options of one training."""
 
 FORMAT = _choice("--format form", _Form, "How tables are written; latex needs the package booktabs.", "text")
 
@@ -163,7 +161,6 @@ MEASURING = (
     FORMAT,
     JSON,
 )
-"""Options of an evaluation."""
 
 COMPARING = (
     _option("--bootstrap", "Also compare two models by a paired bootstrap on dev data.", is_flag=True),
@@ -175,7 +172,6 @@ COMPARING = (
     FORMAT,
     JSON,
 )
-"""Options of a comparison of models."""
 
 MINING = (
     MODEL,
@@ -202,7 +198,6 @@ MINING = (
     PRECISION,
     JSON,
 )
-"""Options of mining."""
 
 BENCH = (
     _option("--model", "", default="starter", **_A_MODEL),
@@ -210,7 +205,6 @@ BENCH = (
     _option("--minutes", "Begin no measurement that takes longer.", type=Number(min=0), default=10.0),
     JSON,
 )
-"""Options of a benchmark."""
 
 ITEM = (
     click.Argument(["paper"], default=""),

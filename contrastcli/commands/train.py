@@ -174,7 +174,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     plan = make_plan(config)
     status = run.status() if run and run.exists() else None
     if run and status and status.state == "finished" and plan.steps <= status.steps:
-        by = "--epochs" if plan.is_capped_by_epochs else "--max-steps"
+        by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
         narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
         return None
     processes.choose_device(config.train.device)

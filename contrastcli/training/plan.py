@@ -37,11 +37,6 @@ class Plan:
         return round(self.order.batch_size * self.config.objective.texts_per_row(self.corpus.texts_per_row))
 
     @property
-    def is_capped_by_epochs(self) -> bool:
-        """Whether more epochs, and not a larger train.max_steps, would make it longer."""
-        return self.steps != self.config.train.max_steps
-
-    @property
     def models(self) -> list[str]:
         """The models that the run begins with or learns from, by name."""
         return [self.config.model.backbone, *(name for auxiliary in self.auxiliaries for name in auxiliary.models)]
