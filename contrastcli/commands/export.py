@@ -18,7 +18,7 @@ from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use
 from contrastcli.files import draft_of, flush_tree, fsync_dir, json_bytes, writing_to
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.folder import load_encoder, save_encoder, usual_texts
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.metrics import cosine
 from contrastcli.model.pooling import pool
@@ -30,36 +30,15 @@ from contrastcli.show.scores import suite_tables
 
 Format = Literal["sentence-transformers", "onnx"]
 
-SENTENCES = (
-    "A dog runs across the field.",
-    "A puppy sprints over the grass.",
-    "Two men are playing chess in the park.",
-    "Nobody is playing chess.",
-    "The central bank raised interest rates by a quarter of a point.",
-    "Shares fell sharply after the announcement.",
-    "Why does my bread not rise?",
-    "How do I reset my password?",
-    "She has been learning the cello since she was nine, and last week she played in the town hall.",
-    "The committee will meet on 12 March 2024, at 9:30 a.m., in room B-214.",
-    "Water boils at a lower temperature on a mountain, because the pressure of the air is lower there.",
-    "I couldn't have said it better myself!",
-    "The mitochondrion turns nutrients into adenosine triphosphate.",
-    "def mean(xs): return sum(xs) / len(xs)",
-    "https://example.org/a?b=c&d=1",
+_ODD_TEXTS = (
     "Das Wetter in Zürich ist heute schön.",
-    "El tren a Sevilla sale a las ocho.",
     "東京は日本の首都です。",
-    "Rain.",
-    "no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no no",
+    "def mean(xs): return sum(xs) / len(xs)  # https://example.org/a?b=c&d=1",
 )
-"""Texts on which an export is checked."""
+"""Texts on which an export is checked, besides the usual ones."""
 
-_MIN_COSINE = 0.9999
-"""Of a vector before and after."""
-
-_MAX_DIFFERENCE = 1e-4
-"""Between numbers of torch and of onnxruntime."""
-
+_MIN_COSINE = 0.9999  # of a vector before and after
+_MAX_DIFFERENCE = 1e-4  # between numbers of torch and of onnxruntime
 _OPSET = 17
 """The first with layer normalisation, so that old runtimes support it."""
 
@@ -73,9 +52,6 @@ _FILES = re.compile(
 )
 """Everything that an export writes."""
 
-_Identity = tuple[int, int]
-"""What a folder keeps when it is renamed, until a file is added."""
-
 
 def export_model(
     model: ModelRef, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False
@@ -86,19 +62,20 @@ def export_model(
     be written or does not equal the model, and DataError if there is no model.
     """
     with _writing(dest):
-        former = _replaceable(dest, overwrite)
+        _replaces(dest, overwrite)
     encoder = load_encoder(model.folder()).eval()
     title = model.run.name if model.run else Path(model.name).resolve().name
-    with _writing(dest), _draft(dest.resolve()) as folder:
-        if kind == "onnx":
-            write_onnx(encoder, folder)
-        else:
-            _write(encoder, folder)
-        (folder / "README.md").write_text(card(encoder, model.run, title, onnx=kind == "onnx"), encoding="utf-8")
-        flush_tree(folder)
-        if _replaceable(dest, overwrite) != former:
-            raise _changed(dest)
-        _put(folder, dest.resolve(), former)
+    with _writing(dest):
+        dest.resolve().parent.mkdir(parents=True, exist_ok=True)
+        draft = draft_of(dest.resolve())
+        try:
+            (_write_onnx if kind == "onnx" else _write)(encoder, draft)
+            text = _card(encoder, model.run, title, onnx=kind == "onnx")
+            (draft / "README.md").write_text(text, encoding="utf-8")
+            flush_tree(draft)
+            _put(draft, dest.resolve(), _replaces(dest, overwrite))
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     return dest
 
 
@@ -111,17 +88,14 @@ def _writing(dest: Path) -> Iterator[None]:
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT):
                 raise
-            raise _changed(dest) from None
+            what = f"{dest} was changed while the model was exported"
+            raise RunError(what, _elsewhere(dest, Use("--overwrite"))) from None
 
 
-def _changed(dest: Path) -> RunError:
-    return RunError(f"{dest} was changed while the model was exported", _elsewhere(dest, Use("--overwrite")))
-
-
-def _replaceable(dest: Path, overwrite: bool) -> _Identity | None:
-    """What identifies the folder that an export may replace; None where there is none. Raises UsageError."""
+def _replaces(dest: Path, overwrite: bool) -> bool:
+    """Whether there is a folder, which an export may replace. Raises UsageError where it may not."""
     if not dest.exists():
-        return None
+        return False
     if not dest.is_dir():
         raise UsageError(f"{dest} is a file", _elsewhere(dest))
     paths = [path for path in sorted(dest.rglob("*")) if path.is_symlink() or not path.is_dir()]
@@ -134,12 +108,7 @@ def _replaceable(dest: Path, overwrite: bool) -> _Identity | None:
         raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
     if paths and not overwrite:
         raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))
-    return _identity(dest)
-
-
-def _identity(folder: Path) -> _Identity:
-    state = folder.stat()
-    return state.st_ino, state.st_mtime_ns
+    return True
 
 
 def _elsewhere(dest: Path, *others: Remedy) -> list[Remedy]:
@@ -149,29 +118,16 @@ def _elsewhere(dest: Path, *others: Remedy) -> list[Remedy]:
     return [*others, f"choose another folder, such as {dest.with_name(free.name) if dest.name else free}"]
 
 
-@contextlib.contextmanager
-def _draft(dest: Path) -> Iterator[Path]:
-    """The path of a folder to write next to `dest`; what is left of it at the end is removed."""
-    dest.parent.mkdir(parents=True, exist_ok=True)
-    draft = draft_of(dest)
-    try:
-        yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _put(draft: Path, dest: Path, replaced: _Identity | None) -> None:
+def _put(draft: Path, dest: Path, replaces: bool) -> None:
     """Put a complete folder in its place, or in that of another. Raises OSError, with everything as it was."""
     # What an export has left that was killed between the renames is removed here, since the new one is complete.
     former = draft_of(dest.with_name(f"{dest.name}.former"))
-    if replaced:
+    if replaces:
         dest.rename(former)
     try:
-        if replaced and _identity(former) != replaced:
-            raise _changed(dest)
         draft.rename(dest)
-    except (OSError, RunError):
-        if replaced and not dest.exists():
+    except OSError:
+        if replaces and not dest.exists():
             former.rename(dest)
         raise
     finally:
@@ -181,7 +137,8 @@ def _put(draft: Path, dest: Path, replaced: _Identity | None) -> None:
 
 def _write(encoder: SentenceEncoder, folder: Path) -> None:
     save_encoder(encoder, folder)
-    lowest = cosine(encoder.encode(SENTENCES), load_encoder(folder).eval().encode(SENTENCES)).min()
+    texts = [*_ODD_TEXTS, *usual_texts()]
+    lowest = cosine(encoder.encode(texts), load_encoder(folder).eval().encode(texts)).min()
     if not lowest > _MIN_COSINE:
         raise _differs(folder, f"a cosine is {lowest:.6f}")
 
@@ -190,20 +147,19 @@ def _differs(folder: Path, how: str) -> RunError:
     return RunError(f"what was written to {folder} is not the same model: {how}", "report this as a bug")
 
 
-class Graph(nn.Module):
-    """The whole model, from token ids to the sentence embedding."""
+class _Graph(nn.Module):
+    """The whole model: (B, T) token ids and (B, T) mask of 0 and 1 → (B, d)."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
         self.encoder = encoder
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, T) ids, (B, T) mask of 0 and 1 → (B, d)."""
         mask = attention_mask.bool()
         return self.encoder.finish(pool(self.encoder.backbone(input_ids, mask), mask, self.encoder.pooling))
 
 
-def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
+def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     """model.onnx (input_ids, attention_mask → sentence_embedding), config and tokenizer, checked with onnxruntime."""
     try:
         import onnx  # noqa: F401  torch exports with it
@@ -218,8 +174,8 @@ def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            Graph(encoder).eval(),
-            padded(encoder, SENTENCES[:3]),
+            _Graph(encoder).eval(),
+            _padded(encoder, _ODD_TEXTS),
             folder / "model.onnx",
             input_names=["input_ids", "attention_mask"],
             output_names=["sentence_embedding"],
@@ -230,15 +186,15 @@ def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
         )
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     # Other sizes than in the trace, with padding and without.
-    for texts in (SENTENCES, SENTENCES[:1]):
-        ids, mask = padded(encoder, texts)
+    for texts in ([*_ODD_TEXTS, *usual_texts()], _ODD_TEXTS[:1]):
+        ids, mask = _padded(encoder, texts)
         (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
         difference = float(np.abs(encoder.encode(texts) - vectors).max())
         if not difference < _MAX_DIFFERENCE:
             raise _differs(folder, f"numbers differ by {difference:.1e}")
 
 
-def padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Token ids and a mask of 0 and 1, both (B, T) int64."""
     ids, mask = encoder.pad(encoder.tokenise(texts), np.arange(len(texts)))
     return ids, mask.long()
@@ -272,7 +228,7 @@ truncated to {longest} tokens and padded on the right{prompt}.
 """
 
 
-def card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
+def _card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
     """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
     prompt = f", after the prefix {_code(encoder.prompt)} has been added" if encoder.prompt else ""
     use = _ONNX.format(width=encoder.width, longest=encoder.max_length, prompt=prompt) if onnx else _USE
@@ -291,7 +247,6 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Text as code in one line of Markdown."""
     line = printable(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     pad = " " if line[:1] == "`" or line[-1:] == "`" else ""

@@ -107,12 +107,13 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     transfer = {"MR": {"rows": 10662, "accuracy": 75.0}, "MRPC": {"rows": 5801, "accuracy": 70.25, "f1": 80.5}}
     geometry = {"STS-B": {"pairs": 338, "alignment": 0.214, "uniformity": None, "pca": [[0.1, 0.2]]}}
     suites = {
-        "transfer": transfer | {"average": None, "missing": {}, "protocol": "As SentEval."},
+        "transfer": transfer | {"average": None, "average8": None, "missing": {}, "protocol": "As SentEval."},
         "clustering": {
             "AgNews": {"rows": 8000, "accuracy": 80.0, "nmi": 50.5, "ami": 50.4, "ari": 49.0},
             "average": 80.0,
         },
         "geometry": geometry,
+        "fewshot": {"CR": {"mean": 60.25, "sd": 1.5, "accuracies": [1, 2], "rows": 3775}},
         "mteb": {"STS12": {"metric": "cosine_spearman", "score": 70.0}},
         "of a later version": {"x": {"rows": 1}},
     }
@@ -123,6 +124,7 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     assert "| MR | 75.00 | 82.7 | – | 10,662 |  |\n| MRPC | 70.25 | 74.3 | 80.50 | 5,801 |  |\n" in card
     assert "| AgNews | 80.00 | 83.0 | – | 50.50 | 50.40 | 49.00 | 8,000 |\n" in card
     assert "| STS-B | 0.21 | – | – | – | 338 | – |\n" in card
+    assert "| CR | 60.25 | 1.50 | 3,775 |\n" in card and "2 of 7 |\n| Avg. of 8 | 72.62 |" in card
     assert "| STS12 | 70.00 | cosine_spearman | – |\n" in card
     assert "later" not in card
 
