@@ -12,13 +12,10 @@ from contrastcli.settings.objective import Spec
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
-from contrastcli.show.format import as_json, names_and_values, size, table
+from contrastcli.show.format import Fields, as_json, names_and_values, size, table
 
-_SHOWN_CHARACTERS = 300
-"""Of a text of the first rows."""
-
-_SMALL_BUDGET = 8192
-"""Tokens; suggested where memory is short."""
+_SHOWN_CHARACTERS = 300  # of a text of the first rows
+_SMALL_BUDGET = 8192  # tokens; suggested where memory is short
 
 
 def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
@@ -31,24 +28,25 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
         for row in preview.rows
         for role, text in [*row.items(), ("", "")]
     )
-    notes = "".join(f"note: {note}\n" for note in (*preview.missing, *preview.notes))
-    disk = f"about {size(preview.disk)}" if preview.disk is not None else "known once the backbone is here"
-    time = "unknown: no earlier run like it on this machine"
+    return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{names_and_values(planned(preview))}"
+
+
+def planned(preview: Preview) -> Fields:
+    """What a run would do and take."""
+    disk, time = "known once the backbone is here", "unknown: no run like it on this machine"
+    if preview.disk is not None:
+        disk = f"about {size(preview.disk)} of checkpoints"
     if preview.seconds is not None:
         time = f"about {duration(preview.seconds)}, at the speed of {preview.like}, without evaluations"
-    plan = names_and_values(
-        [
-            ("rows", f"{preview.count:,}"),
-            ("steps", f"{preview.steps:,} ({preview.steps_per_epoch:,} an epoch)"),
-            ("sentences per step", f"{preview.sentences_per_step:,}"),
-            ("negatives per anchor", f"{preview.negatives_per_anchor:,}"),
-            ("dev", preview.dev or "none: the last checkpoint is the best"),
-            ("disk for checkpoints", disk),
-            *([("GPU memory", f"about {preview.memory} GB")] if preview.memory else []),
-            ("time", time),
-        ]
-    )
-    return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{notes}{plan}"
+    return [
+        ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch of {preview.count:,} rows"),
+        ("step", f"{preview.sentences_per_step:,} sentences, {preview.negatives_per_anchor:,} negatives per anchor"),
+        ("dev", preview.dev or "none: the last checkpoint is the best"),
+        ("disk", disk),
+        *([("GPU", f"about {preview.memory} GB of memory")] if preview.memory else []),
+        ("time", time),
+        *(("note", note) for note in (*preview.missing, *preview.notes)),
+    ]
 
 
 def settings(config: configs.Config, to_json: bool) -> str:

@@ -14,11 +14,12 @@ from contrastcli.boundary import PROGRESS
 from contrastcli.errors import ErrorRecord, in_words
 from contrastcli.runs.events import Progress
 from contrastcli.runs.process import CONTRAST
+from contrastcli.tui.widgets import Bars
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[str], None]
+"""Is called with the progress so far, as text."""
 
-_LONGEST_LINE = 1 << 24
-"""Bytes of a line of output."""
+_LONGEST_LINE = 1 << 24  # bytes of a line of output
 _MOST_LINES = 6
 """Of what a process printed that ended without an error of its own."""
 
@@ -48,7 +49,7 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
 
 async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
     """The error that a process reports on stderr, else all that it prints there; progress is told as it comes."""
-    lines: list[str] = []
+    lines, bars = list[str](), Bars()
     async for line in stream:
         try:
             record = _STDERR.decode(line)
@@ -58,7 +59,7 @@ async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | Non
         if isinstance(record, ErrorRecord):
             lines = [_with_fields(record)]
         elif on_progress:
-            on_progress(record)
+            on_progress(bars.update(record))
     return "".join(lines[-_MOST_LINES:]).strip()
 
 

@@ -73,7 +73,7 @@ def test_blank_rows_are_counted_in_one_error_and_left_out_on_request(contrast: C
     what = "faq.csv, lines 3, 5, 6, 11, 12 …: the sentence in the column 'question' or 'answer' is blank (6 of 20 rows)"
     refused(contrast(*words), 3, what, "leave them out with --blank drop")
     answer = contrast(*words, "--blank", "drop")
-    assert "rows 14" in " ".join(answer.out.split())
+    assert "of 14 rows" in " ".join(answer.out.split())
     assert "6 of 20 rows without a text in 'question' or 'answer' were left out" in answer.out
 
 

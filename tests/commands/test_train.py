@@ -79,7 +79,7 @@ def test_a_dry_run_shows_settings_rows_and_costs_and_makes_no_run(
 
 def test_a_dry_run_tells_the_time_at_the_speed_of_an_earlier_run_like_it(contrast: Contrast) -> None:
     words = train(*LABELLED)
-    assert "unknown: no earlier run like it on this machine" in contrast(*words, "--dry-run").out
+    assert "unknown: no run like it on this machine" in contrast(*words, "--dry-run").out
     contrast(*words, "--name", "before", "--no-ui")
     contrast(*words, "--batch-size", "4", "--name", "other", "--no-ui")
     preview = json.loads(contrast(*words, "--dry-run", "--json").out)
@@ -314,7 +314,7 @@ def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing
         answer = contrast(*words, name)
         assert answer.code == 3 and what in answer.err and "hint: " in answer.err
     answer = contrast(*words, "bert-bas-uncased")
-    assert answer.code == 0 and "note: the model 'bert-bas-uncased' is neither a folder nor" in answer.out
+    assert answer.code == 0 and "note   the model 'bert-bas-uncased' is neither a folder nor" in answer.out
 
 
 def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contrast, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contra
     words = words[:at] + words[at + 2 :]  # left to contrast
     chosen = "dev.data is auto, which for pairs (anchor, positive) is split:5%"
     shown = " ".join(contrast(*words, "--dry-run").out.split())
-    assert f"note: {chosen}" in shown and " dev 5% of faq.tsv: nDCG@10 of " in shown
+    assert f"note {chosen}" in shown and " dev 5% of faq.tsv: nDCG@10 of " in shown
     for name in ("job", "job", "other"):
         answer = contrast(*words, "--resume-or-start", name)
         assert answer.code == 0 and (f"note      {chosen}" in answer.err or "has finished" in answer.err)

@@ -9,6 +9,7 @@ import pytest
 from contrastcli.runs.events import Progress
 from contrastcli.tui import processes
 from contrastcli.tui.processes import Finished, OnProgress
+from contrastcli.tui.widgets import Bars
 
 Answer = Callable[[Path, tuple[str, ...]], Finished]
 
@@ -26,9 +27,9 @@ class Commands:
 
     async def __call__(self, directory: Path, *words: str, on_progress: OnProgress | None = None) -> Finished:
         self.calls.append(words)
-        for event in self.progress:
+        for text in map(Bars().update, self.progress):
             if on_progress:
-                on_progress(event)
+                on_progress(text)
         try:
             await self.held.wait()
         except asyncio.CancelledError:

@@ -21,7 +21,6 @@ from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import OWN, all_suites
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, read_scores
-from contrastcli.runs.events import Progress
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
@@ -34,7 +33,7 @@ from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.completion import complete_path
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import Bars, FormRow, PlainText, hidden_key
+from contrastcli.tui.widgets import FormRow, PlainText, hidden_key
 
 _POLL_SECONDS = 1.0
 _NOTHING = "This model has not been evaluated here. Choose suites and press s."
@@ -211,7 +210,6 @@ class EvaluateScreen(ModeScreen):
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
-        self._bars = Bars()
         self._status.update("loading the model…")
         last = self.contrast.remembered
         folder = str(Path(last.data_dir).expanduser()) if last.data_dir else ""
@@ -220,7 +218,7 @@ class EvaluateScreen(ModeScreen):
             words |= {"--data": str(Path(last.own_data).expanduser()), "--columns": last.own_columns}
         args = ("eval", model, *chain.from_iterable(word for word in words.items() if word[1]), "--json")
         try:
-            done = await processes.run_command(self.contrast.directory, *args, on_progress=self._show_progress)
+            done = await processes.run_command(self.contrast.directory, *args, on_progress=self._status.update)
             self._status.update(done.error or "Done.")
             self.query_one("#results").scroll_visible(animate=False, top=True)
         except asyncio.CancelledError:
@@ -228,9 +226,6 @@ class EvaluateScreen(ModeScreen):
             raise
         finally:
             self.measuring = None
-
-    def _show_progress(self, event: Progress) -> None:
-        self._status.update(self._bars.update(event))
 
     @work(group="open", exclusive=True)
     async def action_open(self) -> None:

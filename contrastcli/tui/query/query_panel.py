@@ -10,9 +10,8 @@ from textual import work
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from contrastcli.runs.events import Progress
 from contrastcli.tui.processes import OnProgress, end_process, read_error, silent, start_process
-from contrastcli.tui.widgets import Bars, PlainText
+from contrastcli.tui.widgets import PlainText
 
 NO_NUMBERS = "This model returns no numbers: its training may have diverged."
 
@@ -76,7 +75,7 @@ class QueryPanel(Vertical):
         self.border_title = title
         self._directory = directory
         self._process: QueryProcess | None = None
-        self._bars: Bars | None = None  # until the first answer
+        self._is_loading = False
 
     def show_answer(self, line: str) -> None:
         """Show an answer. Raises msgspec.DecodeError for one without numbers."""
@@ -94,7 +93,7 @@ class QueryPanel(Vertical):
         """Ask `contrast query -` with these arguments: the present process, or a new one."""
         if self._process is None or self._process.args != args:
             self.show_message("loading the model…")
-            self._bars = Bars()
+            self._is_loading = True
             self._process = QueryProcess(self._directory, args, self._receive, self._show_progress)
             self._run(self._process)
         self._process.ask(line)
@@ -110,12 +109,12 @@ class QueryPanel(Vertical):
         self.show_message(reason)
 
     def _receive(self, line: str) -> None:
-        self._bars = None
+        self._is_loading = False
         try:
             self.show_answer(line)
         except msgspec.DecodeError:
             self.show_message(NO_NUMBERS)
 
-    def _show_progress(self, event: Progress) -> None:
-        if self._bars:
-            self.show_message(f"{self._bars.update(event)}{self.how_to_stop}")
+    def _show_progress(self, text: str) -> None:
+        if self._is_loading:
+            self.show_message(f"{text}{self.how_to_stop}")

@@ -14,7 +14,6 @@ from textual.containers import Container, ScrollableContainer
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Bootstrap
 from contrastcli.show.chart import number
 from contrastcli.show.format import table
@@ -106,31 +105,12 @@ class OverlayPanel(Container):
         return Picture(metric.kind, metric.title + count, "lines", "step", "", tuple(series))
 
 
-class PairTests:
-    """Results or progress in words, by the names of the two runs; `changed` is called when there are new ones."""
-
-    def __init__(self, directory: Path, changed: Callable[[], object]) -> None:
-        self._directory, self._changed = directory, changed
-        self._texts: dict[tuple[str, ...], str] = {}
-
-    def text(self, names: Sequence[str]) -> str:
-        """What is known of these runs; empty for others than two that are tested."""
-        return self._texts.get(tuple(names), "")
-
-    async def run(self, names: Sequence[str]) -> None:
-        """Test the difference of two runs."""
-
-        def show(text: str) -> None:
-            self._texts[tuple(names)] = text
-            self._changed()
-
-        def show_progress(event: Progress) -> None:
-            show(f"comparing: {event.what} {event.done:,} of {event.total:,}")
-
-        show("comparing …")
-        words = ("compare", *names, "--bootstrap", "--json")
-        done = await processes.run_command(self._directory, *words, on_progress=show_progress)
-        show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
+async def compare_pair(directory: Path, names: Sequence[str], show: Callable[[str], None]) -> None:
+    """Test the difference of two runs; `show` gets the progress in words, and then the result."""
+    show("comparing …")
+    words = ("compare", *names, "--bootstrap", "--json")
+    done = await processes.run_command(directory, *words, on_progress=show)
+    show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
 
 
 def labels(names: Sequence[str], width: int) -> list[str]:

@@ -15,7 +15,7 @@ from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing
-from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, PairTests
+from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, compare_pair
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key, known
@@ -60,13 +60,13 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
+        self._tests: dict[tuple[str, ...], str] = {}  # by the names of two runs
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
         self._message, self._remark = PlainText(id="empty"), PlainText(id="remark")
 
     def body(self) -> ComposeResult:
         self._listing, self._groupings = Listing(self.contrast.directory), Groupings(self.contrast.directory)
-        self._tests = PairTests(self.contrast.directory, self._show_chosen)
         yield self._message
         with VerticalScroll(id="runs", can_focus=False):
             yield self._filter
@@ -136,7 +136,7 @@ class RunsScreen(RunScreen):
 
     def _show_chosen(self) -> None:
         remark = self._table.row.remark if self._table.row else f"no run satisfies all of this: {self._filter.value}"
-        self._remark.update(self._tests.text(self._selected) or remark)
+        self._remark.update(self._tests.get(tuple(self._selected), remark))
         self._overlay.show(self.chosen)
         self.refresh_bindings()
 
@@ -203,7 +203,13 @@ class RunsScreen(RunScreen):
 
     @work(group="bootstrap", exclusive=True)
     async def action_bootstrap(self) -> None:
-        await self._tests.run(list(self._selected))
+        names = tuple(self._selected)
+
+        def show(text: str) -> None:
+            self._tests[names] = text
+            self._show_chosen()
+
+        await compare_pair(self.contrast.directory, names, show)
 
     def action_select(self) -> None:
         if row := self._table.row:

@@ -1,7 +1,6 @@
 """The summary of what would be trained, from a dry run of the command line."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,10 +11,9 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from contrastcli.boundary import printable
-from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview
-from contrastcli.runs.text import duration
-from contrastcli.show.format import size
+from contrastcli.show.format import Fields
+from contrastcli.show.settings import planned
 from contrastcli.tui import processes
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.widgets import PlainText
@@ -51,13 +49,14 @@ class DryRunPanel(Vertical):
         self.post_message(self.Changed())
         await asyncio.sleep(PAUSE_SECONDS)
         words = ("train", *draft.words, "--dry-run", "--json")
-        done = await processes.run_command(self._directory, *words, on_progress=self._show_progress)
+        done = await processes.run_command(self._directory, *words, on_progress=self._show)
         self.error = done.error
         if done.error:
             self._show(done.error)
         else:
             self._preview = msgspec.json.decode(done.stdout, type=Preview)
-            self._show(summary(self._preview), first_rows(self._preview))
+            rows = [pair for row in self._preview.rows for pair in row.items()]
+            self._show(_table(planned(self._preview)), _table(rows))
         self.post_message(self.Changed())
 
     @property
@@ -70,9 +69,6 @@ class DryRunPanel(Vertical):
             return preview.missing[0]
         return f"ready: {preview.steps:,} steps of {preview.sentences_per_step:,} sentences"
 
-    def _show_progress(self, event: Progress) -> None:
-        self._show(f"{event.what} {event.done:,} of {event.total:,}")
-
     def _show(self, text: str | Table, rows: str | Table = "") -> None:
         self._summary.update(text)
         self._summary.set_class(bool(self.error), "wrong")
@@ -80,34 +76,11 @@ class DryRunPanel(Vertical):
         self._rows.display = bool(rows)
 
 
-def summary(preview: Preview) -> Table:
-    """What a run would do."""
-    time = "time unknown" if preview.seconds is None else f"about {duration(preview.seconds)}"
-    negatives = f"{preview.negatives_per_anchor:,} negatives per anchor"
-    disk = f"about {size(preview.disk or 0)} of checkpoints"
-    return _table(
-        [
-            ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch; {time}"),
-            ("step", f"{preview.sentences_per_step:,} sentences, {negatives}"),
-            ("rows", f"{preview.count:,}"),
-            ("dev", preview.dev or "none: the last checkpoint counts as the best"),
-            ("disk", "known once the backbone is downloaded" if preview.disk is None else disk),
-            *([("GPU", f"about {preview.memory} GB of memory")] if preview.memory else []),
-            *(("note", note) for note in preview.notes),
-        ]
-    )
-
-
-def first_rows(preview: Preview) -> Table:
-    """The first rows of the data, a line for each role."""
-    return _table([(role, " ".join(text.split())) for row in preview.rows for role, text in row.items()])
-
-
-def _table(pairs: Sequence[tuple[str, str]]) -> Table:
+def _table(pairs: Fields) -> Table:
     """Names, and next to each its text, which wraps in its own column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in pairs:
-        table.add_row(Text(name), Text(printable(text)))
+        table.add_row(Text(name), Text(printable(" ".join(text.split()))))
     return table
