@@ -427,9 +427,9 @@ def help_(ctx: click.Context, words: Sequence[str]) -> None:
 
 
 def _screens() -> Sequence[tuple[str, str]]:
-    from contrastcli.tui import manual
+    from contrastcli.tui.app import screens
 
-    return manual.screens()
+    return screens()
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """The app. It reads run directories, and runs the command line for all else; each screen has a folder.
 
-app.py          the five screens on a runs directory, the keys of all of them, and the palette
+app.py          the five screens on a runs directory, the keys of all of them, also to read outside, and the palette
 screen.py       what the five screens have in common
 run_screen.py   what can be done with a run, on the screens Live and Runs
 keys.py         keys one after the other, and pasted text that is no command
@@ -11,5 +11,4 @@ dialogs.py      a question, a line to type, a list to order, and help
 chart_view.py   a widget that draws a picture
 widgets.py      plain text, the bar of keys, rows of a form, bars of progress
 terminal.py     the end of the app when its terminal goes away
-manual.py       the screens and their keys, to read outside the app
 """

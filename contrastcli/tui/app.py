@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.events import Event, Key
 from textual.filter import LineFilter
+from textual.keys import format_key
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -23,6 +24,7 @@ from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs.directory import Run
 from contrastcli.show.console import notification
+from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
 from contrastcli.tui.dialogs import Help, Question
@@ -62,6 +64,32 @@ def make_screen(mode: str) -> ModeScreen:
     """A screen; its code is imported when it is first opened, so that the first frame waits for one screen only."""
     module = import_module(f"contrastcli.tui.{mode}.screen")
     return cast(ModeScreen, getattr(module, f"{SCREENS[mode]}Screen")())
+
+
+def screens() -> Fields:
+    """Every screen with what it shows, each followed by its keys; those that every screen has come last."""
+    rows: list[tuple[str, str]] = []
+    for number, (mode, title) in enumerate(SCREENS.items(), 1):
+        screen = make_screen(mode)
+        bases = [base for base in type(screen).__mro__ if issubclass(base, ModeScreen) and base is not ModeScreen]
+        rows.append((f"{number} {title}", " ".join(screen.help_text.split())))
+        rows += _keys(key for base in bases for key in vars(base).get("BINDINGS", ()))
+    return [*rows, ("All screens", ""), *_keys([*ModeScreen.BINDINGS, *ContrastApp.BINDINGS])]
+
+
+def _keys(bindings: Iterable[BindingType]) -> Fields:
+    own = [one for one in bindings if isinstance(one, Binding)]
+    names = (one.key_display or " ".join(map(format_key, one.key.split(","))) for one in own)
+    keys = _by_effect(zip(names, (one.tooltip or one.description for one in own), strict=True))
+    return [(f"  {key}", effect) for key, effect in keys]
+
+
+def _by_effect(pairs: Iterable[tuple[str, str]]) -> Fields:
+    """Keys and what they do, where they do something; those that do the same together."""
+    keys: dict[str, dict[str, None]] = {}
+    for key, effect in pairs:
+        keys.setdefault(effect, {})[key] = None
+    return [(" ".join(names), effect) for effect, names in keys.items() if effect]
 
 
 class ContrastApp(App[None]):
@@ -117,14 +145,10 @@ class ContrastApp(App[None]):
             self.theme = self.remembered.theme
 
     def on_mount(self) -> None:
-        self._take_keys()
+        self.run_worker(self.keys.run(super().on_event), group="keys")
         # Scanning what exists by now would delay a frame or two.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)
-
-    @work(group="keys")
-    async def _take_keys(self) -> None:
-        await self.keys.run(super().on_event)
 
     def on_unmount(self) -> None:
         self.remembered.theme = self.theme
@@ -182,13 +206,12 @@ class ContrastApp(App[None]):
 
     def action_help(self) -> None:
         if isinstance(self.screen, ModeScreen):
-            keys: dict[str, list[str]] = {}
-            for active in self.screen.active_bindings.values():
-                binding = active.binding
-                tooltip = _TOOLTIPS.get(binding.action) or binding.tooltip or binding.description
-                if tooltip and binding.action not in _NOT_IN_HELP:
-                    keys.setdefault(tooltip, []).append(self.get_key_display(binding))
-            lines = [(" ".join(dict.fromkeys(names)), tooltip) for tooltip, names in keys.items()]
+            bindings = [active.binding for active in self.screen.active_bindings.values()]
+            lines = _by_effect(
+                (self.get_key_display(one), _TOOLTIPS.get(one.action) or one.tooltip or one.description)
+                for one in bindings
+                if one.action not in _NOT_IN_HELP
+            )
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
     def alert(self, text: str) -> None:

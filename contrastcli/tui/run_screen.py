@@ -1,7 +1,7 @@
 """What can be done with a run, and in which states: the keys are the same in Live and Runs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -91,22 +91,15 @@ class RunScreen(ModeScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         here = self.here
-        match action:
-            case "stop":
-                has_effect = any(one.is_live for one in self.chosen)
-            case "resume":
-                has_effect = here is not None and here.can_resume and len(self.chosen) == 1
-            case "export":
-                has_effect = any(one.is_saved for one in self.chosen)
-            case "use_in":
-                has_effect = here is not None and (here.is_saved or parameters == ("setup",))
-            case "note":
-                has_effect = here is not None
-            case "delete":
-                has_effect = bool(self.chosen)
-            case _:
-                return super().check_action(action, parameters)
-        return has_effect
+        has_effect: dict[str, Callable[[], bool]] = {
+            "stop": lambda: any(one.is_live for one in self.chosen),
+            "resume": lambda: here is not None and here.can_resume and len(self.chosen) == 1,
+            "export": lambda: any(one.is_saved for one in self.chosen),
+            "use_in": lambda: here is not None and (here.is_saved or parameters == ("setup",)),
+            "note": lambda: here is not None,
+            "delete": lambda: bool(self.chosen),
+        }
+        return has_effect[action]() if action in has_effect else super().check_action(action, parameters)
 
     @work
     async def action_stop(self) -> None:

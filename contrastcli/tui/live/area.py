@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from textual.containers import VerticalScroll
-from textual.widget import Widget
 
 from contrastcli.tui.live.panels import AnyPanel, LinesPanel, all_panels
 
@@ -19,7 +18,7 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
 
     def __init__(self) -> None:
         self.panels: dict[str, AnyPanel] = {panel.id or "": panel for panel in all_panels()}
-        self.shown = [name for name in self.panels if name not in _HIDDEN_UNLESS_CHOSEN]
+        self.shown = self._usual = [name for name in self.panels if name not in _HIDDEN_UNLESS_CHOSEN]
         super().__init__(*self.panels.values(), id="panels")
 
     def lay_out(self, chosen: Sequence[str], width: int, height: int) -> None:
@@ -27,12 +26,11 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
 
         Charts and numbers come first, in a grid of two cells each; then lines, and the log.
         """
-        known = [name for name in chosen if name in self.panels]
-        known = known or [name for name in self.panels if name not in _HIDDEN_UNLESS_CHOSEN]
+        known = [name for name in chosen if name in self.panels] or self._usual
         self.shown = sorted(known, key=lambda name: (isinstance(self.panels[name], LinesPanel), name == "log"))
         for name, panel in self.panels.items():
             panel.set_class(name not in self.shown, "-hidden")
-        self.sort_children(key=self._rank)
+        self.sort_children(key=lambda panel: self.shown.index(panel.id) if panel.id in self.shown else len(self.shown))
         columns = min(max(1, width // _LEAST_COLUMNS), 3)
         lines = [name for name in self.shown if isinstance(self.panels[name], LinesPanel)]
         charts = [name for name in self.shown if name not in lines]
@@ -81,6 +79,3 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
         """Keep the focused panel in sight when the header grows."""
         if focused := self.focused_name:
             self.panels[focused].scroll_visible(animate=False)
-
-    def _rank(self, panel: Widget) -> int:
-        return self.shown.index(panel.id) if panel.id in self.shown else len(self.shown)

@@ -1,6 +1,7 @@
 """The header of Live: the state of a run in words and shapes, its progress, and what to do next."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from textual.containers import Horizontal, Vertical
@@ -122,20 +123,8 @@ def best_text(history: History) -> str:
     return f"◆ best dev {score(best.score)} at step {best.step:,}{untrained}"
 
 
-def progress_text(
-    snapshot: Snapshot,
-    history: History,
-    view: LiveView,
-    width: int,
-    *,
-    paused: bool,
-    earlier: float | None,
-    baseline: str,
-) -> str:
-    """Progress, its bar as wide as there is room, then how the view differs from the usual one.
-
-    `earlier` is the share of older events read so far.
-    """
+def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: int, notes: Mapping[str, bool]) -> str:
+    """Progress, its bar as wide as there is room, then how the view differs from the usual one: the notes that hold."""
     status, progress = snapshot.status, history.progress
     share, rest = -1.0, []
     if not status.ended and progress and progress.total:
@@ -150,16 +139,14 @@ def progress_text(
         rest.append(f"{duration(history.step.seconds_left)} left")
     silence = time.time() - status.updated
     cursor = view.cursor or 0.0
-    notes = {
+    every = {
         f"logged {duration(silence)} ago": status.state == "running" and silence > QUIET_SECONDS,
-        "view paused, p continues": paused,
+        **notes,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
         f"values at {view.axis} {number(int(cursor) if cursor >= 100 else cursor)}": view.cursor is not None,
-        f"reading earlier events, {100 * (earlier or 0.0):.0f} %": earlier is not None,
-        f"Δ to {baseline}": bool(baseline),
     }
-    after = " · ".join([*rest, *(note for note, shown in notes.items() if shown)])
+    after = " · ".join([*rest, *(note for note, holds in every.items() if holds)])
     bar = progress_bar(share, max(12, width - len(what) - len(after) - 4)) if share >= 0 else ""
     return "  ".join(filter(None, [what, bar, after]))
 

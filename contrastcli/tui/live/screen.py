@@ -129,15 +129,12 @@ class LiveScreen(ViewScreen):
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
         self.view = replace(self.view, baseline=other.history if other and name != snapshot.run.name else None)
-        progress = progress_text(
-            snapshot,
-            feed.history,
-            self.view,
-            self.size.width - 2,
-            paused=self._paused,
-            earlier=feed.earlier,
-            baseline=name if self.view.baseline else "",
-        )
+        notes = {
+            "view paused, p continues": self._paused,
+            f"reading earlier events, {100 * (feed.earlier or 0.0):.0f} %": feed.earlier is not None,
+            f"Δ to {name}": self.view.baseline is not None,
+        }
+        progress = progress_text(snapshot, feed.history, self.view, self.size.width - 2, notes)
         self._header.show(snapshot, feed.history, progress)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

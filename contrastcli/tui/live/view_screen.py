@@ -89,7 +89,6 @@ class ViewScreen(RunScreen):
         self._change_view(axis=after(self.view.axis, AXES), cursor=None)
 
     def action_go(self, by: int) -> None:
-        """Move the cursor at which values are read."""
         if self.feed:
             first, last = self.view.x_range(self.feed.history)
             there = (last if self.view.cursor is None else self.view.cursor) + by * (last - first) / _STRIDES

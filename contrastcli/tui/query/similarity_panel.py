@@ -34,7 +34,6 @@ def draw_dial(angle_deg: float, height: int = 8) -> str:
 
 
 def _arc(radius: float, angle_deg: float) -> tuple[list[float], list[float]]:
-    """The x and y of the points of an arc from 0° on."""
     angles = [math.radians(angle_deg) * n / 60 for n in range(61)]
     return [radius * math.cos(angle) for angle in angles], [radius * math.sin(angle) for angle in angles]
 

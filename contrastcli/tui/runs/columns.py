@@ -30,7 +30,7 @@ class RunColumn:
     title: str
     width: int
     value: Callable[[Entry], Value | None]
-    write: Callable[[Entry], str] | None = None
+    write: Callable[[Entry, Any], str] | None = None
     highest_first: bool = False
     right: bool = False
 
@@ -42,28 +42,21 @@ class RunColumn:
         return False, False, -value if self.highest_first else value
 
     def text(self, entry: Entry) -> str:
-        if self.write:
-            return self.write(entry)
-        return "" if (value := self.value(entry)) is None else shortened(spell(value), self.width)
+        if (value := self.value(entry)) is None:
+            return MISSING if self.right else ""
+        return self.write(entry, value) if self.write else shortened(spell(value), self.width)
 
 
 def _of(name: str, scale: float = 1.0) -> Callable[[Entry], Value | None]:
-    """A number of the status."""
     return lambda entry: None if (number := getattr(entry.status, name, None)) is None else scale * number
 
 
-def _best(entry: Entry) -> str:
+def _best(entry: Entry, best: float) -> str:
     """The best dev score; with its metric, and then with a decimal less, unless that is Spearman."""
-    status = entry.status
-    if status is None or status.best is None:
-        return MISSING
-    if status.metric == "spearman":
-        return fixed(100 * status.best, 2)
-    return f"{100 * status.best:.1f} {METRICS[status.metric].column if status.metric in METRICS else status.metric}"
-
-
-def _updated(entry: Entry) -> str:
-    return age(time.time() - entry.status.updated) if entry.status else ""
+    metric = entry.status.metric if entry.status else ""
+    if metric == "spearman":
+        return fixed(best, 2)
+    return f"{best:.1f} {METRICS[metric].column if metric in METRICS else metric}"
 
 
 def age(seconds: float) -> str:
@@ -74,12 +67,8 @@ def age(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f}s ago"
 
 
-def _created(entry: Entry) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(entry.status.created)) if entry.status else ""
-
-
-def _step(entry: Entry) -> str:
-    return f"{entry.status.step:,}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
+def _step(entry: Entry, step: float) -> str:
+    return f"{step:,.0f}/{entry.status.steps:,}" if entry.status and entry.status.steps else ""
 
 
 def _setting(key: str, title: str, width: int) -> RunColumn:
@@ -88,22 +77,22 @@ def _setting(key: str, title: str, width: int) -> RunColumn:
 
 USUAL: tuple[RunColumn, ...] = (
     RunColumn("name", 0, lambda e: e.name),
-    RunColumn("state", 10, lambda e: e.state, lambda e: f"{SHAPES[e.state]} {e.state}"),
+    RunColumn("state", 10, lambda e: e.state, lambda _, state: f"{SHAPES[state]} {state}"),
     RunColumn("step", 11, _of("step"), _step, highest_first=True, right=True),
     RunColumn("best dev", 12, _of("best", 100), _best, highest_first=True, right=True),
-    RunColumn("updated", 8, _of("updated"), _updated, highest_first=True, right=True),
+    RunColumn("updated", 8, _of("updated"), lambda _, at: age(time.time() - at), highest_first=True, right=True),
     _setting("objective.name", "objective", 11),
     _setting("model.backbone", "backbone", _SETTING_WIDTH),
-    RunColumn("size", 8, lambda e: e.size, lambda e: size(e.size), highest_first=True, right=True),
+    RunColumn("size", 8, lambda e: e.size, lambda _, count: size(count), highest_first=True, right=True),
 )
 """The columns that are shown unless others are chosen, from the left as many as there is room for."""
 
 _MORE = (
-    RunColumn("note", 24, lambda e: e.note, lambda e: excerpt(e.note, 24)),
-    RunColumn("loss", 8, _of("loss"), lambda e: fixed(getattr(e.status, "loss", None), 4), right=True),
+    RunColumn("note", 24, lambda e: e.note, lambda _, note: excerpt(note, 24)),
+    RunColumn("loss", 8, _of("loss"), lambda _, loss: fixed(loss, 4), right=True),
     RunColumn("dev metric", 10, lambda e: e.status.title if e.status else ""),
-    RunColumn("best step", 9, _of("best_step"), lambda e: fixed(getattr(e.status, "best_step", None), 0), right=True),
-    RunColumn("created", 10, _of("created"), _created),
+    RunColumn("best step", 9, _of("best_step"), lambda _, step: fixed(step, 0), right=True),
+    RunColumn("created", 10, _of("created"), lambda _, at: time.strftime("%Y-%m-%d", time.localtime(at))),
 )
 
 

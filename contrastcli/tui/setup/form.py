@@ -210,13 +210,11 @@ class SettingsForm(VerticalScroll, can_focus=False):
 
 
 def _objectives() -> Choices:
-    """All objectives with what they are and what they take."""
     specs = catalogue.all_objectives()
     return [(s.name, f"{s.about} {s.paper}; takes {', '.join(s.needs)}".strip()) for s in specs]
 
 
 def _presets() -> Choices:
-    """All presets of runs with what they are, and no preset."""
     choices = [(name, presets.find(name).about.what) for name in presets.names()]
     choices.sort(key=lambda choice: choice[0] != "starter")
     return [*choices, ("", "every setting at its default")]

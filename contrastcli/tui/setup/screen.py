@@ -206,7 +206,6 @@ class SetupScreen(ModeScreen):
 
     @on(DryRunPanel.Changed)
     def _show_ready(self) -> None:
-        """Show whether training can start, or why not."""
         error = self._dry_run.error
         problem = self.draft.problem or (error and f"{error} (s tries again)")
         text = f"cannot start: {problem}" if problem else self._dry_run.state
