@@ -239,15 +239,16 @@ def matrix_rate(shape: Shape, precision: Precision, device: torch.device) -> flo
         product(torch.nn.Linear(m, n, device=device), precision, rows)
         for m, n in ((d, 3 * d), (d, d), (d, inner), (inner, d))
     ]
-    for warm in (True, False):
-        start = time.perf_counter()
-        for _ in range(2 if warm else _REPEATS):
+
+    def work(times: int) -> None:
+        for _ in range(times):
             for multiply, x in products:
                 result = multiply(x)
         # This waits for the device.
         float(result[0, 0])
-    flops = _REPEATS * 2 * rows * (4 * d * d + 2 * d * inner)
-    return flops / (time.perf_counter() - start)
+
+    work(2)
+    return rate_of(_REPEATS * 2 * rows * (4 * d * d + 2 * d * inner), partial(work, _REPEATS))
 
 
 def _encode(encoder: SentenceEncoder, texts: Sequence[str], precision: Precision) -> float:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.boundary import narrate, narrate_all
-from contrastcli.data.examples import Examples, from_frame
+from contrastcli.data.examples import from_frame
 from contrastcli.data.formats import read_stream
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.texts import Column
@@ -32,13 +32,17 @@ STDIN_BYTES = 1 << 30
 def encode_file(
     source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision, columns: str, blank: Blank
 ) -> None:
-    """Write the vectors of the sentences of a file, or of stdin for `-`.
+    """Write the vectors of the sentences of a file, or of stdin for `-`, one a line.
 
     Raises UsageError, DataError and RunError.
     """
     check_output(output, "vectors", WRITERS)
     ref = resolve(model, runs_dir)
-    rows = read_sentences(source, columns, blank)
+    if source == "-":
+        lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
+        rows = from_frame(lines, columns, "", "stdin", blank=blank)
+    else:
+        rows = load_sentences(source, columns, blank)
     texts = rows.views["anchor"]
     narrate_all(rows.notes)
     encoder = load_model(ref, precision=precision)
@@ -54,14 +58,6 @@ def encode_file(
     narrate(f"wrote {output}: {len(texts):,} vectors of {encoder.width}")
 
 
-def read_sentences(source: str, columns: str = "", blank: Blank = "error") -> Examples:
-    """The sentences of a file, or of stdin for `-`, one a line. Raises DataError."""
-    if source != "-":
-        return load_sentences(source, columns, blank)
-    lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
-    return from_frame(lines, columns, "", "stdin", blank=blank)
-
-
 def encode_to(
     encoder: SentenceEncoder,
     texts: Sequence[str],
@@ -72,9 +68,8 @@ def encode_to(
     """Write the vectors (N, d), float32, in the order of the texts, in the format of the output's suffix.
 
     A .parquet has a column of the ids, where there are some.
-    The file appears when it is complete. Raises UsageError for an unknown suffix, RunError if it cannot be written.
+    The file appears when it is complete. Raises RunError if it cannot be written.
     """
-    check_output(output, "vectors", WRITERS)
     with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
         blocks = encoder.blocks(texts, on_progress=on_progress)
         WRITERS[output.suffix](draft, blocks, texts, encoder.width, ids)

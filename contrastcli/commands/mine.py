@@ -81,7 +81,11 @@ def mine_file(
     rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
     if not rows.size:
         raise _too_few(source, int((chosen.negatives >= 0).sum(axis=1).max()), int(among.max()) + 1, rule)
-    id_of = partial(_id_of, documents.ids, among)
+
+    def id_of(text: int) -> str | None:
+        """The id of the first candidate with that text."""
+        return as_id(documents.ids, int(np.argmax(among == text)))
+
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
     made = Mined(
@@ -113,11 +117,6 @@ def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Example
     documents = load_documents(corpus, of_corpus, blank) if corpus else documents_of(pairs)
     narrate_all(dict.fromkeys((*pairs.notes, *documents.notes)))
     return pairs, documents
-
-
-def _id_of(ids: Column[object] | None, among: Indices, text: int) -> str | None:
-    """The id of the first candidate with that text."""
-    return as_id(ids, int(np.argmax(among == text)))
 
 
 def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
@@ -171,7 +170,6 @@ def _judge_all(blocks: Iterator[JudgedBlock], rows: int, count: int, advance: On
 def _describe(
     judged: JudgedBlock, texts: Texts, pairs: Examples, id_of: Callable[[int], str | None]
 ) -> Iterator[MinedRow]:
-    """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
         dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_MOST_DROPPED]
         candidates = [

@@ -155,7 +155,6 @@ def run(item: Item, request: Request, directory: Path) -> int:
 
 
 def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> None:
-    """Measure the suites of an item on everything that is trained. Raises DataError and RunError."""
     from contrastcli.evaluation.evaluate import check_model  # torch is loaded here
 
     models = [trial for trial in trials if trial.trained] if item.suites else []

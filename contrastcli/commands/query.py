@@ -1,7 +1,7 @@
 """`contrast query`: similarities of pairs and neighbours in a corpus; texts on stdin are answered as they come."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
@@ -74,21 +74,23 @@ def _stdin() -> BufferedIOBase:
 
 def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:
     """TAB-separated pairs, in blocks of those that have arrived. Raises DataError."""
-    return _parsed(_pair, _arriving(stream, "write A<TAB>B a line"))
+    return _parsed(stream, _pair, "not two sentences with a TAB between them", "write A<TAB>B a line")
 
 
 def read_questions(stream: BufferedIOBase) -> Iterator[list[str]]:
     """Sentences, one a line, in blocks of those that have arrived. Raises DataError."""
-    return _parsed(_question, _arriving(stream, "write a sentence a line"))
+    return _parsed(stream, str.strip, "blank", "write a sentence a line")
 
 
-def _parsed(parse: Callable[[int, str], T], blocks: Iterable[Iterator[tuple[int, str]]]) -> Iterator[list[T]]:
-    """The blocks, parsed. Before the error of a malformed line come the lines before it."""
-    for lines in blocks:
-        parsed = []
+def _parsed(stream: BufferedIOBase, parse: Callable[[str], T | None], wrong: str, hint: str) -> Iterator[list[T]]:
+    """The lines, parsed, in blocks. Before the error of a malformed line come the lines before it."""
+    for lines in _arriving(stream, hint):
+        parsed: list[T] = []
         try:
             for number, line in lines:
-                parsed.append(parse(number, line))
+                if not (made := parse(line)):
+                    raise DataError(f"stdin, line {number}: {wrong}", hint)
+                parsed.append(made)
         except DataError:
             if parsed:
                 yield parsed
@@ -112,14 +114,6 @@ def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[Iterator[tuple[int,
         raise DataError("stdin is empty", hint)
 
 
-def _pair(number: int, line: str) -> tuple[str, str]:
+def _pair(line: str) -> tuple[str, str] | None:
     cells = [cell.strip() for cell in line.rstrip("\r").split("\t")]
-    if len(cells) != 2 or not all(cells):
-        raise DataError(f"stdin, line {number}: not two sentences with a TAB between them", "write A<TAB>B a line")
-    return cells[0], cells[1]
-
-
-def _question(number: int, line: str) -> str:
-    if not line.strip():
-        raise DataError(f"stdin, line {number}: blank", "write a sentence a line")
-    return line.strip()
+    return (cells[0], cells[1]) if len(cells) == 2 and all(cells) else None

@@ -21,7 +21,6 @@ from contrastcli.runs.cells import WAITING, Cell, Signals
 from contrastcli.runs.methods import Member, method
 from contrastcli.runs.results import SweepScores
 from contrastcli.runs.sweeps import Sweep
-from contrastcli.settings import sections
 from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value
 from contrastcli.show import console
@@ -38,12 +37,8 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     """
     paths: dict[tuple[str, Value], Value] = {}
     for cell in sweep.cells(runs_dir):
-        inactive = {f"objective.{name}" for name in cell.config.objective.inactive()}
-        used = {key: setting for key, setting in sections.settings_of(cell.config.spec).items() if key not in inactive}
-        models = {key: value for key, value in cell.config.flat().items() if key in used and used[key].names_model}
-        if not paths.keys() >= models.items():
-            with_paths = train.with_model_paths(cell.config, runs_dir).flat()
-            paths |= {(key, value): with_paths[key] for key, value in models.items()}
+        before, after = cell.config.flat(), train.with_model_paths(cell.config, runs_dir).flat()
+        paths |= {(key, before[key]): path for key, path in after.items() if path != before[key]}
     grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
     settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
     return structs.replace(sweep, grid=grid, settings=settings)

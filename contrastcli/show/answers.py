@@ -33,7 +33,6 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
 
 
 def _name(row: Neighbour | MinedRow) -> str:
-    """What a row is called: by its id, else by its number."""
     return str(row.row) if row.id is None else printable(row.id)
 
 

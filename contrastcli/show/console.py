@@ -178,7 +178,6 @@ class Bars(Console):
             self.close()
 
     def _print(self, text: str) -> None:
-        """Print a line above the bars, unless it is empty."""
         if text:
             text = fitting(text, self._terminal.encoding)
             self._terminal.print(text, markup=False, highlight=False, soft_wrap=True)

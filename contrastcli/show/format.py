@@ -76,7 +76,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _numeric(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[bool]:
-    """Whether each column is one of numbers."""
     columns = [column for _, *column in zip(header, *body, strict=True)]
     return [bool(body) and all(isinstance(c, Numeral) or c in ("", MISSING) for c in column) for column in columns]
 

@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 3.3
-"""Inches: a column of a two-column paper."""
-
-_HEIGHT_INCHES = 2.3
-"""Without the legend."""
-
+WIDTH = 3.3  # inches: a column of a two-column paper
+_HEIGHT_INCHES = 2.3  # without the legend
 _LEGEND_ROW_INCHES = 0.14
 _BAR_INCHES = 0.28
 """Of a bar and the space next to it."""

@@ -138,7 +138,6 @@ def _bootstrap_grid(tested: Sequence[Bootstrap]) -> Grid:
 
 
 def _difference(test: Welch | Bootstrap) -> tuple[Numeral, str]:
-    """A difference and its interval."""
     difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (test.difference, test.low, test.high))
     return Numeral(difference), f"{low} … {high}"
 

@@ -153,7 +153,6 @@ def scores(models: Sequence[Scores], to_json: bool, form: str = "text") -> str:
 
 
 def _numbers(tables: Mapping[str, Sequence[SuiteTable]]) -> Iterator[tuple[str, ...]]:
-    """Model, suite, task, column and value of each cell that has one."""
     for model, of_suites in tables.items():
         for t in of_suites:
             for task, *cells in t.rows:

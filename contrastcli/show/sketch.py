@@ -23,7 +23,6 @@ def text(picture: Picture, width: int, height: int) -> str:
 
 
 def _legend(picture: Picture, width: int) -> list[str]:
-    """The series' shapes, names and values, as many a line as fit."""
     rows = [""]
     for n, series in enumerate(picture.series):
         value = "" if series.value is None else f" ({picture.colours} {series.value:.2f})"
