@@ -65,6 +65,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "starter"), "did you mean --preset starter?"),
         (("train", "train.lr=1e-4"), "did you mean --set train.lr=1e-4?"),
         (("train", "--resume"), "such as --resume last: see contrast train --help"),
+        (("runs", "list", "--host"), "see contrast runs list --help"),
         (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),
         (("train", "--host", "me@gpu"), "run it there: ssh HOST contrast train …, and see it from here: contrast wat"),
         (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir VALUE watch"),
@@ -100,6 +101,7 @@ def test_a_variable_of_no_setting_is_refused(contrast: Contrast, monkeypatch: py
 
 def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: Run) -> None:
     answer = contrast(*train(*LABELLED, "--name", "simple"))
+    refused(answer, 1, "runs/simple exists", "--name")
     resume, remove = commands_in(answer)
     assert contrast(*resume, "--max-steps", "5").code == 0
     assert contrast(*remove, "--yes").code == 0 and not run.path.exists()

@@ -84,14 +84,6 @@ def test_an_unexpected_error_has_a_traceback_only_on_request(
     assert "Traceback" in contrast("--debug", "runs", "list").err
 
 
-def test_an_interrupt_ends_with_130(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runs, "list_runs", interrupt)
-    refused(contrast("runs", "list"), 130, "interrupted")
-
-
 def test_the_two_lines_stay_two_whatever_a_name_holds(contrast: Contrast) -> None:
     refused(contrast("runs", "show", "a\nb\x1b[31m"), 3, "there is no run")
     refused(contrast(*train("--data", "a\nb.txt")), 3, "there is no file or folder a b.txt")

@@ -1,8 +1,6 @@
 """Runs that are damaged, missing, locked or ambiguous are an error of two lines on stderr with the right exit code."""
 
-import errno
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -64,22 +62,12 @@ def test_what_a_resume_lacks_is_named(contrast: Contrast, run: Run, file: str, h
     failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, file if harm == "missing" else "training")
 
 
-def test_a_pruned_run_cannot_be_resumed_and_says_so(contrast: Contrast, run: Run) -> None:
-    assert contrast("runs", "prune").code == 0
-    failed(contrast("train", "--resume", "simple", "--max-steps", "6"), 3, "is missing")
-
-
 def test_a_resume_that_is_refused_leaves_the_run_as_it_was(contrast: Contrast, run: Run) -> None:
     contrast("runs", "prune", "simple")
     before = {path: path.read_bytes() for path in (run.config_path, run.events_path)}
     refused(contrast("train", "--resume", "simple", "--max-steps", "9", "--epochs", "9"), 3, "position.json is missing")
     assert {path: path.read_bytes() for path in before} == before
     assert run.status().state == "finished"
-
-
-@pytest.mark.parametrize("name", ["../x", "last"])
-def test_a_dry_run_refuses_the_name_that_a_run_would(contrast: Contrast, name: str) -> None:
-    refused(contrast(*train(*LABELLED, "--name", name, "--dry-run")), 2, f"cannot be named '{name}'")
 
 
 def test_a_model_that_is_no_model_may_be_a_misspelt_run(contrast: Contrast, run: Run) -> None:
@@ -146,21 +134,6 @@ def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) ->
     refused(contrast(*train(*LABELLED)), 2, "runs is a file")
 
 
-def test_a_checkpoint_that_finds_the_disk_full_fails_the_run(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from contrastcli.training import checkpoint
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.safetensors")
-
-    monkeypatch.setattr(checkpoint, "save_encoder", full)
-    answer = contrast(*train(*LABELLED, "--name", "full"))
-    assert answer.code == 1 and answer.err.splitlines()[-2].startswith("contrast: error: cannot write")
-    assert Run(Path("runs/full")).status().state == "failed"
-    assert not list(Path("runs/full/checkpoints").glob("*"))
-
-
 def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast, run: Run) -> None:
     before = run.config_path.read_bytes()
     with run.locked():
@@ -181,10 +154,6 @@ def test_a_run_whose_process_was_killed_a_moment_ago_is_not_taken(run: Run, monk
         assert holder.stdout and holder.stdout.readline()
         with run.locked():
             assert holder.wait() == 0
-
-
-def test_a_name_that_is_taken_is_refused(contrast: Contrast, run: Run) -> None:
-    refused(contrast(*train(*LABELLED, "--name", "simple")), 1, "runs/simple exists", "--name")
 
 
 @pytest.mark.parametrize(
@@ -217,10 +186,6 @@ def test_a_malformed_file_of_a_run_is_named(contrast: Contrast, run: Run, file: 
     (run.path / file).write_text("{")
     failed(contrast(*words), 2 if file == "config.toml" else 3, f"runs/simple/{file}")
     assert contrast("runs", "list").code == 0
-
-
-def test_an_empty_word_is_no_run(contrast: Contrast, run: Run) -> None:
-    refused(contrast("train", "--resume", ""), 3, "there is no run '' in runs")
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,6 @@ def test_a_bad_value_is_refused_before_there_is_a_run(contrast: Contrast, case: 
     assert not Path("runs").exists()
 
 
-def test_an_option_without_its_value_points_to_the_help_of_its_command(contrast: Contrast) -> None:
-    for words in (("watch", "--host"), ("runs", "list", "--host"), ("encode", "--output")):
-        refused(contrast(*words), 2, "requires an argument", f"see contrast {' '.join(words[:-1])} --help")
-
-
 @pytest.mark.parametrize("objective", ["simcse", "mpt"])
 def test_a_margin_in_degrees_says_what_takes_degrees(contrast: Contrast, objective: str) -> None:
     words = ("config", "show", "--objective", objective, "--margin", "5")

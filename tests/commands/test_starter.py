@@ -39,11 +39,6 @@ def skeleton(sentence: str) -> str:
     return " ".join(word if word in kept or not word[0].isalnum() else "_" for word in words)
 
 
-def scored(name: str) -> ScoredPairs:
-    pairs = scored_pairs(name)
-    return pairs
-
-
 @pytest.fixture(scope="module")
 def examples() -> Examples:
     return load_examples(Data(train="starter"), ("labelled",), (0, 1, 2))
@@ -51,7 +46,7 @@ def examples() -> Examples:
 
 @pytest.fixture(scope="module")
 def dev() -> ScoredPairs:
-    return scored("starter")
+    return scored_pairs("starter")
 
 
 def test_each_premise_has_an_entailed_a_neutral_and_a_contradicting_hypothesis(examples: Examples) -> None:
@@ -94,7 +89,7 @@ def test_training_the_starter_lifts_its_dev_score_and_does_not_lower_sts_b(tmp_p
     best = max(known(event.score for event in evaluated if event.best))
     assert best - known([evaluated[0].score])[0] >= 0.05
     if data := os.environ.get("CONTRAST_TEST_DATA"):
-        pairs = scored(str(Path(data) / "stsb" / "sts-dev.csv"))
+        pairs = scored_pairs(str(Path(data) / "stsb" / "sts-dev.csv"))
         before, after = (spearman(pairs, name) for name in ("starter", str(run.path)))
         assert after >= before
 

@@ -124,9 +124,6 @@ def test_models_are_overlaid_and_coloured_by_their_sts_average() -> None:
     assert drawn(pictures, "plane-sts-b") == {"a": ((-2,), (0.2,)), "b": ((-3,), (1.2,))}
     assert [series.value for series in pictures[1].series] == [76.25, None] and pictures[1].colours == "STS average"
     assert drawn(pictures, "histogram-positive-sts-b")["a"][1][4:6] == (75, 25)
-
-
-def test_without_an_sts_average_nothing_is_coloured() -> None:
     assert of_models({"a": {"geometry": model(0)}})[1].colours == ""
 
 

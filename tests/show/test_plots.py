@@ -73,13 +73,6 @@ def test_values_follow_the_names_in_text() -> None:
     assert "● a (STS 76.25)  ■ b (STS 70.00)  ▲ c" in text(PLACES, 80, 20)
 
 
-def test_a_path_begins_with_an_open_mark_and_ends_with_a_full_one() -> None:
-    rows = text(picture("path", Series("one", (0, 1, 2), (0, 5, 10))), 60, 20).split("\n")
-    [(start, row)] = [(line.index("○"), n) for n, line in enumerate(rows) if "○" in line]
-    [(end, top)] = [(line.index("●"), n) for n, line in enumerate(rows) if "●" in line]
-    assert start < end and top < row
-
-
 def plot(one: Picture, width: int = 44, height: int = 12) -> list[str]:
     """The rows of the plot itself: without legend, y ticks and x ticks."""
     drawn = draw(one, width, height)

@@ -14,8 +14,6 @@ from contrastcli.evaluation.suites import STS as STS_SUITE
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
-from contrastcli.settings import presets, published
-from contrastcli.show.scores import suite_tables
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import NO_MODEL
@@ -355,36 +353,3 @@ async def test_without_a_suite_or_a_model_it_says_what_is_needed(
         await pilot.press("s")
         assert "Press 1" in texts(pilot)
     assert not commands.calls
-
-
-def test_the_papers_columns_are_next_to_the_result() -> None:
-    preset = presets.find("simcse-bert-base").config
-    (table,) = suite_tables({"suites": {"sts": STS}}, preset)
-    paper = published.nearest("sts", preset)
-    column = table.header.index("Tab. 1")
-    (row,) = [row for row in table.rows if row[0] == "STS12"]
-    assert row[1] == "63.81"
-    assert row[column] == str(paper[0].values["STS12"])
-    (average,) = [row for row in table.rows if row[0] == "Avg."]
-    assert average[table.header.index("Tab. 2")] == "75.97 ± 0.69"
-    assert any(note.startswith(f"{paper[0].table.source}: ") for note in table.notes)
-
-
-def test_every_suite_has_a_table_of_its_numbers() -> None:
-    suites = {
-        "transfer": {"MR": {"accuracy": 70.5, "rows": 10662}, "average": 70.5, "average8": None},
-        "fewshot": {"MR": {"mean": 60.25, "sd": 1.5, "accuracies": [1, 2], "rows": 10662}},
-        "clustering": {"Tweet": {"accuracy": 50.0, "nmi": 40.0, "ami": 30.0, "ari": 20.0, "rows": 2472}},
-        "mteb": {"STS17": {"score": 80.0, "metric": "spearman"}, "average": 80.0},
-    }
-    tables = {table.suite: table.text.splitlines() for table in suite_tables({"suites": suites}, None)}
-    assert list(tables) == list(suites)
-    assert [line.split() for line in tables["transfer"]] == [
-        ["Task", "Accuracy", "F1", "Rows"],
-        ["MR", "70.50", "–", "10,662"],
-        ["Avg.", "70.50"],
-        ["Avg.", "of", "8", "70.50", "1", "of", "8"],
-    ]
-    assert tables["fewshot"][1].split() == ["MR", "60.25", "1.50", "10,662"]
-    assert tables["clustering"][1].split() == ["Tweet", "50.00", "–", "40.00", "30.00", "20.00", "2,472"]
-    assert tables["mteb"][1].split() == ["STS17", "80.00", "spearman", "–"]
