@@ -41,9 +41,8 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
     if not boundary.on_a_terminal():
-        raise UsageError(
-            "the app needs a terminal", "contrast runs, contrast watch last, or contrast train --preset starter --no-ui"
-        )
+        hint = "contrast runs, contrast watch last, or contrast train --preset starter --no-ui"
+        raise UsageError("the app needs a terminal", hint)
     _open_app(directory, run, mouse=not no_mouse)
 
 

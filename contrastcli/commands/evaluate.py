@@ -60,9 +60,8 @@ def measure(
     try:
         with console.progress() as advance:
             for name, out in folders.items():
-                scores.append(
-                    evaluate(name, chosen, replace(options, out=out, on_progress=advance), pooling, precision)
-                )
+                of_model = replace(options, out=out, on_progress=advance)
+                scores.append(evaluate(name, chosen, of_model, pooling, precision))
             return scores, _draw(scores, pooling, advance) if GEOMETRY in chosen else []
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"

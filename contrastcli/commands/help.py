@@ -38,9 +38,8 @@ def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Fact
         last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
         return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
     if words[0] not in topics():
-        raise UsageError(
-            f"there is no help on '{words[0]}'", nearest(words[0], [*topics(), *commands], "contrast help")
-        )
+        hint = nearest(words[0], [*topics(), *commands], "contrast help")
+        raise UsageError(f"there is no help on '{words[0]}'", hint)
     return topic(words[0], width, more)
 
 

@@ -67,7 +67,9 @@ def mine_file(
 ) -> Mined:
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
-    _check_output(output, source, corpus)
+    check_output(output, "rows", WRITERS)
+    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
+        raise UsageError(f"{output} is what would be read", "write to another file")
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs, documents = _read(source, corpus, columns, blank)
     anchors, positives = pairs.views.values()
@@ -134,13 +136,6 @@ def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
         "cosine_positive": round(float(positive), 6),
         "cosine_negative": round(float(negative), 6),
     }
-
-
-def _check_output(output: Path, source: str, corpus: str) -> None:
-    """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
-    check_output(output, "rows", WRITERS)
-    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
-        raise UsageError(f"{output} is what would be read", "write to another file")
 
 
 class _Chosen(NamedTuple):

@@ -61,9 +61,8 @@ def _check(texts: Sequence[str], corpus: Path | None) -> None:
     """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
     good = len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)
     if not good:
-        raise UsageError(
-            "query takes two sentences, or one and --corpus FILE, or -", 'contrast query "a dog runs" "a puppy sprints"'
-        )
+        hint = 'contrast query "a dog runs" "a puppy sprints"'
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
     if not all(text.strip() for text in texts):
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
 

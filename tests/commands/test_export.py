@@ -124,7 +124,8 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     assert "| MR | 75.00 | 82.7 | – | 10,662 |  |\n| MRPC | 70.25 | 74.3 | 80.50 | 5,801 |  |\n" in card
     assert "| AgNews | 80.00 | 83.0 | – | 50.50 | 50.40 | 49.00 | 8,000 |\n" in card
     assert "| STS-B | 0.21 | – | – | – | 338 | – |\n" in card
-    assert "| CR | 60.25 | 1.50 | 3,775 |\n" in card and "2 of 7 |\n| Avg. of 8 | 72.62 |" in card
+    assert "| Avg. | 72.62 | 86.8 |  |  | 2 of 7 |\n| Avg. of 8 | 72.62 | – |  |  | 2 of 8 |\n" in card
+    assert "| CR | 60.25 | 81.8 ± 2.6 | 1.50 | 3,775 |\n" in card
     assert "| STS12 | 70.00 | cosine_spearman | – |\n" in card
     assert "later" not in card
 

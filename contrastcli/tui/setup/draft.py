@@ -158,9 +158,8 @@ class Draft:
 
     def _update(self) -> None:
         """All that follows from the preset and what was typed."""
-        settings = sections.settings_of(
-            catalogue.find_objective(self.typed.get(sections.OBJECTIVE.key, self._inherited))
-        )
+        name = self.typed.get(sections.OBJECTIVE.key, self._inherited)
+        settings = sections.settings_of(catalogue.find_objective(name))
         self.wrong = {}
         self._values = {}
         for key in settings.keys() & self.typed.keys():
