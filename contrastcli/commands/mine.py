@@ -67,9 +67,7 @@ def mine_file(
 ) -> Mined:
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
-    check_output(output, "rows", WRITERS)
-    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
-        raise UsageError(f"{output} is what would be read", "write to another file")
+    _check_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs, documents = _read(source, corpus, columns, blank)
     anchors, positives = pairs.views.values()
@@ -83,11 +81,7 @@ def mine_file(
     rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
     if not rows.size:
         raise _too_few(source, int((chosen.negatives >= 0).sum(axis=1).max()), int(among.max()) + 1, rule)
-
-    def id_of(text: int) -> str | None:
-        """The id of the first candidate with that text."""
-        return as_id(documents.ids, int(np.argmax(among == text)))
-
+    id_of = partial(_id_of, documents.ids, among)
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
     made = Mined(
@@ -121,6 +115,11 @@ def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Example
     return pairs, documents
 
 
+def _id_of(ids: Column[object] | None, among: Indices, text: int) -> str | None:
+    """The id of the first candidate with that text."""
+    return as_id(ids, int(np.argmax(among == text)))
+
+
 def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
     """The part of what is reported that follows from the rule and from what it chose."""
     positive, negative, _ = chosen.cosines[:, rows].mean(axis=1)
@@ -136,6 +135,13 @@ def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
         "cosine_positive": round(float(positive), 6),
         "cosine_negative": round(float(negative), 6),
     }
+
+
+def _check_output(output: Path, source: str, corpus: str) -> None:
+    """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
+    check_output(output, "rows", WRITERS)
+    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
+        raise UsageError(f"{output} is what would be read", "write to another file")
 
 
 class _Chosen(NamedTuple):
@@ -165,6 +171,7 @@ def _judge_all(blocks: Iterator[JudgedBlock], rows: int, count: int, advance: On
 def _describe(
     judged: JudgedBlock, texts: Texts, pairs: Examples, id_of: Callable[[int], str | None]
 ) -> Iterator[MinedRow]:
+    """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
         dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_MOST_DROPPED]
         candidates = [

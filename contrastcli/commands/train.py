@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -76,11 +77,8 @@ def preview(config: Config, runs_dir: Path) -> Preview:
 
 def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
     """Sentences a second of the newest run of this machine that encodes alike, and its name."""
-
-    def alike(one: Config) -> tuple[object, ...]:
-        model, train = one.model, one.train
-        return one.spec.name, model.backbone, model.max_length, train.batch_size, train.device, train.precision
-
+    model, train = ("model.backbone", "model.max_length"), ("train.batch_size", "train.device", "train.precision")
+    alike = attrgetter("spec.name", *model, *train)
     for run in list_runs(runs_dir)[:_MOST_RUNS_COMPARED]:
         with contextlib.suppress(ContrastError, OSError):
             if alike(run.config()) == alike(config):

@@ -15,14 +15,11 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Event, Saved, Step
 from support.command import Answer, Contrast
 from support.damage import flip_bit
+from support.kills import contents
 from support.resuming import Killed
 from support.tiny import Tiny, train
 
 VERIFY = ("runs", "verify", "simple")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def named(answer: Answer, code: int, what: str) -> None:
@@ -39,7 +36,7 @@ def edit(path: Path, change: Callable[[str], str]) -> None:
 
 
 def test_a_run_in_order_has_a_line_for_each_thing(contrast: Contrast, run: Run) -> None:
-    before = contents(run.path)
+    before = contents([run.path])
     text = contrast(*VERIFY)
     assert (text.code, text.err) == (0, "")
     assert all(line.startswith("✓ ok") for line in text.out.splitlines())
@@ -48,7 +45,7 @@ def test_a_run_in_order_has_a_line_for_each_thing(contrast: Contrast, run: Run) 
         *("config.toml", "checkpoints.json", "checkpoints/000004", "events.jsonl", "scores.json"),
     ]
     assert all(check["ok"] for check in checks)
-    assert contents(run.path) == before
+    assert contents([run.path]) == before
 
 
 @pytest.mark.parametrize("harm", ["bit", "cut", "missing"])

@@ -337,13 +337,6 @@ async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
         assert words_of(screen, "#command") == "contrast train"
 
 
-async def test_an_exact_name_is_chosen_before_longer_ones(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
-        for name in ("supcon", "simcse", "pairsupcon"):
-            await pick(pilot, "o", name)
-            await until(pilot, lambda: row(screen, "objective.name").value.value == name)  # noqa: B023
-
-
 async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         await pilot.press("m")

@@ -48,6 +48,8 @@ class OverlayPanel(Container):
         self._described: tuple[Entry, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._news = asyncio.Event()
+        self.tests: dict[tuple[str, ...], str] = {}
+        """Results or progress in words, by the names of the two runs."""
 
     def on_mount(self) -> None:
         self.set_interval(_DRAW_SECONDS, self._draw)
@@ -85,6 +87,18 @@ class OverlayPanel(Container):
         self._details.border_title = f"Differences{of_all}" if several else "Details"
         self._text.set_class(several, "-columns")
 
+    async def test_pair(self, directory: Path, names: tuple[str, ...], changed: Callable[[], None]) -> None:
+        """Test the difference of two runs; `changed` is called for each text of `tests`."""
+
+        def show(text: str) -> None:
+            self.tests[names] = text
+            changed()
+
+        show("comparing …")
+        words = ("compare", *names, "--bootstrap", "--json")
+        done = await processes.run_command(directory, *words, on_progress=show)
+        show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
+
     def clipboard_text(self) -> str:
         return str(self._text.content)
 
@@ -103,14 +117,6 @@ class OverlayPanel(Container):
             series.append(replace(drawn, name=name, ink=0, readings=() if last is None else (number(last),)))
         count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
         return Picture(metric.kind, metric.title + count, "lines", "step", "", tuple(series))
-
-
-async def compare_pair(directory: Path, names: Sequence[str], show: Callable[[str], None]) -> None:
-    """Test the difference of two runs; `show` gets the progress in words, and then the result."""
-    show("comparing …")
-    words = ("compare", *names, "--bootstrap", "--json")
-    done = await processes.run_command(directory, *words, on_progress=show)
-    show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
 
 
 def labels(names: Sequence[str], width: int) -> list[str]:

@@ -15,7 +15,7 @@ from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing
-from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, compare_pair
+from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key, known
@@ -60,7 +60,6 @@ class RunsScreen(RunScreen):
         super().__init__()
         self._entries: list[Entry] = []
         self._selected: list[str] = []
-        self._tests: dict[tuple[str, ...], str] = {}  # by the names of two runs
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
         self._message, self._remark = PlainText(id="empty"), PlainText(id="remark")
@@ -136,7 +135,7 @@ class RunsScreen(RunScreen):
 
     def _show_chosen(self) -> None:
         remark = self._table.row.remark if self._table.row else f"no run satisfies all of this: {self._filter.value}"
-        self._remark.update(self._tests.get(tuple(self._selected), remark))
+        self._remark.update(self._overlay.tests.get(tuple(self._selected), remark))
         self._overlay.show(self.chosen)
         self.refresh_bindings()
 
@@ -203,13 +202,7 @@ class RunsScreen(RunScreen):
 
     @work(group="bootstrap", exclusive=True)
     async def action_bootstrap(self) -> None:
-        names = tuple(self._selected)
-
-        def show(text: str) -> None:
-            self._tests[names] = text
-            self._show_chosen()
-
-        await compare_pair(self.contrast.directory, names, show)
+        await self._overlay.test_pair(self.contrast.directory, tuple(self._selected), self._show_chosen)
 
     def action_select(self) -> None:
         if row := self._table.row:
