@@ -1,21 +1,17 @@
 """The rows of each batch, and the chunks of its texts that go through the encoder together."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.data.examples import Examples
 from contrastcli.data.texts import Texts, on_disk
 from contrastcli.errors import UsageError, Use
-
-if TYPE_CHECKING:
-    from contrastcli.data.examples import Examples
 
 Indices = NDArray[np.int64]
 
@@ -51,7 +47,7 @@ class Corpus:
         return {view: [self.texts[i] if i >= 0 else "" for i in texts[rows]] for view, texts in self.views.items()}
 
     @classmethod
-    def of(cls, examples: Examples) -> Corpus:
+    def of(cls, examples: Examples) -> Self:
         """Number the distinct texts in order of appearance. A sentence is its own positive."""
         joined = Texts.join(list(examples.views.values()))
         filled, numbers = joined.sizes > 0, np.full(len(joined), -1)
@@ -83,7 +79,7 @@ class Mix:
     """Whether each batch holds rows of one set."""
 
     @classmethod
-    def of(cls, sizes: Sequence[int], weights: Sequence[float], temperature: float, one_set_per_batch: bool) -> Mix:
+    def of(cls, sizes: Sequence[int], weights: Sequence[float], temperature: float, one_set_per_batch: bool) -> Self:
         """As many rows as Σ weight · size, shared in proportion to weight · size^(1/T) (T5: Raffel et al. 2020)."""
         shares = [weight * size ** (1 / temperature) for weight, size in zip(weights, sizes, strict=True)]
         total = sum(weight * size for weight, size in zip(weights, sizes, strict=True)) / sum(shares)

@@ -3,8 +3,6 @@
 Two published forms are recognised by their content: STS-B (tabs, no header) and SICK (tabs, in a .txt).
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -18,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress, count, islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +85,7 @@ class Frame:
             before += len(file.lines)
         return "; ".join(places) + (" …" if len(rows) > _SHOWN_ROWS else "")
 
-    def take(self, kept: NDArray[np.bool_]) -> Frame:
+    def take(self, kept: NDArray[np.bool_]) -> Self:
         """The rows under a mask, with their lines."""
         parts = np.split(kept, np.cumsum([len(file.lines) for file in self.files])[:-1])
         pairs = zip(self.files, parts, strict=True)

@@ -5,8 +5,6 @@ STS/STSBenchmark/sts-test.csv (tabs, no header) · SICK/SICK_test_annotated.txt 
 MR/ CR/ SUBJ/ MPQA/: a file of sentences for each class · SST/binary/ SST/fine/ TREC/ MRPC/: a file for each split
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math
@@ -16,9 +14,10 @@ import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
@@ -171,10 +170,10 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: Iterable[int]) -> Labelled:
+    def take(self, rows: Iterable[int]) -> Self:
         chosen = [int(row) for row in rows]
-        second = [self.second[row] for row in chosen] if self.second else []
-        return Labelled([self.first[row] for row in chosen], second, [self.labels[row] for row in chosen])
+        first, second = ([texts[n] for n in chosen] if texts else [] for texts in (self.first, self.second))
+        return replace(self, first=first, second=second, labels=[self.labels[n] for n in chosen])
 
 
 @dataclass(frozen=True)

@@ -159,10 +159,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
     try:
         shape = Shape.of(config)
-    except KeyError as error:
-        raise DataError(f"{folder / CONFIG} lacks {error}", "use a folder that transformers has saved") from None
-    except (msgspec.ValidationError, UnicodeError) as error:
-        what = f"{folder / CONFIG} is not understood: {error}"
+    except (KeyError, msgspec.ValidationError, UnicodeError) as error:
+        what = f"{folder / CONFIG} is not understood: {error_text(error)}"
         raise DataError(what, "use a folder that transformers has saved") from None
     bert, weights = Bert(shape, FAMILIES[config["model_type"]]), read_weights(folder)
     try:

@@ -1,10 +1,9 @@
 """The sentence encoder: backbone, pooling, an optional dense layer and normalisation; texts → (N, d)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from typing import Self
 
 import numpy as np
 import torch
@@ -170,7 +169,7 @@ class SentenceEncoder(nn.Module):
         self.train(was_training)
         return vectors.cpu()
 
-    def train(self, mode: bool = True) -> SentenceEncoder:
+    def train(self, mode: bool = True) -> Self:
         """As nn.Module; training needs no copy of the weights for encoding."""
         if mode:
             self._copy = None

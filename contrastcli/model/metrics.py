@@ -78,17 +78,17 @@ def _correlation(measure: Literal["spearmanr", "pearsonr"], first: Floats, secon
         return float(getattr(stats, measure)(first, second).statistic) if len(first) > 1 else math.nan
 
 
-def alignment(first: Tensor, second: Tensor, alpha: float = 2.0) -> float:
-    """Alignment, E‖f(x) − f(x⁺)‖^α over positive pairs, rows of two (N, d) tensors (Wang and Isola 2020). NaN for none.
+def alignment(first: Tensor, second: Tensor) -> float:
+    """Alignment, E‖f(x) − f(x⁺)‖² over positive pairs, rows of two (N, d) tensors (Wang and Isola 2020). NaN for none.
 
     SimACE's Eq. 11 prints a log in front; its figures fit this form, without.
     """
     distance = (unit(first) - unit(second)).norm(dim=1)  # (N,)
-    return float(distance.pow(alpha).mean()) if len(distance) else math.nan
+    return float(distance.square().mean()) if len(distance) else math.nan
 
 
-def uniformity(vectors: Tensor, t: float = 2.0) -> float:
-    """Uniformity, log E e^(−t‖f(x) − f(y)‖²) over pairs of distinct rows of (N, d) (ibid.). NaN for fewer than two."""
+def uniformity(vectors: Tensor) -> float:
+    """Uniformity, log E e^(−2‖f(x) − f(y)‖²) over pairs of distinct rows of (N, d) (ibid.). NaN for fewer than two."""
     rows = unit(vectors)
     count = len(rows)
     if count < 2:
@@ -96,6 +96,6 @@ def uniformity(vectors: Tensor, t: float = 2.0) -> float:
     total = 0.0
     for start in range(0, count, _ROWS_AT_ONCE):
         cosines = rows[start : start + _ROWS_AT_ONCE] @ rows.T  # (rows, N)
-        total += float(torch.exp(2 * t * (cosines - 1)).double().sum())  # ‖a−b‖² = 2−2 cos
+        total += float(torch.exp(4 * (cosines - 1)).double().sum())  # ‖a−b‖² = 2−2 cos
     # Without each row with itself.
     return math.log((total - count) / (count * (count - 1)))

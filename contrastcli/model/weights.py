@@ -24,7 +24,7 @@ DOWNLOAD = "download the model folder again"
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The tensors of a folder's model.safetensors, memory-mapped, else of its pytorch_model.bin. Raises DataError."""
     if (folder / WEIGHTS).is_file():
-        return read_tensors(folder / WEIGHTS, DOWNLOAD)
+        return _read_tensors(folder / WEIGHTS)
     file = folder / PICKLED
     if not file.is_file():
         raise _no_weights(folder)
@@ -36,12 +36,11 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return read_pickled(file) if copy is None else copy
 
 
-def read_tensors(file: Path, remedy: str = "restore the file from a copy") -> dict[str, Tensor]:
-    """The tensors of a file by name, memory-mapped. Raises DataError, with the remedy."""
+def _read_tensors(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
-        raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", remedy) from None
+        raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
 
 
 def read_pickled(file: Path) -> dict[str, Tensor]:
@@ -67,7 +66,7 @@ def read_pickled(file: Path) -> dict[str, Tensor]:
 def count_parameters(folder: Path) -> int:
     """The numbers in the weights of a folder, which are mapped and not read. Raises DataError if it has none."""
     files = list(folder.glob("model*.safetensors"))
-    weights = [read_tensors(file, DOWNLOAD) for file in files] or [read_weights(folder)]
+    weights = [_read_tensors(file) for file in files] or [read_weights(folder)]
     return sum(tensor.numel() for tensors in weights for tensor in tensors.values())
 
 

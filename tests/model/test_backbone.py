@@ -350,7 +350,7 @@ def test_a_config_without_a_size_is_refused(small: Path) -> None:
     config = json.loads((small / "config.json").read_text())
     del config["hidden_size"]
     (small / "config.json").write_text(json.dumps(config))
-    with pytest.raises(DataError, match=r"config\.json lacks 'hidden_size'"):
+    with pytest.raises(DataError, match=r"config\.json is not understood: there is no 'hidden_size'"):
         load_backbone(small)
 
 
