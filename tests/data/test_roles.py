@@ -226,7 +226,7 @@ def test_a_score_in_json_is_a_finite_number_too(tmp_path: Path, score: str) -> N
 def test_dev_data_needs_scores_that_differ(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
-    with pytest.raises(DataError, match="all 2 scores are 1"):
+    with pytest.raises(DataError, match="all 2 scores are 1, so that they rank nothing"):
         scored_pairs(str(path))
     path.write_text("sentence1\tsentence2\na\tb\nc\td\n")
     with pytest.raises(DataError, match=r"holds pairs \(anchor, positive\), not scored pairs"):
@@ -300,6 +300,3 @@ def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores(tmp_path
     (tmp_path / "b.txt").write_text("one\ntwo\n")
     with pytest.raises(DataError, match=r"holds sentences.*, where scored pairs .* are needed"):
         load_examples(Data(train=str(tmp_path / "b.txt")), ("scored",), ())
-    path.write_text("score\tsentence1\tsentence2\n1\ta\tb\n1\tc\td\n")
-    with pytest.raises(DataError, match="all 2 scores are 1, so that they rank nothing"):
-        load_examples(Data(train=str(path)), ("scored",), ())

@@ -107,12 +107,10 @@ def test_a_local_task_is_scored_with_our_vectors(measured: Measure, tmp_path: Pa
 
 
 def test_results_lie_in_mtebs_own_format(measured: Measure, tmp_path: Path) -> None:
-    measured(Fake().subject("0123456789abcdefgh"), task("LocalSTS"))
+    ours = measured(Fake().subject("0123456789abcdefgh"), task("LocalSTS")).tasks["LocalSTS"]
     [path] = tmp_path.rglob("LocalSTS.json")
     assert path.parent.name == "0123456789abcdef"
-    assert json.loads(path.read_text())["scores"]["test"][0]["main_score"] == pytest.approx(
-        spearmanr([cosine(a, b) for a, b in zip(FIRST, SECOND, strict=True)], SCORES).statistic
-    )
+    assert 100 * json.loads(path.read_text())["scores"]["test"][0]["main_score"] == pytest.approx(ours["score"])
 
 
 def test_a_task_is_run_once_for_the_same_weights(measured: Measure) -> None:
@@ -135,16 +133,10 @@ def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) ->
     assert marks == {"LocalSTS": "", "Broken": "missing", "Avg.": "partial"}
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (("STS12", "SICK-R", "STS12"), ["STS12", "SICK-R"]),
-        (("STS13", "Banking77Classification"), ["STS13", "Banking77Classification"]),
-    ],
-)
-def test_tasks_are_found_by_mtebs_names(names: tuple[str, ...], expected: list[str]) -> None:
+def test_tasks_are_found_by_mtebs_names() -> None:
     pytest.importorskip("mteb")
-    assert [one.metadata.name for one in suite.find(names)] == expected
+    found = suite.find(["STS13", "Banking77Classification", "STS13"])
+    assert [one.metadata.name for one in found] == ["STS13", "Banking77Classification"]
 
 
 def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma() -> None:
