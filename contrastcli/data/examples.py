@@ -162,8 +162,10 @@ def from_frame(
     unused = [column for column in frame.columns if column not in used.values()]
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
-    one_negative = len(hard) == 1 and not roles.are_lists(frame.columns[hard[0]])
-    frame = roles.complete_rows(frame, [*used.values(), *(hard if one_negative else ())], blank)
+    # One is a text of each row as others are; of several a row may have fewer.
+    if len(hard) == 1 and not roles.are_lists(frame.columns[hard[0]]):
+        used["negative"] = hard.pop()
+    frame = roles.complete_rows(frame, [*used.values()], blank)
     notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
     if hard:

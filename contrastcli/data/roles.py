@@ -186,13 +186,11 @@ def are_lists(cells: Column[object]) -> bool:
 
 
 def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
-    """The hard negatives of columns of texts or of lists of texts, by view (negative, negative_2 …).
+    """Several hard negatives, of columns of texts or of lists of texts, by view (negative, negative_2 …).
 
     A row that has fewer than others is filled up with "". Raises DataError.
     """
     cells = [frame.columns[column] for column in columns]
-    if len(columns) == 1 and not are_lists(cells[0]):
-        return {"negative": texts(frame, columns[0])}
     width = max(map(len, _given(cells)), default=0)
     if not width:
         raise DataError(f"no row has a hard negative in {', '.join(columns)}", "fill one in, or delete the columns")

@@ -54,25 +54,15 @@ class Dense(nn.Module):
 class SentenceEncoder(nn.Module):
     """A model folder in memory: `encode` pools, transforms and normalises as the folder defines."""
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        tokenizer: Tokenizer,
-        pooling: Pooling,
-        *,
-        dense: Dense | None = None,
-        normalize: bool = False,
-        prompt: str = "",
-        max_length: int | None = None,
-    ) -> None:
+    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, pooling: Pooling) -> None:
         super().__init__()
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.pooling: Pooling = pooling
-        self.dense = dense
-        self.normalize = normalize
-        self.prompt = prompt
-        self.max_length = min(max_length or backbone.max_length, backbone.max_length)
+        self.dense: Dense | None = None
+        self.normalize = False
+        self.prompt = ""
+        self.max_length = backbone.max_length
         self.name = "the model"
         """What errors call it."""
         self.precision: Precision = "fp32"

@@ -117,15 +117,10 @@ def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncode
         raise DataError(what, DOWNLOAD)
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
         raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", Use("--pooling", "mean", "use"))
-    return SentenceEncoder(
-        backbone,
-        tokenizer,
-        contract.pooling,
-        dense=contract.dense,
-        normalize=contract.normalize,
-        prompt=contract.prompt,
-        max_length=contract.max_length,
-    )
+    encoder = SentenceEncoder(backbone, tokenizer, contract.pooling)
+    encoder.dense, encoder.normalize, encoder.prompt = contract.dense, contract.normalize, contract.prompt
+    encoder.max_length = limit
+    return encoder
 
 
 def _pooler(folder: Path) -> Dense:
