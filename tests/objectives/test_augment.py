@@ -35,7 +35,7 @@ def test_augment_is_its_formula_in_value_and_gradient(mask: bool, hypotheses: tu
     def by_loops() -> float:
         return augmented_by_loops(vectors(views), numbers(rows.ids), CLASSES, heads["classifier"], mask)
 
-    check(loss, by_loops, [*views.values(), *heads.parameters()])
+    check(loss, by_loops, views, heads)
     assert parts.keys() == {"classification"} and parts["classification"] == loss
 
 

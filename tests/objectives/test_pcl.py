@@ -102,11 +102,7 @@ def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, name
     expected = parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
     assert not any(part.requires_grad for part in parts.values())
-
-    def by_loops() -> float:
-        return sum(parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3).values())
-
-    check(loss, by_loops, list(views.values()))
+    check(loss, lambda: sum(parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3).values()), views)
 
 
 @pytest.mark.parametrize("mask", [True, False])

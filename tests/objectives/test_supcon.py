@@ -35,7 +35,7 @@ def test_supcon_is_its_formula_in_value_and_gradient(kind: str | None, margin: f
         ids = numbers(rows.ids)
         return supervised_contrast_by_loops(vectors(views), ids, CLASSES.tolist(), 0.7, kind, margin, mask)
 
-    check(loss, lambda: 0.7 * classification() + 0.3 * contrast(), [*views.values(), *layers.parameters()])
+    check(loss, lambda: 0.7 * classification() + 0.3 * contrast(), views, layers)
     assert parts["classification"].item() == pytest.approx(classification())
     assert parts["contrast"].item() == pytest.approx(contrast())
 
@@ -97,11 +97,7 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all(loss: O
 def test_softmax_is_its_formula_in_value_and_gradient() -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(sbert.heads(4))
     loss, parts = softmax(views, rows_of(), layers)
-
-    def by_loops() -> float:
-        return cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist())
-
-    check(loss, by_loops, [*views.values(), *layers.parameters()])
+    check(loss, lambda: cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist()), views, layers)
     assert parts["classification"] == loss
 
 

@@ -1,6 +1,6 @@
 """Batches of embeddings for the losses, and the comparison of a loss with plain loops, in value and gradient."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -89,11 +89,13 @@ def differences(by_loops: Callable[[], float], x: Tensor, entries: int) -> Tenso
     return torch.tensor(slopes, dtype=torch.float64)
 
 
-def check(loss: Tensor, by_loops: Callable[[], float], inputs: Sequence[Tensor]) -> None:
-    """The loss and its gradient in each input (its first 12 entries) are those of the loops."""
+def check(
+    loss: Tensor, by_loops: Callable[[], float], views: Mapping[str, Tensor], heads: nn.Module = NO_HEADS
+) -> None:
+    """The loss and its gradient in each view and weight (its first 12 entries) are those of the loops."""
     assert loss.item() == pytest.approx(by_loops(), rel=1e-9)
     torch.autograd.backward(loss)
-    for x in inputs:
+    for x in (x for x in (*views.values(), *heads.parameters()) if x.requires_grad):
         entries = min(12, x.numel())
         torch.testing.assert_close(
             gradient(x).view(-1)[:entries], differences(by_loops, x, entries), rtol=1e-5, atol=1e-8
