@@ -3,8 +3,8 @@
 setting.py     a setting as a typed field declares it: bounds, unit, help, role
 sections.py    the settings that every run has: model, data, dev, train, alerts
 objective.py   what an objective is: its `Spec` and the base of its settings
-losses/        the settings and the `Spec` of each objective that comes with contrast
-catalogue.py   all objectives, those of other packages too
+losses/        the settings of each objective that comes with contrast
+catalogue.py   all objectives: those of objectives.toml, and those of other packages
 similarity.py  similarities of embeddings: formula, curve, margin
 metrics.py     the metrics of a dev set: Spearman, nDCG, MRR and others
 outside.py     what other packages bring by entry points

@@ -1,19 +1,20 @@
 """All objectives: those that come with contrast, and those of other packages.
 
-Adding an objective is one file in `objectives/`, one `Spec` in `losses/` and a sentence in `ABOUT`. Another package
+Adding an objective is one file in objectives/, its settings in losses/ and an entry in objectives.toml. Another package
 adds its own under the entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
 """
 
+import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
-from typing import Annotated
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from contrastcli.errors import UsageError, nearest
-from contrastcli.settings.losses import infonce, labelled, lists, scored, triplets
 from contrastcli.settings.objective import Form, ObjectiveSettings, Spec
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.outside import load_outside
@@ -25,43 +26,26 @@ MEASURED = (
 )
 """How the `measured` scores of the built-in objectives were obtained."""
 
-ABOUT: Mapping[str, str] = {
-    "simcse": "Pulls a pair, or a sentence and its copy, together; pushes all other sentences of the batch away.",
-    "simace": "Like simcse on angles: a positive must be nearer than the others by a margin in degrees.",
-    "arccon": "Like simcse, with degrees added to the positive's angle, so that it must come closer still.",
-    "dcl": "Like simcse, but the positive does not compete with the negatives, which helps small batches.",
-    "mpt": "Pulls a pair together until it beats the nearest other sentence of the batch by a margin.",
-    "met": "Like mpt, with the margin as a distance of unit vectors.",
-    "mat": "Like mpt, with the margin as an angle.",
-    "pairsupcon": (
-        "Pulls a premise and what it entails together, pushes others away, the nearest most; classifies pairs."
-    ),
-    "supcon": "Pulls a premise and what it entails together, pushes what it does not entail away; classifies pairs.",
-    "augment": "Pulls and pushes nothing directly: classifies the pairs that supcon would contrast.",
-    "softmax": "Pulls and pushes nothing directly: classifies pairs as entailment, neutral or contradiction.",
-    "pcl": "Pulls many changed copies of a sentence, seen by two encoders, together; pushes other sentences away.",
-    "rankcse": "Like simcse; besides, sentences must rank alike in both copies, and as a teacher model ranks them.",
-    "cosent": "Learns from scores: of two pairs of the batch, the one that scores more must be more similar.",
-    "aoe": (
-        "Like cosent; besides, it orders pairs by an angle in the complex plane, and pushes other sentences away from "
-        "a pair that scores high."
-    ),
-    "pearson": "Learns from scores: similarities must rise in proportion to them, whatever their scale.",
-    "mse": "Learns from scores: the cosine of a pair must equal its score, scaled so that the highest is 1.",
-}
-"""What each of them pulls together and pushes apart, in plain words."""
-
-BUILT_IN: tuple[Spec, ...] = tuple(
-    replace(spec, about=ABOUT[spec.name])
-    for spec in (*infonce.SPECS, *triplets.SPECS, *labelled.SPECS, *lists.SPECS, *scored.SPECS)
-)
-
 ENTRY_POINTS = "contrast.objectives"
+
+
+@cache
+def built_in() -> tuple[Spec, ...]:
+    """The objectives that come with contrast, in the order of objectives.toml."""
+    tables = tomllib.loads(Path(__file__).with_name("objectives.toml").read_text(encoding="utf-8"))
+    return tuple(_spec(name, table) for name, table in tables.items())
+
+
+def _spec(name: str, table: Mapping[str, Any]) -> Spec:
+    own: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    own |= {key: f"contrastcli.objectives.{own[key]}" for key in ("loss", "heads") if key in own}
+    own |= {key: resolve_name(f"contrastcli.settings.{own[key]}") for key in ("settings", "negatives") if key in own}
+    return Spec(name, **own)
 
 
 def find_objective(name: str, source: str = "") -> Spec:
     """The objective of that name. Raises UsageError, with the source of the name."""
-    by_name = {spec.name: spec for spec in BUILT_IN}
+    by_name = {spec.name: spec for spec in built_in()}
     # Entry points are loaded only for a name that is not built in.
     if name not in by_name:
         by_name = {spec.name: spec for spec in all_objectives()}
@@ -76,7 +60,7 @@ def find_objective(name: str, source: str = "") -> Spec:
 
 def all_objectives() -> tuple[Spec, ...]:
     """All objectives, those of other packages last."""
-    return (*BUILT_IN, *outside_objectives()[0])
+    return (*built_in(), *outside_objectives()[0])
 
 
 @cache

@@ -24,7 +24,7 @@ from contrastcli.objectives.functional import HiddenInput, Result, Views, check_
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
-from contrastcli.settings.catalogue import BUILT_IN
+from contrastcli.settings.catalogue import built_in
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
@@ -212,7 +212,7 @@ def _own_code(spec: Spec) -> Iterator[None]:
         hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
         raise UsageError(what, hint) from None
     except (Exception, SystemExit) as error:
-        if isinstance(error, ContrastError) or spec in BUILT_IN or is_out_of_memory(error):
+        if isinstance(error, ContrastError) or spec in built_in() or is_out_of_memory(error):
             raise
         what = f"the objective '{spec.name}' failed: {error_text(error)}"
         raise UsageError(what, "fix its package: see contrast help own-objective") from error

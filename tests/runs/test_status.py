@@ -33,13 +33,6 @@ def test_a_run_without_a_process_is_starting_until_the_grace_is_over(run: Run) -
     assert run.status().state == "killed"
 
 
-def test_a_process_that_ended_and_could_not_write_its_end_has_failed(run: Run) -> None:
-    say(run, started(a_process_that_ended()), step_at(10))
-    now = run.status()
-    assert (now.state, now.code, now.ended) == ("failed", 1, True)
-    assert "disk" in now.hint and "--resume" in now.hint
-
-
 def test_a_run_that_loads_is_starting_until_its_process_dies(run: Run) -> None:
     beat(run, this_process())
     say(run, Progress(step=0, what="tokenising", done=1, total=2))
@@ -67,13 +60,18 @@ def test_a_process_without_a_heartbeat_is_silent(run: Run) -> None:
     assert not run.status().ended
 
 
-def test_a_process_that_died_without_an_event_was_killed_however_fresh_its_heartbeat(run: Run) -> None:
+@pytest.mark.parametrize(("beats", "state", "hint"), [(True, "killed", "--resume"), (False, "failed", "was its disk")])
+def test_a_process_that_died_without_its_end_was_killed_or_could_not_write_it(
+    run: Run, beats: bool, state: str, hint: str
+) -> None:
+    """However fresh its heartbeat is; one that was not killed has removed it."""
     dead = a_process_that_ended()
     say(run, started(dead), step_at(10))
-    beat(run, dead)
+    if beats:
+        beat(run, dead)
     now = run.status()
-    assert (now.state, now.code, now.ended) == ("killed", 1, True)
-    assert "--resume" in now.hint
+    assert (now.state, now.code, now.ended) == (state, 1, True)
+    assert hint in now.hint and "--resume" in now.hint
 
 
 def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> None:

@@ -254,7 +254,7 @@ def test_a_flag_is_accepted_with_the_setting_that_switches_it_on(
 # Repeating a run
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in catalogue.BUILT_IN])
+@pytest.mark.parametrize("name", [spec.name for spec in catalogue.built_in()])
 def test_a_run_can_be_repeated_from_what_it_writes(name: str) -> None:
     run = config.resolve([flags(objective__name=name, train__lr="1.25e-5", data__train='a "b" ü.txt')])
     again = config.resolve([file(run.to_toml())])
@@ -292,7 +292,7 @@ def test_every_setting_has_help() -> None:
 
 
 def test_every_default_is_a_value_that_the_setting_takes() -> None:
-    for spec in catalogue.BUILT_IN:
+    for spec in catalogue.built_in():
         for setting in sections.settings_of(spec).values():
             assert setting.check(setting.default) == setting.default
             assert setting.parse(str(setting.default)) == setting.default

@@ -65,7 +65,7 @@ def variants(spec: Spec) -> Iterator[Changes]:
 def cases() -> Iterator[Case]:
     """Every objective on every form of rows that it takes; of those that share a loss the first in its variants."""
     seen: set[str] = set()
-    for spec in catalogue.BUILT_IN:
+    for spec in catalogue.built_in():
         heads: list[Changes] = [{"model__head": head} for head in ("train-only", "keep")]
         changes_of = [{}] if spec.loss in seen else [*variants(spec), *heads]
         seen.add(spec.loss)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from contrastcli.runs.events import Angles, Step
-from contrastcli.settings.catalogue import BUILT_IN
+from contrastcli.settings.catalogue import built_in
 from contrastcli.settings.objective import Spec
 from support.tiny import Tiny, told, train
 
@@ -47,11 +47,11 @@ def record(numbers: dict[str, Numbers]) -> None:
     """Replace lines of the file, and drop those of objectives that are no more."""
     lines = (recorded() if _PATH.exists() else {}) | numbers
     short = {name: [None if n is None else float(f"{n:.7g}") for n in values] for name, values in lines.items()}
-    kept = [name for spec in BUILT_IN for name in short if name.split()[0] == spec.name]
+    kept = [name for spec in built_in() for name in short if name.split()[0] == spec.name]
     _PATH.write_text("{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(short[name])}" for name in kept) + "\n}\n")
 
 
-@pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", built_in(), ids=lambda spec: spec.name)
 def test_the_first_steps_are_as_recorded(tiny: Tiny, tmp_path: Path, spec: Spec) -> None:
     numbers = first_steps(tiny, tmp_path, spec)
     if _RENEW:
@@ -66,4 +66,4 @@ def test_the_first_steps_are_as_recorded(tiny: Tiny, tmp_path: Path, spec: Spec)
 
 
 def test_the_file_has_no_other_objectives() -> None:
-    assert {name.split()[0] for name in recorded()} == {spec.name for spec in BUILT_IN}
+    assert {name.split()[0] for name in recorded()} == {spec.name for spec in built_in()}

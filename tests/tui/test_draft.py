@@ -11,7 +11,7 @@ from contrastcli.settings import catalogue, sections
 from contrastcli.tui.setup.draft import Draft
 from support.command import Contrast
 
-OBJECTIVES = [spec.name for spec in catalogue.BUILT_IN]
+OBJECTIVES = [spec.name for spec in catalogue.built_in()]
 
 
 def typed(preset: str, **settings: str) -> Draft:

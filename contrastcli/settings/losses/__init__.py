@@ -1,4 +1,4 @@
-"""The objectives that come with contrast: the settings of each and, next to them, its `Spec`; no torch.
+"""The settings of the objectives that come with contrast, which objectives.toml lists; no torch.
 
 infonce.py   simcse, simace, arccon, dcl: a row's positive against the batch
 triplets.py  mpt, met, mat: a row's positive against the hardest anchor

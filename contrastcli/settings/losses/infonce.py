@@ -6,12 +6,10 @@ from typing import Annotated
 
 from contrastcli.settings.objective import (
     AuxiliarySpec,
-    Form,
     Margin,
     ObjectiveSettings,
     Sigma,
     SimilarityName,
-    Spec,
     Tau,
 )
 from contrastcli.settings.setting import about, about_data
@@ -105,21 +103,3 @@ class ArcCon(SimCSE, frozen=True, kw_only=True):
 
     similarity: SimilarityName = "arc"
     margin: Margin = 10.0
-
-
-_NEEDS: tuple[Form, ...] = ("sentences", "triplets", "pairs")
-_INFONCE = "contrastcli.objectives.infonce:infonce"
-
-SPECS = (
-    Spec("simcse", SimCSE, _NEEDS, _INFONCE, "Gao et al. 2021 (SimCSE), Eq. 1 and 5", measured=(56.13, 69.73)),
-    Spec("simace", SimACE, _NEEDS, _INFONCE, "SimACE, Eq. 7-9", measured=(56.13, 70.35)),
-    Spec("arccon", ArcCon, _NEEDS, _INFONCE, "Zhang et al. 2022 (ArcCSE)", measured=(56.13, 68.02)),
-    Spec(
-        "dcl",
-        InBatch,
-        _NEEDS,
-        "contrastcli.objectives.infonce:dcl",
-        "Nie et al. 2023, after Yeh et al. 2022",
-        measured=(56.13, 70.92),
-    ),
-)

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from contrastcli.settings.losses.infonce import Compared, Contrast
-from contrastcli.settings.objective import Margin, ObjectiveSettings, Spec, Tau, all_other_texts, no_negatives
+from contrastcli.settings.objective import Margin, ObjectiveSettings, Tau
 from contrastcli.settings.setting import about
 
 HardNegatives = Literal["importance", "exponent", "uniform"]
@@ -55,52 +55,3 @@ class SupCon(Compared, frozen=True, kw_only=True):
         if self.normalize:
             return super().inactive()
         return dict.fromkeys(("similarity", "sigma", "margin"), "no effect while normalize is false")
-
-
-SPECS = (
-    Spec(
-        "pairsupcon",
-        PairSupCon,
-        ("labelled",),
-        "contrastcli.objectives.pairsupcon:pairsupcon",
-        "Zhang et al. 2021 (PairSupCon), Eq. 2-5",
-        heads="contrastcli.objectives.pairsupcon:heads",
-        labels=(0, 2),
-        negatives=all_other_texts,
-        measured=(56.13, 68.55),
-    ),
-    Spec(
-        "supcon",
-        SupCon,
-        ("labelled",),
-        "contrastcli.objectives.supcon:supcon",
-        "Liao 2021, Eq. 1-3",
-        heads="contrastcli.objectives.supcon:heads",
-        labels=(0, 1, 2),
-        grouped=True,
-        measured=(56.54, 68.73),
-    ),
-    Spec(
-        "augment",
-        Augment,
-        ("labelled",),
-        "contrastcli.objectives.supcon:augment",
-        "Liao 2021, Table 2",
-        heads="contrastcli.objectives.supcon:heads",
-        labels=(0, 1, 2),
-        grouped=True,
-        negatives=no_negatives,
-        measured=(56.54, 55.21),
-    ),
-    Spec(
-        "softmax",
-        ObjectiveSettings,
-        ("labelled",),
-        "contrastcli.objectives.softmax:softmax",
-        "Reimers and Gurevych 2019 (SBERT)",
-        heads="contrastcli.objectives.softmax:heads",
-        labels=(0, 1, 2),
-        negatives=no_negatives,
-        measured=(56.13, 55.24),
-    ),
-)

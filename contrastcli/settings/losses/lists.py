@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from contrastcli.settings.losses.infonce import Contrast
-from contrastcli.settings.objective import AuxiliarySpec, Spec
+from contrastcli.settings.objective import AuxiliarySpec
 from contrastcli.settings.setting import about, about_data
 
 Distillation = Literal["listnet", "listmle"]
@@ -47,16 +47,3 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         teachers = AuxiliarySpec("contrastcli.training.auxiliaries.teachers:Teachers", {"teachers": self.teachers})
         return (teachers,) if self.gamma else ()
-
-
-SPECS = (
-    Spec("pcl", PCL, ("sentences",), "contrastcli.objectives.pcl:pcl", "Wu et al. 2022 (PCL), SimACE Eq. 12"),
-    Spec(
-        "rankcse",
-        RankCSE,
-        ("sentences", "pairs"),
-        "contrastcli.objectives.rankcse:rankcse",
-        "Liu et al. 2023 (RankCSE), SimACE Eq. 13 and 14",
-        measured=(56.13, 69.65),
-    ),
-)

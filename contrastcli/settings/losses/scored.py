@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from contrastcli.settings.losses.infonce import Compared
-from contrastcli.settings.objective import ObjectiveSettings, Spec, Tau, all_other_texts, no_negatives
+from contrastcli.settings.objective import ObjectiveSettings, Tau
 from contrastcli.settings.setting import about
 
 
@@ -31,20 +31,3 @@ class Regression(ObjectiveSettings, frozen=True, kw_only=True):
     lowest: Annotated[float, about("cosine of the lowest score of the data; that of the highest is 1", ge=-1, le=1)] = (
         0.0
     )
-
-
-_LOSSES = "contrastcli.objectives.scored"
-
-SPECS = (
-    Spec("cosent", Ordered, ("scored",), f"{_LOSSES}:cosent", "Su 2022 (CoSENT)", negatives=no_negatives),
-    Spec("aoe", AoE, ("scored",), f"{_LOSSES}:aoe", "Li and Li 2024 (AoE, AnglE)", negatives=all_other_texts),
-    Spec("pearson", Compared, ("scored",), f"{_LOSSES}:pearson", "Pearson's r", negatives=no_negatives),
-    Spec(
-        "mse",
-        Regression,
-        ("scored",),
-        f"{_LOSSES}:mse",
-        "Reimers and Gurevych 2019 (SBERT), Section 3",
-        negatives=no_negatives,
-    ),
-)

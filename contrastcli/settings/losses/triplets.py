@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from contrastcli.settings.objective import Form, Margin, ObjectiveSettings, Spec
+from contrastcli.settings.objective import Margin, ObjectiveSettings
 from contrastcli.settings.setting import Bounds
 
 
@@ -35,12 +35,3 @@ class MAT(Triplet, frozen=True, kw_only=True):
 
     margin: Margin = 27.0
     margin_bounds = Bounds(-180, 180, "degrees")
-
-
-_NEEDS: tuple[Form, ...] = ("sentences", "pairs")
-
-SPECS = (
-    Spec("mpt", MPT, _NEEDS, "contrastcli.objectives.triplets:mpt", "Nie et al. 2023", measured=(56.13, 71.78)),
-    Spec("met", MET, _NEEDS, "contrastcli.objectives.triplets:met", "Nie et al. 2023", measured=(56.13, 70.92)),
-    Spec("mat", MAT, _NEEDS, "contrastcli.objectives.triplets:mat", "Nie et al. 2023", measured=(56.13, 71.05)),
-)
