@@ -20,7 +20,7 @@ from contrastcli.objectives import functional
 from contrastcli.objectives.functional import MASKED, Result, Views, discrimination, mask_logits, mean_over, to_device
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines, paired, pairwise
-from contrastcli.settings.losses.infonce import InBatch, SimCSE
+from contrastcli.settings.losses import InBatch, SimCSE
 
 GUIDE = "guide_"
 """The prefix of the names of a guide's views."""

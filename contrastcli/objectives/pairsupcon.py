@@ -20,7 +20,7 @@ from contrastcli.objectives.functional import (
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
 from contrastcli.objectives.similarity import paired, pairwise
-from contrastcli.settings.losses.labelled import HardNegatives, PairSupCon
+from contrastcli.settings.losses import HardNegatives, PairSupCon
 
 PROJECTION_WIDTH = 128
 

@@ -11,7 +11,7 @@ from contrastcli.objectives.functional import Result, Views, mask_logits, mean_o
 from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, pairwise
-from contrastcli.settings.losses.lists import PCL
+from contrastcli.settings.losses import PCL
 
 PEER = "peer_"
 """The prefix of the names of the peer's views."""

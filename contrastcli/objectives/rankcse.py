@@ -14,7 +14,7 @@ from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.pcl import divergence
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, pairwise
-from contrastcli.settings.losses.lists import RankCSE
+from contrastcli.settings.losses import RankCSE
 
 
 def rankcse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: RankCSE) -> Result:

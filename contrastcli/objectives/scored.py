@@ -11,8 +11,7 @@ from contrastcli.objectives.functional import MASKED, Result, Views, to_device
 from contrastcli.objectives.infonce import contrast
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import paired, unit
-from contrastcli.settings.losses.infonce import Compared, InBatch
-from contrastcli.settings.losses.scored import AoE, Ordered, Regression
+from contrastcli.settings.losses import AoE, Compared, InBatch, Ordered, Regression
 from contrastcli.settings.similarity import SIMILARITIES
 
 LEAST_SPREAD = 1e-6

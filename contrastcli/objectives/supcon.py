@@ -22,7 +22,7 @@ from contrastcli.objectives.functional import (
 )
 from contrastcli.objectives.rows import CONTRADICTION, Rows
 from contrastcli.objectives.similarity import cosines, from_cosine
-from contrastcli.settings.losses.labelled import Augment, SupCon
+from contrastcli.settings.losses import Augment, SupCon
 
 
 def heads(width: int) -> nn.ModuleDict:

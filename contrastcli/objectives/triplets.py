@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from contrastcli.objectives.functional import Result, Views, mask_logits, mean_over
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import cosines, paired, unit
-from contrastcli.settings.losses.triplets import Triplet
+from contrastcli.settings.losses import Triplet
 from contrastcli.settings.similarity import SIMILARITIES
 
 

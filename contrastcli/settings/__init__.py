@@ -3,7 +3,7 @@
 setting.py     a setting as a typed field declares it: bounds, unit, help, role
 sections.py    the settings that every run has: model, data, dev, train, alerts
 objective.py   what an objective is: its `Spec` and the base of its settings
-losses/        the settings of each objective that comes with contrast
+losses.py      the settings of each objective that comes with contrast
 catalogue.py   all objectives: those of objectives.toml, and those of other packages
 similarity.py  similarities of embeddings: formula, curve, margin
 metrics.py     the metrics of a dev set: Spearman, nDCG, MRR and others

@@ -1,7 +1,9 @@
 """All objectives: those that come with contrast, and those of other packages.
 
-Adding an objective is one file in objectives/, its settings in losses/ and an entry in objectives.toml. Another package
-adds its own under the entry point group `contrast.objectives`, each naming a `Spec`. Nothing here imports torch.
+Adding an objective is one file in objectives/, its settings in losses.py and an entry in objectives.toml. Another
+package adds its own under the entry point group `contrast.objectives`, each naming a `Spec`.
+
+Nothing here imports torch.
 """
 
 import tomllib

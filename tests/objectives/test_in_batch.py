@@ -11,7 +11,7 @@ from torch import Tensor
 from contrastcli.objectives import functional
 from contrastcli.objectives.infonce import contrast, spread
 from contrastcli.objectives.rows import Rows
-from contrastcli.settings.losses.infonce import InBatch
+from contrastcli.settings.losses import InBatch
 from support.batches import Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, similarity_of
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from contrastcli.objectives.pairsupcon import heads, negative_mass
 from contrastcli.objectives.rows import Rows
-from contrastcli.settings.losses.labelled import HardNegatives
+from contrastcli.settings.losses import HardNegatives
 from support.batches import MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 

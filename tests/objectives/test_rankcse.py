@@ -9,7 +9,7 @@ from torch import Tensor
 
 from contrastcli.objectives.rankcse import jensen_shannon, listmle, listnet
 from contrastcli.objectives.rows import Rows
-from contrastcli.settings.losses.lists import Distillation
+from contrastcli.settings.losses import Distillation
 from support.batches import MARGINS, Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
 from support.rounding import assert_near

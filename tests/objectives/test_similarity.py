@@ -8,7 +8,7 @@ from torch import Tensor
 
 from contrastcli.model.metrics import degrees
 from contrastcli.objectives.similarity import from_cosine, paired, pairwise
-from contrastcli.settings.losses.infonce import SimCSE
+from contrastcli.settings.losses import SimCSE
 from contrastcli.settings.similarity import COSINE_LIMIT, SIMILARITIES, Similarity
 from contrastcli.show.curve import curve
 from support.batches import KINDS

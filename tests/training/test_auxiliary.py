@@ -3,8 +3,7 @@
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.settings.losses.infonce import SimCSE
-from contrastcli.settings.losses.lists import PCL, RankCSE
+from contrastcli.settings.losses import PCL, RankCSE, SimCSE
 from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.mlm import MaskedTokens

@@ -18,8 +18,7 @@ from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Progress, Step
-from contrastcli.settings.losses.infonce import SimCSE
-from contrastcli.settings.losses.lists import RankCSE
+from contrastcli.settings.losses import RankCSE, SimCSE
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.teachers import Teacher, Teachers
 from contrastcli.training.loop import Trainer
