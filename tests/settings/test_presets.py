@@ -12,6 +12,8 @@ from contrastcli.settings import presets, published
 from contrastcli.settings.memory import Memory, estimate, gpu_hours, sizes_of
 from contrastcli.settings.setting import Value
 
+FILE = tomllib.loads(Path(__file__).with_name("paper_settings.toml").read_text(encoding="utf-8"))
+
 
 class Recipe(NamedTuple):
     """A preset as paper_settings.toml has it: its method and backbone in the papers' tables, and settings by key."""
@@ -26,27 +28,18 @@ def by_key(tables: Mapping[str, Mapping[str, Value]]) -> dict[str, Value]:
 
 
 def recipes() -> Iterator[tuple[str, Recipe]]:
-    file = tomllib.loads(Path(__file__).with_name("paper_settings.toml").read_text(encoding="utf-8"))
-    for family in file["family"]:
+    for family in FILE["family"]:
         for name, method, backbone, *values in family["rows"]:
             own = dict(zip(family.get("columns", ()), values, strict=True))
             tables = {key: own.pop(key) for key in [*own] if isinstance(own[key], dict)}
             settings = by_key(family["settings"]) | by_key(tables) | own
-            yield name, Recipe(method, backbone, settings | {"model.backbone": file["backbones"][backbone]})
+            yield name, Recipe(method, backbone, settings | {"model.backbone": FILE["backbones"][backbone]})
 
 
 RECIPES = dict(recipes())
 PUBLISHED = [name for name, recipe in RECIPES.items() if recipe.method]
 """Those that a table of a paper has. The others are of released code, on other data or another backbone."""
 
-SHAPES = {  # vocabulary, positions, token types, layers, width
-    "bert-base-uncased": (30522, 512, 2, 12, 768),
-    "bert-large-uncased": (30522, 512, 2, 24, 1024),
-    "roberta-base": (50265, 514, 1, 12, 768),
-    "roberta-large": (50265, 514, 1, 24, 1024),
-    "distilbert-base-uncased": (30522, 512, 0, 6, 768),
-    "google/bert_uncased_L-8_H-512_A-8": (30522, 512, 2, 8, 512),
-}
 RECIPE = {
     *("objective.name", "model.backbone", "model.pooling", "model.head", "model.max_length"),
     *("data.train", "data.mask_duplicates", "dev.data", "train.batch_size", "train.epochs", "train.lr"),
@@ -59,11 +52,11 @@ def run_of(name: str) -> dict[str, Value]:
     return presets.find(name).config.flat()
 
 
-def parameters(backbone: str) -> int:
+def parameters(backbone: str) -> float:
     """Weights of an encoder without its pooler, from its sizes."""
-    vocabulary, positions, types, layers, d = SHAPES[backbone]
+    vocabulary, positions, types, layers, d = FILE["shapes"][backbone]
     embeddings = (vocabulary + positions + types + 2) * d
-    return embeddings + layers * (12 * d * d + 13 * d)
+    return float(embeddings + layers * (12 * d * d + 13 * d))
 
 
 def test_every_published_setting_has_a_preset() -> None:
@@ -160,7 +153,7 @@ def test_the_memory_estimate_follows_from_the_sizes(name: str) -> None:
     encoders = 2 if name.startswith("pcl-") else 1
     backbone, batch, length = run["model.backbone"], run["train.batch_size"], run["model.max_length"]
     assert isinstance(backbone, str) and isinstance(batch, int) and isinstance(length, int)
-    _, _, _, layers, width = SHAPES[backbone]
+    _, _, _, layers, width = FILE["shapes"][backbone]
     for budget in (65_536, 8_192):
         needs = memory(name, budget)
         assert needs.tokens == min(batch * views * length, budget)
