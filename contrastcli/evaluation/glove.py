@@ -72,9 +72,8 @@ class WordVectors:
             with gzip.open(self.path) if self.path.suffix == ".gz" else open(self.path, "rb") as stream:
                 return self._parse(enumerate(iter(partial(stream.readline, _LONGEST_LINE_BYTES), b""), 1), words)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{self.path} is a damaged or truncated gzip file: {error}", "copy or download it again"
-            ) from None
+            what = f"{self.path} is a damaged or truncated gzip file: {error}"
+            raise DataError(what, "copy or download it again") from None
         except OSError as error:
             raise DataError(f"{self.path} cannot be read: {error.strerror}", "check the path") from None
 

@@ -17,6 +17,7 @@ from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
 
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
+_NO_HEAD = "set the weight of the masked-language-model term to 0"
 _MOST_LAYERS = 1_000
 _USUAL_MAX_LENGTH = 512
 """The limit of published sentence encoders, for a model of relative positions, which has none."""
@@ -133,14 +134,12 @@ def load_backbone(folder: Path) -> Backbone:
 def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
     """The masked-language-model head in a folder, tied to its backbone's word embeddings. Raises DataError without."""
     if not isinstance(backbone, BertBackbone) or not backbone.config.get("tie_word_embeddings", True):
-        raise DataError(
-            f"the language-model head of '{backbone.config.get('model_type')}' models is not supported",
-            "set the weight of the masked-language-model term to 0, or use a BERT, RoBERTa or DistilBERT backbone",
-        )
+        what = f"the language-model head of '{backbone.config.get('model_type')}' models is not supported"
+        raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa or DistilBERT backbone"])
     head, weights = MaskedLMHead(backbone.bert), read_weights(folder)
     if head.published_names("dense.weight")[0] not in canonical(weights, head.family):
         what = "the backbone has no language-model head"
-        raise DataError(what, "set the weight of the masked-language-model term to 0")
+        raise DataError(what, _NO_HEAD)
     head.load(weights)
     return head
 

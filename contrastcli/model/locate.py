@@ -209,9 +209,8 @@ def _hub_errors(name: str) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError:
-        raise DataError(
-            f"the model '{name}' needs its owner's consent", "ask for it on its page of the hub, then: hf auth login"
-        ) from None
+        remedy = "ask for it on its page of the hub, then: hf auth login"
+        raise DataError(f"the model '{name}' needs its owner's consent", remedy) from None
     except errors.RevisionNotFoundError:
         repo, _, revision = name.partition("@")
         raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None

@@ -85,12 +85,16 @@ class Packing(NamedTuple):
     def pack(self, x: Tensor) -> Tensor:
         """(B, T, n) → (M, n), the computed places."""
         rows = x.flatten(0, 1)
-        return rows if self.places is None else _Pack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
+        if self.places is None:
+            return rows
+        computed, number, padding = self.places
+        return _Take.apply(rows, computed, None, number, padding)  # type: ignore[no-any-return, no-untyped-call]
 
     def unpack(self, rows: Tensor) -> Tensor:
         """(M, n) → (B, T, n) with zeros for padding."""
         if self.places is not None:
-            rows = _Unpack.apply(rows, *self.places)  # type: ignore[no-untyped-call]
+            computed, number, padding = self.places
+            rows = _Take.apply(rows, number, padding, computed, None)  # type: ignore[no-untyped-call]
         return rows.view(*self.size, -1)
 
     def first(self, rows: Tensor) -> Tensor:
@@ -101,33 +105,22 @@ class Packing(NamedTuple):
         return rows.index_select(0, self.places[1][::length])
 
 
-def _unpack(rows: Tensor, number: Tensor, padding: Tensor) -> Tensor:
-    # Much faster than index_copy.
-    return rows.index_select(0, number).index_fill_(0, padding, 0)
+def _take(rows: Tensor, numbers: Tensor, padding: Tensor | None) -> Tensor:
+    taken = rows.index_select(0, numbers)  # much faster than index_copy
+    return taken if padding is None else taken.index_fill_(0, padding, 0)
 
 
-class _Pack(Function):
-    """Both ways by gathering rows: torch scatters the gradient of a gather, which is slower."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, real: Tensor, number: Tensor, padding: Tensor) -> Tensor:
-        ctx.places = number, padding
-        return rows.index_select(0, real)
+class _Take(Function):
+    """Rows by number, zero at padding, and their gradient back likewise: torch scatters that of a gather, slowly."""
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return _unpack(gradient, *ctx.places), None, None, None
-
-
-class _Unpack(Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, real: Tensor, number: Tensor, padding: Tensor) -> Tensor:
-        ctx.real = real
-        return _unpack(rows, number, padding)
+    def forward(ctx: Any, rows: Tensor, numbers: Tensor, padding: Tensor | None, *back: Tensor | None) -> Tensor:
+        ctx.back = back
+        return _take(rows, numbers, padding)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return gradient.index_select(0, ctx.real), None, None, None
+        return _take(gradient, *ctx.back), None, None, None, None
 
 
 class _AddDropped(Function):
