@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import hub
-from contrastcli.data.examples import Examples
-from contrastcli.data.sources import load_examples
 from contrastcli.errors import DataError, UsageError
-from contrastcli.settings import catalogue
-from contrastcli.settings.sections import Data
-
-
-def load(name: str, objective: str, limit: int = 0) -> Examples:
-    spec = catalogue.find_objective(objective)
-    return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
+from support.tables import load
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import sources
-from contrastcli.data.examples import Examples
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
-from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
-from support.tables import scored_pairs
+from support.tables import load, scored_pairs
 
 LABELLED = [  # premise, hypothesis, label
     ("p", "e1", "entailment"),
@@ -45,11 +43,6 @@ def files(tmp_path: Path) -> dict[str, str]:
         "triplets": write(tmp_path / "t.tsv", "sent0 sent1 hard_neg", [("a", "b", "c"), ("d", "e", "c")]),
         "labelled": write(tmp_path / "l.tsv", "premise hypothesis label", LABELLED),
     }
-
-
-def load(name: str, objective: str, limit: int = 0) -> Examples:
-    spec = catalogue.find_objective(objective)
-    return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
 
 
 @pytest.mark.parametrize("form", ["sentences", "pairs", "triplets"])

@@ -2,7 +2,6 @@
 
 import json
 import math
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,18 @@ from contrastcli.evaluation.geometry import pca, sample, tsne
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import GEOMETRY
+from support.sts_files import FakeEncoder, cosine_of
 from support.tables import cells
 from support.tiny import Tiny
 
 ROWS = [(f"left {n}", f"right {n % 40}", f"{n % 6 * 0.9:.1f}") for n in range(60)]
 
 
+SUBJECT = Subject("fake", FakeEncoder(), "mean", "fake")
+
+
 def measured(data_dir: Path | None, *tasks: str) -> SuiteResult:
-    return measure(GEOMETRY, Subject("fake", encode, "mean", "fake"), Options(data_dir, tasks))
-
-
-def encode(texts: list[str]) -> NDArray[np.float32]:
-    return np.array([vector_of(text) for text in texts], dtype=np.float32)  # (N, 3)
-
-
-def vector_of(text: str) -> list[float]:
-    digest = zlib.crc32(text.encode())
-    return [(digest >> shift) % 251 - 100.5 for shift in (0, 8, 16)]
+    return measure(GEOMETRY, SUBJECT, Options(data_dir, tasks))
 
 
 @pytest.fixture
@@ -51,9 +45,7 @@ def scores(folder: Path) -> dict[str, Any]:
 
 
 def angle(a: str, b: str) -> float:
-    u, v = vector_of(a), vector_of(b)
-    cosine = sum(x * y for x, y in zip(u, v, strict=True)) / math.hypot(*u) / math.hypot(*v)
-    return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
+    return math.degrees(math.acos(max(-1.0, min(1.0, cosine_of(a, b)))))
 
 
 def test_positives_are_the_pairs_scored_above_four(scores: dict[str, Any]) -> None:
@@ -87,7 +79,7 @@ def test_negatives_are_pairs_that_are_not_scored(scores: dict[str, Any]) -> None
 
 def test_the_same_model_has_the_same_numbers_again(folder: Path) -> None:
     fresh = Options(folder, fresh=True)
-    assert measure(GEOMETRY, Subject("fake", encode, "mean", "fake"), fresh) == measured(folder)
+    assert measure(GEOMETRY, SUBJECT, fresh) == measured(folder)
 
 
 def test_the_plane_holds_a_point_for_each_sentence(scores: dict[str, Any]) -> None:

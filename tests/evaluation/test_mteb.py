@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from contrastcli.errors import UsageError
@@ -21,6 +17,7 @@ from contrastcli.evaluation import mteb as suite
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import MTEB, check_tasks
+from support.sts_files import FakeEncoder, cosine_of
 from support.tables import cells
 
 if TYPE_CHECKING:
@@ -31,28 +28,8 @@ SECOND = [f"second {n}" for n in range(12)]
 SCORES = [n * 5 % 11 / 2 for n in range(12)]
 
 
-class Fake:
-    """Vectors that depend on the text alone, and the record of what was asked for."""
-
-    def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.calls.append(list(texts))
-        return np.array([vector_of(text) for text in texts], dtype=np.float32)  # (N, 3)
-
-    def subject(self, weights: str = "weights") -> Subject:
-        return Subject("runs/my run", self, "mean", weights)
-
-
-def vector_of(text: str) -> list[float]:
-    digest = zlib.crc32(text.encode())
-    return [(digest >> shift) % 251 - 100.5 for shift in (0, 8, 16)]
-
-
-def cosine(a: str, b: str) -> float:
-    u, v = vector_of(a), vector_of(b)
-    return sum(x * y for x, y in zip(u, v, strict=True)) / math.hypot(*u) / math.hypot(*v)
+def subject(encode: FakeEncoder, weights: str = "weights") -> Subject:
+    return Subject("runs/my run", encode, "mean", weights)
 
 
 def task(name: str, *, broken: bool = False) -> AbsTask:
@@ -95,9 +72,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measure:
 
 
 def test_a_local_task_is_scored_with_our_vectors(measured: Measure, tmp_path: Path) -> None:
-    fake = Fake()
-    result = measured(fake.subject(), task("LocalSTS"))
-    expected = 100 * spearmanr([cosine(a, b) for a, b in zip(FIRST, SECOND, strict=True)], SCORES).statistic
+    fake = FakeEncoder()
+    result = measured(subject(fake), task("LocalSTS"))
+    expected = 100 * spearmanr([cosine_of(a, b) for a, b in zip(FIRST, SECOND, strict=True)], SCORES).statistic
     assert result.tasks["LocalSTS"]["score"] == pytest.approx(expected)
     assert result.averages["average"] == pytest.approx(expected)
     assert result.tasks["LocalSTS"]["metric"] == "cosine_spearman" and result.tasks["LocalSTS"]["splits"] == ["test"]
@@ -107,26 +84,26 @@ def test_a_local_task_is_scored_with_our_vectors(measured: Measure, tmp_path: Pa
 
 
 def test_results_lie_in_mtebs_own_format(measured: Measure, tmp_path: Path) -> None:
-    ours = measured(Fake().subject("0123456789abcdefgh"), task("LocalSTS")).tasks["LocalSTS"]
+    ours = measured(subject(FakeEncoder(), "0123456789abcdefgh"), task("LocalSTS")).tasks["LocalSTS"]
     [path] = tmp_path.rglob("LocalSTS.json")
     assert path.parent.name == "0123456789abcdef"
     assert 100 * json.loads(path.read_text())["scores"]["test"][0]["main_score"] == pytest.approx(ours["score"])
 
 
 def test_a_task_is_run_once_for_the_same_weights(measured: Measure) -> None:
-    first, again, other, fresh = (Fake() for _ in range(4))
+    first, again, other, fresh = (FakeEncoder() for _ in range(4))
     results = [
-        measured(first.subject(), task("LocalSTS")),
-        measured(again.subject(), task("LocalSTS")),
-        measured(other.subject("other weights"), task("LocalSTS")),
-        measured(fresh.subject(), task("LocalSTS"), fresh=True),
+        measured(subject(first), task("LocalSTS")),
+        measured(subject(again), task("LocalSTS")),
+        measured(subject(other, "other weights"), task("LocalSTS")),
+        measured(subject(fresh), task("LocalSTS"), fresh=True),
     ]
     assert first.calls and not again.calls and other.calls and fresh.calls
     assert results[1].tasks["LocalSTS"]["score"] == pytest.approx(results[0].tasks["LocalSTS"]["score"], abs=1e-3)
 
 
 def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) -> None:
-    result = measured(Fake().subject(), task("Broken", broken=True), task("LocalSTS"))
+    result = measured(subject(FakeEncoder()), task("Broken", broken=True), task("LocalSTS"))
     assert list(result.tasks) == ["LocalSTS"] and result.averages["average"] is None and result.partial
     assert {task: error.what for task, error in result.missing.items()} == {"Broken": "the hub cannot be reached"}
     marks = {name: row[""] for name, row in cells(result).items()}
@@ -157,12 +134,12 @@ def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma() ->
 def test_names_that_mean_nothing_are_refused(names: tuple[str, ...], what: str, hint: str) -> None:
     pytest.importorskip("mteb")
     with pytest.raises(UsageError) as caught:
-        measure(MTEB, Fake().subject(), Options(tasks=names))
+        measure(MTEB, subject(FakeEncoder()), Options(tasks=names))
     assert what in caught.value.what and hint in caught.value.hint
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mteb", None)
     with pytest.raises(UsageError) as caught:
-        measure(MTEB, Fake().subject(), Options(tasks=("STS12",)))
+        measure(MTEB, subject(FakeEncoder()), Options(tasks=("STS12",)))
     assert 'pip install "contrastcli[mteb]"' in caught.value.hint

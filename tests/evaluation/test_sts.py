@@ -13,12 +13,12 @@ from contrastcli.model.metrics import cosine, pearson, spearman
 from support.sts_files import (
     FakeEncoder,
     Row,
+    cosine_of,
     few_sentences,
     measured,
     problem,
     some_rows,
     subject,
-    vector_of,
     write_all,
     write_published_counts,
     write_sick,
@@ -26,14 +26,6 @@ from support.sts_files import (
     write_year,
 )
 from support.tables import cells, shown
-
-
-def cosines_by_loops(rows: Sequence[Row]) -> list[float]:
-    cosines = []
-    for first, second, _ in rows:
-        a, b = vector_of(first), vector_of(second)
-        cosines.append(sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b))
-    return cosines
 
 
 def pearson_by_loops(x: Sequence[float], y: Sequence[float]) -> float:
@@ -49,7 +41,7 @@ def ranks_by_loops(values: Sequence[float]) -> list[float]:
 
 def correlations_by_loops(rows: Sequence[Row]) -> tuple[float, float]:
     """Spearman and Pearson × 100."""
-    cosines, golds = cosines_by_loops(rows), [float(gold) for _, _, gold in rows]
+    cosines, golds = [cosine_of(a, b) for a, b, _ in rows], [float(gold) for _, _, gold in rows]
     ranked = pearson_by_loops(ranks_by_loops(cosines), ranks_by_loops(golds))
     return 100 * ranked, 100 * pearson_by_loops(cosines, golds)
 

@@ -1,6 +1,7 @@
 """Small STS sets in the formats of SentEval's files, and an encoder that needs no model."""
 
 import itertools
+import math
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,6 +45,12 @@ def measured(encode: Encode | Subject, folder: Path | None, *tasks: str) -> Suit
 def vector_of(text: str) -> list[float]:
     digest = zlib.crc32(text.encode())
     return [(digest >> shift) % 251 - 100.5 for shift in (0, 8, 16)]
+
+
+def cosine_of(first: str, second: str) -> float:
+    """The cosine of the vectors of two texts."""
+    a, b = vector_of(first), vector_of(second)
+    return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
 
 
 def some_rows(name: str, count: int = 6) -> list[Row]:

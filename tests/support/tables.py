@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
-from contrastcli.data.examples import ScoredPairs, scored_from_frame
-from contrastcli.data.sources import open_dev
+from contrastcli.data.examples import Examples, ScoredPairs, scored_from_frame
+from contrastcli.data.sources import load_examples, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.evaluation.measure import SuiteResult
+from contrastcli.settings import catalogue
+from contrastcli.settings.sections import Data
 from contrastcli.show.scores import SuiteTable, suite_tables
 
 
@@ -24,6 +26,12 @@ def cells(result: SuiteResult) -> dict[str, dict[str, str]]:
 def scored_pairs(name: str) -> ScoredPairs:
     """The scored pairs of dev data."""
     return scored_from_frame(open_dev(name), name)
+
+
+def load(name: str, objective: str, limit: int = 0) -> Examples:
+    """Training rows as an objective takes them."""
+    spec = catalogue.find_objective(objective)
+    return load_examples(Data(train=name, limit=limit), spec.needs, spec.labels)
 
 
 def texts(**views: Iterable[str]) -> dict[str, Texts]:
