@@ -79,11 +79,6 @@ def test_other_texts_and_lengths_are_tokenised_again(tokenizer: Counting, texts:
     assert rows(table) == [words(text) for text in texts]
 
 
-def test_texts_with_line_breaks_are_not_taken_for_several(tokenizer: Counting) -> None:
-    assert len(tokenise(["ba\nden"], tokenizer, 32)) == 1
-    assert len(tokenise(["ba", "den"], tokenizer, 32)) == 2
-
-
 def test_another_tokenizer_tokenises_again(tokenizer: Counting, tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     same = Counting(tmp_path)
