@@ -48,9 +48,9 @@ class Retrieval:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of texts and judgements, in hexadecimal."""
+        """SHA-256 of texts, judgements and metric, in hexadecimal."""
         judged = map(repr, chain(self.judged.tolist(), self.triplets.tolist()))
-        return digest("retrieval", columns=[*self.columns, judged])
+        return digest("retrieval", self.metric, columns=[*self.columns, judged])
 
     @property
     def texts(self) -> Iterable[str]:

@@ -1,8 +1,8 @@
 """Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
@@ -23,35 +23,20 @@ _PROTOCOL = (
 )
 
 
-@dataclass(frozen=True)
-class OwnData:
-    """The rows of a file."""
-
-    rows: DevData
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.rows.fingerprint} {self.rows.metric}"
-
-
 def read(source: str, columns: str = "", labels: str = "", metric: str = "auto", blank: Blank = "error") -> DevData:
     """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError."""
     rows, metric = read_rows(open_dev(source), source, columns, labels, metric, blank)
     return scored(rows) if metric == "spearman" else ranked(rows, metric)
 
 
-def _find(files: Sequence[str], options: Options) -> Mapping[str, Callable[[], OwnData]]:
+def _find(files: Sequence[str], options: Options) -> Mapping[str, Callable[[], DevData]]:
     if not files:
         raise UsageError("the suite own measures data of yours", "say which: --data FILE")
-    return {file: partial(_read, file, options) for file in files}
+    how = (options.columns, options.labels, options.metric, options.blank)
+    return {file: partial(read, file, *how) for file in files}
 
 
-def _read(file: str, options: Options) -> OwnData:
-    return OwnData(read(file, options.columns, options.labels, options.metric, options.blank))
-
-
-def _score(context: SuiteContext, task: str, data: OwnData) -> TaskScores:
-    rows = data.rows
+def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
     first, second = (context.vectors(texts) for texts in rows.columns)
     if isinstance(rows, ScoredPairs):
         words = cosine(first, second), np.asarray(rows.scores)
@@ -68,4 +53,4 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     return "\n".join([protocol, *(entry["note"] for entry in scores.values())])
 
 
-PROCEDURE = Procedure(_find, _score, _protocol, lambda data: [t for texts in data.rows.columns for t in texts])
+PROCEDURE = Procedure(_find, _score, _protocol, lambda rows: chain.from_iterable(rows.columns))
