@@ -1,4 +1,4 @@
-"""Bytes as lines of text: their encoding, which is found out on the way, and what lines may take."""
+"""Bytes as lines of text: their encoding, which is found out on the way, what lines may take, and cells as numbers."""
 
 import codecs
 import math
