@@ -9,7 +9,7 @@ evaluate.py     measure models on suites, and draw their geometry
 encode.py       the sentences of a file to vectors on disk
 query.py        the similarity of pairs, the neighbours of a text
 mine.py         pairs to triplets, with hard negatives that a model finds
-export.py       a model as a folder or as ONNX, checked, with its card
+export.py       a model as a folder or as ONNX, checked, with its card from card.md or card-onnx.md
 verify.py       every file of a run against its checksum and its reader
 bench.py        speed, as a share of the machine's limit
 bench_peer.py   the same work by other software

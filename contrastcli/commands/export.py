@@ -200,40 +200,12 @@ def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Ten
     return ids, mask.long()
 
 
-_FRONT = """---
-library_name: {library}
-pipeline_tag: sentence-similarity
-{tags}
-# license: choose one; the licences of the backbone and of the data may restrict it
----
-"""
-_USE = """## Use
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("this folder")
-model.similarity(*model.encode(["a dog runs", "a puppy sprints"]))
-```
-
-or, with the tool that made it, `contrastcli.load("this folder").encode([…])` in Python and in a shell
-
-    contrast query "a dog runs" "a puppy sprints" --model "this folder"
-"""
-_ONNX = """## Use
-
-`model.onnx` takes `input_ids` and `attention_mask`, both (batch, length) int64, and gives `sentence_embedding`,
-(batch, {width}) float32: pooling and all that follows it are inside. Texts are tokenised by `tokenizer.json`,
-truncated to {longest} tokens and padded on the right{prompt}.
-"""
-
-
 def _card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
     """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
+    template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
     prompt = f", after the prefix {_code(encoder.prompt)} has been added" if encoder.prompt else ""
-    use = _ONNX.format(width=encoder.width, longest=encoder.max_length, prompt=prompt) if onnx else _USE
-    front = _FRONT.format(library="onnx" if onnx else "sentence-transformers", tags=_TAGS)
-    parts = [front, f"# {_escaped(name)}\n", _contract(encoder), use]
+    facts = {"tags": _TAGS, "title": _escaped(name), "contract": _contract(encoder), "prompt": prompt}
+    parts = [template.format(**facts, width=encoder.width, longest=encoder.max_length)]
     if run is not None:
         tables = suite_tables(run.scores(), run.config())
         scores = (f"## Scores: {one.suite}\n\n{one.markdown}\n".replace("<", "&lt;") for one in tables)
@@ -271,8 +243,7 @@ def _contract(encoder: SentenceEncoder) -> str:
         steps.append("Then scaled to unit length.")
     if encoder.prompt:
         steps.append(f"Every text is prefixed with {_code(encoder.prompt)}.")
-    size = f"A sentence encoder: texts of up to {encoder.max_length} tokens to vectors of {encoder.width} dimensions."
-    return f"{size} {' '.join(steps)} Vectors are compared by their cosine.\n"
+    return " ".join(steps)
 
 
 def _training(run: Run, config: Config) -> str:

@@ -12,5 +12,5 @@ pictures.py  the papers' pictures as data
 chart.py     a picture in braille and glyphs, with its gutter, ticks and legend
 canvas.py    the grid of braille dots
 sketch.py    pictures as plain text
-plots.py     pictures as PNG, SVG and CSV
+plots.py     pictures as PNG, SVG and CSV, in the style of plots.mplstyle
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contrastcli.errors import UsageError, Use
 from contrastcli.files import atomic_write, make_folder, writing_to
@@ -24,26 +24,9 @@ _BAR_INCHES = 0.28
 
 _LETTERS_PER_LINE = 60
 _MARKERS_PER_CURVE = 8
-# Okabe and Ito's colours: they differ for every eye, and also in grey, by the dashes and markers
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = "os^Dv*PX"
-_STYLE: Any = {
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.6,
-    "axes.prop_cycle": f"cycler(color={_COLOURS})",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "lines.linewidth": 1.1,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "savefig.dpi": 600,
-    "svg.fonttype": "path",  # the same on every machine
-    "svg.hashsalt": "contrast",  # equal pictures, equal files
-}
+_STYLE = Path(__file__).with_suffix(".mplstyle")
 
 
 def check(folder: Path) -> None:
@@ -64,7 +47,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     import matplotlib
 
     paths = []
-    with matplotlib.rc_context(_STYLE), writing_to(folder, Use("--out", "FOLDER", "write elsewhere:")):
+    with matplotlib.rc_context(fname=_STYLE), writing_to(folder, Use("--out", "FOLDER", "write elsewhere:")):
         figure = _figure(picture)
         # These entries would make equal pictures unequal files.
         for kind, varying in (("png", "Software"), ("svg", "Date")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -24,8 +25,6 @@ class ModeScreen(Screen[None]):
     """One of the five: the bar of screens and the state of the run in Live, its own body, and the keys."""
 
     mode: ClassVar[str]
-    help_text: ClassVar[str]
-    """What the screen shows, for somebody who sees it for the first time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again")
@@ -57,6 +56,12 @@ class ModeScreen(Screen[None]):
     def on_mount(self) -> None:
         watched = self.query_one("#watched", PlainText)
         self.watch(self.app, "watched", lambda summary: watched.update(summary, layout=False))
+
+    @property
+    def help_text(self) -> str:
+        """What the screen shows, for somebody who sees it for the first time: help.txt in its folder."""
+        text = Path(__file__).with_name(self.mode).joinpath("help.txt").read_text(encoding="utf-8")
+        return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
     def body(self) -> ComposeResult:
         """The widgets between the bars."""

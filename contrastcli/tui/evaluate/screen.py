@@ -59,12 +59,6 @@ class EvaluateScreen(ModeScreen):
     CSS_PATH = "screen.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - so that no column of a table is cut
     mode = "evaluate"
-    help_text = (
-        "How good is a model? Choose a run, a folder or a name on the hub, tick suites, and start. What was measured "
-        "before, here or in a shell, is shown at once; columns such as Tab. 3 are what a paper reports. The data "
-        "are looked for in the folder, which has SentEval's layout, else on the hub. Each task is kept once it is "
-        "measured: an evaluation that is stopped continues there."
-    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="evaluate the ticked suites"),
         Binding("x", "stop", "stop", tooltip="stop the evaluation; what is measured is kept"),

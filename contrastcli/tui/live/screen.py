@@ -36,15 +36,6 @@ class LiveScreen(ViewScreen):
 
     CSS_PATH = "screen.tcss"
     mode = "live"
-    help_text = (
-        "A run as it trains, or as it was. The angles are those between the sentences of a batch: positives should "
-        "come closer than every negative, which batch accuracy counts. After each name are the newest value and, in "
-        "brackets, its change over what is shown. ◆ marks the best dev score; the model of that step is kept. "
-        "Alignment and uniformity are both better when lower; their path goes from ○ to ●.\n\n"
-        "Hardest negatives are an anchor's closest ones of a batch. Look there for false negatives and duplicates, and "
-        "among the worst dev pairs, whose ranks by score and by cosine differ most, for wrong scores.\n\n"
-        "Training is a process of its own: it continues when you leave the app, and can be watched again later."
-    )
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden_key("d", "detach", "detach", "show no run any more; training continues"),

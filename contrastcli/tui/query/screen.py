@@ -25,12 +25,6 @@ class QueryScreen(ModeScreen):
     """Two sentences, one model or two, and a corpus."""
 
     mode = "query"
-    help_text = (
-        "How alike are two sentences? Type them, and the cosine and the angle between them follow as you type: 0° is "
-        "the same, 90° unrelated. A second model next to the first shows what training has changed. Below, the "
-        "sentences of a file that are nearest to a question.\n\nA model is a run, a folder, or a name on the hub; "
-        "if none is named, it is CONTRAST_MODEL, else the newest run that has ended."
-    )
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "edit('first')", "sentences", tooltip="type the two sentences; Tab goes to the next field"),

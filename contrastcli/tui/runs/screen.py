@@ -35,16 +35,6 @@ class RunsScreen(RunScreen):
 
     CSS_PATH = "screen.tcss"
     mode = "runs"
-    help_text = (
-        "Every run of the directory. Below the table are the curve and the settings of the run at the cursor. Space "
-        "selects several: they get letters, are drawn on shared axes, and only the settings in which they differ are "
-        "listed, with mean ± standard deviation for those that differ only in their seed. Of two, b tests the "
-        "difference by a paired bootstrap, over what the first held out and the second did not train on. Runs in "
-        "progress are followed: the curves of several grow side by side. g shows the runs as a tree: below methods, "
-        "whose runs differ only in their seed, below sweeps, or below the papers' tables. A heading says how many of "
-        "its runs have finished, and the best dev score, mean ± standard deviation, of its best method; there, space, "
-        "stop, export and delete take all of its runs."
-    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
         hidden_key("a", "select_all", "select all", "select all runs that the table shows, or none"),

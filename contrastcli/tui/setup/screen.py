@@ -30,13 +30,6 @@ class SetupScreen(ModeScreen):
     """A form, the curve of the similarity, the command line that does the same, and the summary of a dry run."""
 
     mode = "setup"
-    help_text = (
-        "What is trained: an encoder (backbone) on your sentences (data), with an objective. Start with what is here "
-        "and a small encoder trains in a few minutes; p takes a published preset, o another objective, and every "
-        "field can be changed. ● marks what differs from the preset; erase a field to return to it.\n\nThe curve "
-        "shows what a similarity makes of the angle between two sentences, and how strongly training pulls at each "
-        "angle: change margin, τ or similarity and see it move."
-    )
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="train this"),
