@@ -145,12 +145,9 @@ class RunScreen(ModeScreen):
             return
         for run in saved:
             self.app.notify(f"exporting {run.name}", markup=False)
-            words = ("export", str(run.path.resolve()), str(Path(folder, run.name)) if several else folder)
-            done = await processes.run_command(self.contrast.directory, *words)
-            if done.error:
-                self.contrast.fail(done.error)
-            else:
-                self.app.notify(f"exported {run.name} to {done.stdout.strip()}", timeout=10, markup=False)
+            place = str(Path(folder, run.name)) if several else folder
+            if await self.contrast.change_run("export", str(run.path.resolve()), place):
+                self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
 
     @work
     async def action_delete(self) -> None:

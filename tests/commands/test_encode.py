@@ -94,11 +94,7 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     Path("vectors.npy").mkdir()
     refused(contrast("encode", "texts.txt", "-o", "vectors.npy"), 1, "vectors.npy is a folder")
     Path("vectors.npy").rmdir()
-    refused(
-        contrast("encode", "nothing.txt", "-o", "x.npy", "--model", "tiny/backbone"),
-        3,
-        "there is no file or folder nothing.txt",
-    )
+    refused(contrast("encode", "nothing.txt", "-o", "x.npy", *MODEL), 3, "there is no file or folder nothing.txt")
     refused(contrast("encode", "tiny/pairs.jsonl", "-o", "x.npy", "--model", "tiny/backbone"), 3, "holds pairs")
     assert not list(Path().glob("*.npy"))
 

@@ -142,9 +142,8 @@ def test_scores_that_cannot_be_kept_are_said_in_one_note(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     sts_files.write_all(Path("data"))
-    monkeypatch.setattr(
-        os, "access", lambda path, mode: mode != os.W_OK or "out" in str(path)
-    )  # a disk that is read-only
+    # A disk that is read-only.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or "out" in str(path))
     answer = contrast("eval", model, "--suite", "sts,geometry", "--data-dir", "data", "--json", "--out", "out")
     assert answer.err.count("cannot be written, so that no scores are kept there") == 1
     assert json.loads(answer.out)["suites"].keys() == {"sts", "geometry"} and run.scores() == {}

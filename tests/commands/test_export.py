@@ -64,9 +64,8 @@ def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(tr
     export_model(resolve(str(trained.path)), tmp_path / "dest")
     best = load_encoder(trained.checkpoints_dir / trained.checkpoints()["best"])
     assert np.array_equal(load_encoder(tmp_path / "dest").encode(TEXTS), best.encode(TEXTS))
-    assert {"config.json", "model.safetensors", "modules.json", "tokenizer.json", "README.md"} <= {
-        path.name for path in (tmp_path / "dest").iterdir()
-    }
+    files = {"config.json", "model.safetensors", "modules.json", "tokenizer.json", "README.md"}
+    assert files <= {path.name for path in (tmp_path / "dest").iterdir()}
     assert not list((tmp_path / "dest").rglob("*training*"))
 
 
@@ -374,7 +373,6 @@ def test_an_onnx_export_without_its_packages_says_how_to_get_them(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    refused(
-        contrast("export", "simple", "out", "--format", "onnx"), 2, "packages that are missing", "contrastcli[onnx]"
-    )
+    answer = contrast("export", "simple", "out", "--format", "onnx")
+    refused(answer, 2, "packages that are missing", "contrastcli[onnx]")
     assert not Path("out").exists()

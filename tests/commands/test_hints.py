@@ -57,10 +57,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (
-            ("train", "--model_name_or_path", "m", "--train_file", "t.txt"),
-            "did you mean --backbone VALUE, --data VALUE?",
-        ),
+        (("train", "--model_name_or_path", "m", "--train_file", "t"), "did you mean --backbone VALUE, --data VALUE?"),
         (("train", "--preset", "starter", "faq.csv"), "did you mean --data faq.csv?"),
         (("train", "starter"), "did you mean --preset starter?"),
         (("train", "train.lr=1e-4"), "did you mean --set train.lr=1e-4?"),
@@ -73,10 +70,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("eval", "--metric", "ndcg@5"), "such as --metric auto: see contrast eval --help"),
         (("papers", "run", "simace", "table-1", "--scale", "2"), "such as --scale 1: see contrast papers run --help"),
         (("papers", "run", "simace"), "name one, such as simace table-1: contrast papers show simace lists them"),
-        (
-            ("papers", "run", "simace", "table-5", "--data-dir", "none"),
-            "give the folder that SentEval's data was unpack",
-        ),
+        (("papers", "run", "simace", "table-5", "--data-dir", "none"), "give the folder that SentEval's data was"),
         (("runs", "delete", "simple"), "did you mean 'rm'?"),
         (("config", "set", "train.lr", "1"), "did you mean 'path'?"),
         (("runs", "rm", "simple"), "contrast runs rm simple --yes"),
@@ -156,18 +150,7 @@ def test_the_first_part_of_a_preset_leads_to_one_that_can_be_trained(contrast: C
 def test_the_columns_of_a_hint_can_be_typed_whatever_they_are_called(contrast: Contrast) -> None:
     lines = [f"{n};How do I mend the number {n}?;{'Call us. ' * 60}{n};de" for n in range(40)]
     Path("kb.csv").write_text("\n".join(["Nr;Frage / Question;Antwort (final);$Lang", *lines]))
-    words = (
-        "train",
-        "--objective",
-        "simcse",
-        "--backbone",
-        "tiny/backbone",
-        "--data",
-        "kb.csv",
-        "--dry-run",
-        "--batch-size",
-        8,
-    )
+    words = train("--objective", "simcse", "--data", "kb.csv", "--dry-run")
     hint = contrast(*words).err.splitlines()[-1]
     option, value = shlex.split(hint)[3:5]
     assert option == "--columns"

@@ -64,9 +64,8 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
         scores = [Run(Path("runs") / n).scores()["suites"]["sts"]["STS-B"]["all"]["spearman"] for n in name]
         assert float(record["ours"]) == pytest.approx(sum(scores) / 2) and record["seeds"] == "2"
         assert f"{sum(scores) / 2:.2f} ± " in text
-    assert (
-        "| tiny/backbone | SimCSE | ours, 2 seeds |" in contrast("papers", "table", *TABLE, "--format", "markdown").out
-    )
+    markdown = contrast("papers", "table", *TABLE, "--format", "markdown").out
+    assert "| tiny/backbone | SimCSE | ours, 2 seeds |" in markdown
     one = contrast("papers", "table", *TABLE, "--rows", "SimACE", "--format", "markdown").out
     assert "| tiny/backbone | SimACE | ours, 2 seeds |" in one and "SimCSE" not in one
     latex = contrast("papers", "table", *TABLE, "--format", "latex").out
@@ -84,9 +83,8 @@ def test_the_command_to_continue_names_the_runs_directory(contrast: Contrast) ->
 
 def test_a_setting_of_one_row_leaves_the_others_as_they_are(contrast: Contrast) -> None:
     words = ("papers", "run", "simace", "table-8", *ROWS, *SMALL, "--dry-run")
-    refused(
-        contrast(*words, "--set", "objective.margin=5"), 2, "SimCSE: objective.margin is 5.0", "ROW:objective.margin=5"
-    )
+    answer = contrast(*words, "--set", "objective.margin=5")
+    refused(answer, 2, "SimCSE: objective.margin is 5.0", "ROW:objective.margin=5")
     plan = contrast(*words, "--set", "SimACE:objective.margin=5").out
     assert "SimACE:objective.margin = 5" in plan
     repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))

@@ -114,9 +114,8 @@ def test_a_bad_line_of_stdin_is_named(contrast: Contrast, line: bytes, what: str
 
 
 def test_a_corpus_that_cannot_be_read_is_named(contrast: Contrast) -> None:
-    refused(
-        contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone"), 3, "there is no file or folder no.txt"
-    )
+    answer = contrast("query", "a", "--corpus", "no.txt", "--model", "tiny/backbone")
+    refused(answer, 3, "there is no file or folder no.txt")
 
 
 def test_a_line_is_answered_before_the_next_has_come() -> None:

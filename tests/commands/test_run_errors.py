@@ -137,9 +137,8 @@ def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) ->
 def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast, run: Run) -> None:
     before = run.config_path.read_bytes()
     with run.locked():
-        refused(
-            contrast("train", "--resume", "simple", "--max-steps", "6"), 1, "training in runs/simple already", "watch"
-        )
+        answer = contrast("train", "--resume", "simple", "--max-steps", "6")
+        refused(answer, 1, "training in runs/simple already", "watch")
         refused(contrast("runs", "rm", "simple", "--yes"), 1, "training in runs/simple already")
     assert run.config_path.read_bytes() == before
 

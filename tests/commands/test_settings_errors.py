@@ -116,6 +116,5 @@ def test_an_unknown_backbone_without_network_is_not_taken_for_a_folder(
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    refused(
-        contrast(*train(*LABELLED, "--backbone", "nobody/nothing")), 3, "hub cannot be reached", "the model 'starter'"
-    )
+    answer = contrast(*train(*LABELLED, "--backbone", "nobody/nothing"))
+    refused(answer, 3, "hub cannot be reached", "the model 'starter'")

@@ -239,12 +239,7 @@ def test_bars_continue_where_an_ended_run_is_resumed(terminal: Tty) -> None:
 
 @pytest.mark.parametrize(
     ("stream", "environment", "kind"),
-    [
-        (Tty, {}, Bars),
-        (Tty, {"NO_COLOR": "1"}, Lines),
-        (Tty, {"TERM": "dumb"}, Lines),
-        (io.StringIO, {}, Lines),
-    ],
+    [(Tty, {}, Bars), (Tty, {"NO_COLOR": "1"}, Lines), (Tty, {"TERM": "dumb"}, Lines), (io.StringIO, {}, Lines)],
 )
 def test_only_a_terminal_with_colour_gets_bars(
     monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], environment: dict[str, str], kind: type

@@ -10,17 +10,8 @@ from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show import curve
 
 DEGREES = [0.5, *range(1, 180, 7), 179.5]
-CASES = [
-    ("cosine", 0.0),
-    ("cosine", 0.2),
-    ("angle", 0.0),
-    ("angle", 10.0),
-    ("angle", -10.0),
-    ("arc", 0.0),
-    ("arc", 10.0),
-    ("arc", -25.0),
-    ("rbf", 0.0),
-]
+MARGINS = {"cosine": (0.0, 0.2), "angle": (0.0, 10.0, -10.0), "arc": (0.0, 10.0, -25.0), "rbf": (0.0,)}
+CASES = [(kind, margin) for kind, margins in MARGINS.items() for margin in margins]
 
 
 def gradients(kind: str, margin: float, degrees: float) -> tuple[float, float, float]:
