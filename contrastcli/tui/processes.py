@@ -28,11 +28,10 @@ _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
 @dataclass(frozen=True)
 class Finished:
-    """What a process left: its exit code, its result, and what went wrong, empty where all went well."""
+    """What a process left: its result, and what went wrong, empty where all went well."""
 
-    code: int
     stdout: str
-    error: str
+    error: str = ""
 
 
 async def run_command(directory: Path, *args: str, on_progress: OnProgress | None = None) -> Finished:
@@ -44,7 +43,7 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
         code = await process.wait()
     finally:
         await end_process(process)
-    return Finished(code, out.decode(errors="replace"), (error or silent(code)) if code else "")
+    return Finished(out.decode(errors="replace"), (error or silent(code)) if code else "")
 
 
 async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:

@@ -63,13 +63,13 @@ def write(run: Path, **suites: Any) -> None:
     (run / "scores.json").write_text(json.dumps({"suites": suites}))
 
 
-def measuring(code: int, error: str = "", **suites: Any) -> Answer:
+def measuring(error: str = "", **suites: Any) -> Answer:
     """`contrast eval` on a run, which leaves these scores."""
 
     def answer(directory: Path, words: tuple[str, ...]) -> Finished:
         if suites:
             write(directory / words[1], **suites)
-        return Finished(code, "", error)
+        return Finished("", error)
 
     return answer
 
@@ -80,7 +80,7 @@ pytestmark = pytest.mark.usefixtures("without_setup")
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     """The commands that the screen runs."""
-    commands = answer_commands(monkeypatch, measuring(0, sts=STS | {"missing": {}}))
+    commands = answer_commands(monkeypatch, measuring(sts=STS | {"missing": {}}))
     commands.progress = [Progress(step=0, what="encoding", done=done, total=400) for done in (100, 200)]
     commands.progress.append(Progress(step=0, what="MR", done=3, total=10))
     return commands
@@ -262,7 +262,7 @@ def texts_of_titles(pilot: Pilot[None]) -> str:
 
 async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "not measured: STS13\nhint: unpack the archive"
-    answer_commands(monkeypatch, measuring(3, error, sts=STS))
+    answer_commands(monkeypatch, measuring(error, sts=STS))
     async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("s")
@@ -273,7 +273,7 @@ async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, m
 
 async def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "the package mteb is missing\npip install it"
-    commands = answer_commands(monkeypatch, measuring(2, error))
+    commands = answer_commands(monkeypatch, measuring(error))
     async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
         await pilot.press("s")

@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     rows = [{"anchor": HOSTILE, "positive": HOSTILE}]
     preview = Preview({}, rows, (HOSTILE,), 9, 9, 9, 9, 9, 0, None)
-    answer_commands(monkeypatch, Finished(0, msgspec.json.encode(preview).decode(), ""))
+    answer_commands(monkeypatch, Finished(msgspec.json.encode(preview).decode()))
     made = recorded(Path("runs"), "failed", data__train=HOSTILE)
     started = next(event for event in made.events() if isinstance(event, Started))
     append(made, replace(started, backbone=HOSTILE, objective=HOSTILE, device=HOSTILE, resumed_from=300))

@@ -19,7 +19,7 @@ from support.screens import screen_text, show, until
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    return answer_commands(monkeypatch, Finished(3, "", "no dry run"))
+    return answer_commands(monkeypatch, Finished("", "no dry run"))
 
 
 @asynccontextmanager

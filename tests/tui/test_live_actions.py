@@ -114,7 +114,7 @@ async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         me = this_process()
         run.alive_path.write_bytes(msgspec.json.encode(me))
         append(run, started(me, resumed_from=300), stepped(310))
-        return Finished(0, f"{run.path}\n", "")
+        return Finished(f"{run.path}\n")
 
     commands = answer_commands(monkeypatch, resume)
     async with show(opened(run)) as page:
@@ -126,7 +126,7 @@ async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_commands(monkeypatch, Finished(3, "", "the data set is gone\nhint: bring it back"))
+    answer_commands(monkeypatch, Finished("", "the data set is gone\nhint: bring it back"))
     async with show(opened(recorded(tmp_path, "stopped")), NARROW) as page:
         await until(page, lambda: "r resume" in footer(page))
         await page.press("r")

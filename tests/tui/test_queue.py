@@ -23,7 +23,7 @@ async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
     run = recorded(Path("runs"), "empty", "waiting")
     append(run, Queued(step=0, behind="first"))
     run.alive_path.write_bytes(msgspec.json.encode(this_process()))
-    commands = answer_commands(monkeypatch, Finished(0, f"{run.path}\n", ""))
+    commands = answer_commands(monkeypatch, Finished(f"{run.path}\n"))
     async with show(ContrastApp(Path("runs"), run), NARROW) as pilot:
         await until(pilot, lambda: "waits for the end of first" in screen_text(pilot.app))
         await until(pilot, lambda: "s stop" in screen_text(pilot.app))

@@ -153,7 +153,7 @@ async def test_enter_opens_the_run_in_live(place: Path) -> None:
 
 
 async def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished(0, "", ""))
+    commands = answer_commands(monkeypatch, Finished(""))
     app = ContrastApp(place)
     async with opened(app) as (pilot, table):
         at(table, "starter-finished")
@@ -170,7 +170,7 @@ async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    answer_commands(monkeypatch, Finished(3, "", "no dry run"))
+    answer_commands(monkeypatch, Finished("", "no dry run"))
     recorded(tmp_path, "diverged", train__lr=2e-2, train__batch_size=17)
     async with opened(ContrastApp(tmp_path)) as (pilot, _):
         footer = screen_text(pilot.app).splitlines()[-1]
@@ -194,7 +194,7 @@ async def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pyt
 
 
 async def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished(0, "out\n", ""))
+    commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
         await pilot.press("x")
@@ -292,7 +292,7 @@ async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
 
 
 async def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished(0, "out\n", ""))
+    commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place)) as (pilot, table):
         for name in ("starter-stopped", "starter-finished"):
             at(table, name)
@@ -341,7 +341,7 @@ async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
 async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
     tested |= {"difference": -0.25, "low": -0.78, "high": 0.3, "p": 0.352, "resamples": 10_000}
-    commands = answer_commands(monkeypatch, Finished(0, json.dumps({"bootstrap": [tested]}), ""))
+    commands = answer_commands(monkeypatch, Finished(json.dumps({"bootstrap": [tested]})))
     async with opened(ContrastApp(place)) as (pilot, _):
         await pilot.press("b")
         assert not commands.calls, "one run cannot be tested"

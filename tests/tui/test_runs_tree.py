@@ -31,7 +31,7 @@ async def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, m
     kinds: tuple[Kind, ...] = ("finished", "killed", "stopped")
     for kind in kinds:
         recorded(tmp_path, kind)
-    commands = answer_commands(monkeypatch, Finished(0, json.dumps(listed), ""))
+    commands = answer_commands(monkeypatch, Finished(json.dumps(listed)))
     headings = {"▸ simace table-1  1 of 3", "▸ simace table-2  1 of 1", "▸ supcon table-1  0 of 1"}
     async with opened(ContrastApp(tmp_path)) as (pilot, table):
         await pilot.press("g", "g")

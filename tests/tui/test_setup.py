@@ -48,13 +48,13 @@ PREVIEW = {
 def answer(directory: Path, words: tuple[str, ...]) -> Finished:
     """What the command line answers to a dry run, and to a start."""
     if "--dry-run" in words:
-        return Finished(0, json.dumps({"settings": {}, **PREVIEW}), "")
-    return Finished(0, f"{recorded(directory, 'running').path}\n", "")
+        return Finished(json.dumps({"settings": {}, **PREVIEW}))
+    return Finished(f"{recorded(directory, 'running').path}\n")
 
 
 def fail(commands: Commands, error: str) -> None:
     """Let the commands fail from now on."""
-    commands.answer = lambda directory, words: Finished(3, "", f"{error}\nhint: fix it")
+    commands.answer = lambda directory, words: Finished("", f"{error}\nhint: fix it")
 
 
 def started(commands: Commands) -> list[tuple[str, ...]]:
@@ -274,7 +274,7 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
 
 async def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(commands: Commands) -> None:
     missing = "the model 'no/such' is not on this machine; it will be downloaded"
-    preview = Finished(0, json.dumps({"settings": {}, **PREVIEW, "disk": None, "missing": [missing]}), "")
+    preview = Finished(json.dumps({"settings": {}, **PREVIEW, "disk": None, "missing": [missing]}))
     commands.answer = lambda directory, words: preview
     async with shown() as (pilot, _):
         await until(pilot, lambda: missing in screen_text(pilot.app))
