@@ -38,8 +38,7 @@ def rate_of(count: int, work: Callable[[], object]) -> float:
 def silenced() -> Iterator[None]:
     """Suppress log records, warnings and printed text in the body."""
     stream = io.StringIO()
-    with logging_disabled(), warnings.catch_warnings(), redirect_stdout(stream), redirect_stderr(stream):
-        warnings.simplefilter("ignore")
+    with logging_disabled(), warnings.catch_warnings(action="ignore"), redirect_stdout(stream), redirect_stderr(stream):
         yield
 
 

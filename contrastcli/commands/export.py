@@ -171,8 +171,7 @@ def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
     # texts, of which some are padded, is valid for all.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             _Graph(encoder).eval(),
             _padded(encoder, _ODD_TEXTS),

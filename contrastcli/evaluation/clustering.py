@@ -110,9 +110,8 @@ def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
         vectors = context.vectors(data.texts)  # (N, d)
     trials = []
     for seed in range(SEEDS):
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore"):
             # Clusters stay empty where there are fewer distinct vectors.
-            warnings.simplefilter("ignore")
             clusters = KMeans(data.classes, n_init=_STARTS, random_state=seed).fit_predict(vectors)
         trials.append(agreement(data.labels, clusters))
         context.options.on_progress(f"clustering {task}", seed + 1, SEEDS)

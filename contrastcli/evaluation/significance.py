@@ -32,9 +32,8 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
     difference = math.fsum(first) / len(first) - math.fsum(second) / len(second)
     if len(set(first)) == 1 == len(set(second)):
         return Welch(difference, difference, difference, None, None, None)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore"):
         # scipy warns of a sample that hardly varies.
-        warnings.simplefilter("ignore")
         test = ttest_ind(first, second, equal_var=False)
     low, high = test.confidence_interval(0.95)
     return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))

@@ -141,9 +141,8 @@ def fit(x: Floats, y: Indices | Sequence[int], c: float, start: LogisticRegressi
     from sklearn.linear_model import LogisticRegression
 
     model = start or LogisticRegression(tol=_GRADIENT_TOLERANCE, max_iter=_STEPS, warm_start=True)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore"):
         # float32 may not reach the tolerance, at the same accuracy.
-        warnings.simplefilter("ignore")
         return model.set_params(C=c).fit(x, y)
 
 

@@ -72,9 +72,8 @@ def pearson(first: Floats, second: Floats) -> float:
 def _correlation(measure: Literal["spearmanr", "pearsonr"], first: Floats, second: Floats) -> float:
     from scipy import stats
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore"):
         # scipy warns of constant input, for which it returns NaN.
-        warnings.simplefilter("ignore")
         return float(getattr(stats, measure)(first, second).statistic) if len(first) > 1 else math.nan
 
 

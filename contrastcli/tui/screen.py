@@ -25,6 +25,7 @@ class ModeScreen(Screen[None]):
     """One of the five: the bar of screens and the state of the run in Live, its own body, and the keys."""
 
     mode: ClassVar[str]
+    CSS_PATH = "screen.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again")

@@ -56,7 +56,6 @@ class Measured:
 class EvaluateScreen(ModeScreen):
     """Which suites to run on which model, their progress, and the results."""
 
-    CSS_PATH = "screen.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - so that no column of a table is cut
     mode = "evaluate"
     BINDINGS: ClassVar[list[BindingType]] = [

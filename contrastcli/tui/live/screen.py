@@ -34,7 +34,6 @@ NO_RUN = "No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose 
 class LiveScreen(ViewScreen):
     """A run: its state, its panels, and what can be done with it."""
 
-    CSS_PATH = "screen.tcss"
     mode = "live"
 
     BINDINGS: ClassVar[list[BindingType]] = [

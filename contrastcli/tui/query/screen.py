@@ -25,7 +25,6 @@ class QueryScreen(ModeScreen):
     """Two sentences, one model or two, and a corpus."""
 
     mode = "query"
-    CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "edit('first')", "sentences", tooltip="type the two sentences; Tab goes to the next field"),
         Binding("m", "open_list('one-model')", "model", tooltip="choose the model"),

@@ -33,7 +33,6 @@ In a terminal, contrast train --preset starter does the same."""
 class RunsScreen(RunScreen):
     """The table of runs above, what is selected in it below."""
 
-    CSS_PATH = "screen.tcss"
     mode = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),

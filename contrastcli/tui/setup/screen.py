@@ -30,7 +30,6 @@ class SetupScreen(ModeScreen):
     """A form, the curve of the similarity, the command line that does the same, and the summary of a dry run."""
 
     mode = "setup"
-    CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "start", "start", tooltip="train this"),
         hidden_key("a", "start(True)", "queue", "train this when the newest run has ended"),
