@@ -52,10 +52,6 @@ class Talkative:
         return np.zeros((len(texts), 2))
 
 
-def install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
-
-
 def measure(tiny: Tiny, minutes: float = 5.0) -> list[Benchmark]:
     return list(bench.measure_speed(ModelRef(str(tiny.backbone)), 2, minutes, lambda *words: None))
 
@@ -83,7 +79,7 @@ def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
 def test_a_peer_that_fails_does_not_end_the_measurement(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    install(monkeypatch)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Talkative))
     measured = {(one.what, one.program): one for one in measure(tiny)}
     assert tuple(capsys.readouterr()) == ("", "")
     failed = measured["train SimCSE on triplets", "sentence-transformers, defaults"]

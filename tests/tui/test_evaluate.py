@@ -251,13 +251,9 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
         await ready(pilot)
         await pilot.press("m", *str(tmp_path), "enter")
         await pilot.press("p", *"cls", "enter")
-        await until(pilot, lambda: f"Results of {tmp_path}, pooling cls" in texts_of_titles(pilot))
+        results = pilot.app.screen.query_one("#results")
+        await until(pilot, lambda: f"Results of {tmp_path}, pooling cls" in str(results.border_title))
         assert "63.81" in texts(pilot)
-
-
-def texts_of_titles(pilot: Pilot[None]) -> str:
-    """The title of the results."""
-    return str(pilot.app.screen.query_one("#results").border_title)
 
 
 async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
