@@ -203,18 +203,15 @@ def _card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -
     """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
     template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
     prompt = f", after the prefix {_code(encoder.prompt)} has been added" if encoder.prompt else ""
-    facts = {"tags": _TAGS, "title": _escaped(name), "contract": _contract(encoder), "prompt": prompt}
+    # In one line of Markdown, in which it means nothing but itself.
+    title = re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(name))
+    facts = {"tags": _TAGS, "title": title, "contract": _contract(encoder), "prompt": prompt}
     parts = [template.format(**facts, width=encoder.width, longest=encoder.max_length)]
     if run is not None:
         tables = suite_tables(run.scores(), run.config())
         scores = (f"## Scores: {one.suite}\n\n{one.markdown}\n".replace("<", "&lt;") for one in tables)
         parts += [_training(run, run.config()), *scores]
     return "\n".join([*parts, f"Written by contrast {__version__}.\n"])
-
-
-def _escaped(text: str) -> str:
-    """Text in one line of Markdown, in which it means nothing but itself."""
-    return re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(text))
 
 
 def _code(text: str) -> str:

@@ -47,7 +47,10 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
 
 
 async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
-    """The error that a process reports on stderr, else all that it prints there; progress is told as it comes."""
+    """The error that a process reports on stderr, with fields in place of options, else all that it prints there.
+
+    Progress is told as it comes.
+    """
     lines, bars = list[str](), Bars()
     async for line in stream:
         try:
@@ -56,7 +59,8 @@ async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | Non
             lines.append(line.decode(errors="replace"))
             continue
         if isinstance(record, ErrorRecord):
-            lines = [_with_fields(record)]
+            where = f" ({label(record.source)})" if record.source else ""
+            lines = [f"{record.what}{where}\nhint: {in_words(record.remedies, label)}"]
         elif on_progress:
             on_progress(bars.update(record))
     return "".join(lines[-_MOST_LINES:]).strip()
@@ -65,12 +69,6 @@ async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | Non
 def silent(code: int) -> str:
     """What there is to say of a process that ended without a word."""
     return f"exited with code {code} and printed nothing"
-
-
-def _with_fields(error: ErrorRecord) -> str:
-    """What is wrong and what helps, with the labels of fields, which are made from options, in place of these."""
-    where = f" ({label(error.source)})" if error.source else ""
-    return f"{error.what}{where}\nhint: {in_words(error.remedies, label)}"
 
 
 def label(option: str) -> str:
