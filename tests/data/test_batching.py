@@ -21,9 +21,11 @@ def rows_of(batches: list[np.ndarray]) -> list[int]:
 @pytest.mark.parametrize("groups", [None, GROUPS])
 @pytest.mark.parametrize("epoch", [0, 7])
 def test_an_epoch_has_every_row_once(groups: np.ndarray | None, epoch: int) -> None:
-    batches = BatchOrder(150, 16, seed=1, groups=groups).epoch(epoch)
+    order = BatchOrder(150, 16, seed=1, groups=groups)
+    batches = order.epoch(epoch)
     assert sorted(rows_of(batches)) == list(range(150))
     assert max(len(batch) for batch in batches) <= 16
+    assert len(order) == len(order.epoch(0))
 
 
 def test_the_last_batch_holds_the_rest() -> None:
@@ -52,11 +54,6 @@ def test_a_group_larger_than_a_batch_is_cut_and_nothing_else_is() -> None:
         assert all(len(batch) <= 4 for batch in batches)
         assert sorted((groups[batch] == 9).sum() for batch in batches if 9 in groups[batch]) == [3, 4, 4]
         assert sum(1 in groups[batch] for batch in batches) == sum(2 in groups[batch] for batch in batches) == 1
-
-
-def test_the_length_of_a_grouped_order_is_that_of_its_first_epoch() -> None:
-    order = BatchOrder(150, 16, seed=1, groups=GROUPS)
-    assert len(order) == len(order.epoch(0))
 
 
 @pytest.mark.parametrize("groups", [None, GROUPS])

@@ -271,6 +271,7 @@ def test_half_precision_weights_become_fp32_and_stay_so_when_saved(small: Path, 
     saved = tmp_path / "saved"
     saved.mkdir()
     backbone.save(saved)
+    assert {tensor.dtype for tensor in load_file(saved / "model.safetensors").values()} == {torch.float32}
     assert transformers.AutoModel.from_pretrained(saved).dtype == torch.float32
 
 

@@ -12,14 +12,13 @@ import tokenizers
 import torch
 import transformers
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DataError
 from contrastcli.model.encoder import Dense, SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.model.locate import STARTER
 from contrastcli.settings.sections import Pooling
 from support.rounding import assert_near
 from support.tiny import Tiny
@@ -124,13 +123,6 @@ def test_the_pooler_is_that_of_transformers_and_is_kept_in_the_folder(tiny: Tiny
     assert np.array_equal(load_encoder(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS))
     with pytest.raises(DataError, match="no weights of a pooler"):
         load_encoder(tmp_path / "saved", "pooler")
-
-
-def test_a_half_precision_backbone_is_saved_in_single_precision_with_a_note(tmp_path: Path) -> None:
-    assert json.loads((STARTER / "config.json").read_text())["dtype"] == "float16"
-    save_encoder(load_encoder(STARTER, "first-last"), tmp_path / "model")
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["dtype"] == "float32"
-    assert {t.dtype for t in load_file(tmp_path / "model" / "model.safetensors").values()} == {torch.float32}
 
 
 def edit(path: str, change: Callable[[Any], object]) -> Change:

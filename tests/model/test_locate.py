@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from contrastcli.errors import DataError
-from contrastcli.model.folder import load_model
 from contrastcli.model.locate import STARTER, ModelRef, resolve, revision
 from contrastcli.runs.directory import Run, create
 from support.tiny import Tiny
@@ -100,10 +99,6 @@ def test_a_word_that_means_two_runs_is_an_error(trained: Run, tmp_path: Path) ->
     with pytest.raises(DataError) as error:
         resolve("simple", two_runs(trained, tmp_path / "runs"))
     assert "simple-a" in error.value.hint and "simple-b" in error.value.hint
-
-
-def test_a_model_may_be_pooled_otherwise(tiny: Tiny) -> None:
-    assert load_model(ModelRef(str(tiny.backbone)), pooling="cls").pooling == "cls"
 
 
 @pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
