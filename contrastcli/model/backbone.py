@@ -34,7 +34,7 @@ class Backbone(nn.Module):
     is_compiled = False
     """Whether its layers are compiled, for training with gradients and for that alone."""
 
-    def __init__(self, config: dict[str, Any], *, width: int, layers: int, max_length: int, vocab_size: int) -> None:
+    def __init__(self, config: dict[str, Any], width: int, layers: int, max_length: int, vocab_size: int) -> None:
         super().__init__()
         self.config = config
         self.width = width
@@ -58,17 +58,12 @@ class Backbone(nn.Module):
 class BertBackbone(Backbone):
     """BERT, RoBERTa, XLM-RoBERTa or DistilBERT."""
 
+    takes_threads = True
+
     def __init__(self, config: dict[str, Any], bert: Bert) -> None:
         shape = bert.shape
-        super().__init__(
-            config,
-            width=shape.width,
-            layers=shape.layers,
-            max_length=shape.positions - shape.first_position,
-            vocab_size=shape.vocab_size,
-        )
+        super().__init__(config, shape.width, shape.layers, shape.positions - shape.first_position, shape.vocab_size)
         self.bert = bert
-        self.takes_threads = True
         self.pooler: dict[str, Tensor] = {}
         """The published weights of a layer on CLS that no pooling here uses, but that other libraries look for."""
 
@@ -102,13 +97,9 @@ class AutoBackbone(Backbone):
         # RoBERTa and MPNet count positions from padding_idx + 1.
         unused = getattr(positions, "padding_idx", None)
         limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
-        super().__init__(
-            config,
-            width=model.config.hidden_size,
-            layers=model.config.num_hidden_layers,
-            max_length=limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH,
-            vocab_size=model.config.vocab_size,
-        )
+        longest = limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH
+        sizes = model.config
+        super().__init__(config, sizes.hidden_size, sizes.num_hidden_layers, longest, sizes.vocab_size)
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
