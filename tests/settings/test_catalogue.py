@@ -1,11 +1,10 @@
 """The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
 
-import importlib.metadata
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Annotated, Any, get_type_hints
+from unittest.mock import Mock
 
 import pytest
 from msgspec import Meta
@@ -14,6 +13,7 @@ from contrastcli.errors import UsageError
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import ObjectiveSettings, SimilarityName, Spec
 from contrastcli.training.auxiliaries.auxiliary import import_named
+from support.packages import bring_objective
 from support.settings import config
 
 
@@ -27,41 +27,28 @@ class Decoupled(ObjectiveSettings, frozen=True, kw_only=True):
 OUTSIDE = Spec("decoupled", Decoupled, ("pairs",), "elsewhere.losses:decoupled", "Someone 2030, Eq. 1")
 
 
-@dataclass
-class EntryPoint:
-    """What importlib.metadata gives for another package's objective."""
-
-    spec: Spec
-    loaded: int = 0
-
-    def load(self) -> Spec:
-        self.loaded += 1
-        return self.spec
-
-
 @pytest.fixture
-def outside(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
-    """Another package that brings an objective."""
-    entry = EntryPoint(OUTSIDE)
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: [entry] if group == "contrast.objectives" else []
-    )
-    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
-    return entry
+def outside(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Another package that brings an objective: what loads it."""
+    load = Mock(return_value=OUTSIDE)
+    bring_objective(monkeypatch, "decoupled", load)
+    return load
 
 
-def test_a_similarity_needs_no_margin(outside: EntryPoint) -> None:
+@pytest.mark.usefixtures("outside")
+def test_a_similarity_needs_no_margin() -> None:
     resolved = config(objective__name="decoupled", objective__similarity="rbf")
     assert (resolved.objective.bounds(), resolved.objective.inactive(), resolved.notes) == ({}, {}, ())
 
 
-def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside: EntryPoint) -> None:
+def test_other_packages_are_not_loaded_for_an_objective_of_ours(outside: Mock) -> None:
     assert catalogue.find_objective("simace").name == "simace"
     config(objective__name="simcse", objective__tau=0.1)
-    assert outside.loaded == 0
+    assert not outside.called
 
 
-def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest(outside: EntryPoint) -> None:
+@pytest.mark.usefixtures("outside")
+def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest() -> None:
     with pytest.raises(UsageError) as raised:
         catalogue.find_objective("decuopled")
     assert raised.value.hint == "did you mean 'decoupled'?"
@@ -101,9 +88,7 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
 def test_an_entry_point_that_is_no_objective_is_refused(
     monkeypatch: pytest.MonkeyPatch, load: Callable[[], object], what: str
 ) -> None:
-    entry = SimpleNamespace(name="decoupled", value="elsewhere:SPEC", load=load)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
-    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
+    bring_objective(monkeypatch, "decoupled", load)
     with pytest.raises(UsageError, match=what):
         catalogue.find_objective("decoupled")
 

@@ -1,14 +1,20 @@
 """Packages of others: the files that a help topic prints, installed as pip does it, and what then runs."""
 
+import importlib.metadata
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
 
 from contrastcli.commands.help import FOLDER
+from contrastcli.settings import catalogue
 
 ROOT = FOLDER.parents[1]
 
@@ -33,6 +39,14 @@ def install(files: dict[str, str], site: Path) -> None:
     groups = project["project"]["entry-points"].items()
     lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups]
     (about / "entry_points.txt").write_text("".join(lines))
+
+
+def bring_objective(monkeypatch: pytest.MonkeyPatch, name: str, load: Callable[[], object]) -> None:
+    """Let an objective of another package be what `load` returns, each time that objectives are looked for."""
+    entry = SimpleNamespace(name=name, value=f"{name}:SPEC", load=load)
+    points = {catalogue.ENTRY_POINTS: [entry]}
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
 
 
 def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,9 +1,8 @@
 """A loss that depends on a weight that nothing would train is an error, not a weight that silently stays as it was."""
 
-import importlib.metadata
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 import torch
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 
 from contrastcli.api import SIMILARITIES, ObjectiveSettings, Rows, Spec, mean_over, paired
 from contrastcli.errors import UsageError
-from contrastcli.settings import catalogue
 from contrastcli.training.setup import make_loss
 from contrastcli.training.step import Loss
 from support.command import Contrast, failed, train
+from support.packages import bring_objective
 
 Function = Callable[[Mapping[str, Tensor], Rows, nn.ModuleDict], Tensor]
 
@@ -76,9 +75,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
     """Makes a function the loss of another package's objective."""
     module = ModuleType("outside_losses")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = SimpleNamespace(name=SPEC.name, value="outside:SPEC", load=lambda: SPEC)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
-    monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
+    bring_objective(monkeypatch, SPEC.name, lambda: SPEC)
 
     def install(function: Function) -> None:
         def loss(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
