@@ -43,7 +43,7 @@ def test_a_run_that_loads_is_starting_until_its_process_dies(run: Run) -> None:
 
 def test_the_status_of_a_run_in_progress_has_step_loss_and_best(run: Run) -> None:
     me = this_process()
-    say(run, started(me), evaluated(0, 0.5, False), evaluated(125, 0.8, True), evaluated(250, 0.7, False))
+    say(run, started(me), evaluated(0, 0.5), evaluated(125, 0.8, True), evaluated(250, 0.7))
     say(run, step_at(260, 0.25), Angles(step=260, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0))
     beat(run, me)
     now = run.status()
@@ -152,7 +152,7 @@ def test_the_best_of_steps_that_a_resume_made_void_does_not_count(run: Run) -> N
 def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events: list[Event] = [started(ELSEWHERE), evaluated(0, 0.5, False)]
+    events: list[Event] = [started(ELSEWHERE), evaluated(0, 0.5)]
     for step in range(1, 2000):
         events.append(evaluated(step, step / 2000, step <= 50) if step % 50 == 0 else step_at(step, 1.0 / step))
     say(run, *events)

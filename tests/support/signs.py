@@ -20,7 +20,7 @@ def step_at(step: int, loss: float = 1.0) -> Step:
     return Step(step=step, loss=loss, lr=3e-5, epoch=0.1)
 
 
-def evaluated(step: int, spearman: float, best: bool) -> Evaluated:
+def evaluated(step: int, spearman: float | None, best: bool = False) -> Evaluated:
     return Evaluated(step=step, score=spearman, alignment=0.2, uniformity=-2.0, pairs=10, best=best)
 
 

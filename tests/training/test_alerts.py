@@ -16,14 +16,11 @@ import torch
 from contrastcli.runs import alerts
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
+from contrastcli.runs.events import Alert, Done, Event, Note, System
 from contrastcli.settings.sections import Alerts
 from contrastcli.training import system
 from support.command import Contrast, refused
-
-
-def dev(step: int, spearman: float | None, best: bool = False) -> Evaluated:
-    return Evaluated(step=step, score=spearman, alignment=None, uniformity=None, pairs=9, best=best)
+from support.signs import evaluated
 
 
 def raised(rules: Rules, *events: Event) -> list[tuple[str, int]]:
@@ -31,21 +28,21 @@ def raised(rules: Rules, *events: Event) -> list[tuple[str, int]]:
 
 
 def test_a_dev_score_that_no_longer_improves_is_said_once() -> None:
-    events = [dev(10, 0.5, best=True), *(dev(step, 0.45) for step in range(20, 80, 10))]
+    events = [evaluated(10, 0.5, best=True), *(evaluated(step, 0.45) for step in range(20, 80, 10))]
     assert raised(Rules(Alerts(evaluations=3)), *events) == [("stalled", 40)]
     assert raised(Rules(Alerts(evaluations=0)), *events) == []
-    again = [*events[:4], dev(50, 0.6, best=True), *(dev(step, 0.55) for step in (60, 70, 80))]
+    again = [*events[:4], evaluated(50, 0.6, best=True), *(evaluated(step, 0.55) for step in (60, 70, 80))]
     assert raised(Rules(Alerts(evaluations=4)), *again) == []
 
 
 @pytest.mark.parametrize("score", [0.35, -0.2, None])
 def test_a_collapse_is_said_with_the_best_score(score: float | None) -> None:
     rules = Rules(Alerts())
-    list(rules(dev(0, 0.9)))  # the untrained model's does not count
-    list(rules(dev(10, 0.5, best=True)))
-    [alert] = rules(dev(20, score))
+    list(rules(evaluated(0, 0.9)))  # the untrained model's does not count
+    list(rules(evaluated(10, 0.5, best=True)))
+    [alert] = rules(evaluated(20, score))
     assert alert.rule == "collapsed" and "its best is 50.00 at step 10" in alert.text
-    assert raised(rules, dev(30, score)) == []
+    assert raised(rules, evaluated(30, score)) == []
 
 
 def test_a_disk_that_fills_and_a_gpu_that_waits_are_said_once() -> None:
@@ -57,9 +54,9 @@ def test_a_disk_that_fills_and_a_gpu_that_waits_are_said_once() -> None:
 
 
 def test_a_resumed_run_does_not_say_it_again() -> None:
-    earlier = [dev(10, 0.5, best=True), dev(20, 0.1), Alert(step=20, rule="collapsed", text="", hint="")]
-    assert raised(Rules(Alerts(), earlier), dev(30, 0.1)) == []
-    assert raised(Rules(Alerts(), earlier[:1]), dev(30, 0.1)) == [("collapsed", 30)]
+    earlier = [evaluated(10, 0.5, best=True), evaluated(20, 0.1), Alert(step=20, rule="collapsed", text="", hint="")]
+    assert raised(Rules(Alerts(), earlier), evaluated(30, 0.1)) == []
+    assert raised(Rules(Alerts(), earlier[:1]), evaluated(30, 0.1)) == [("collapsed", 30)]
 
 
 FILES = ["--data", "tiny/sentences.jsonl", "--dev", "tiny/dev.jsonl", "--backbone", "tiny/backbone"]
