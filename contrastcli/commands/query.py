@@ -39,7 +39,12 @@ def answer(
 
     With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
     """
-    _check(texts, corpus)
+    if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
+        hint = 'contrast query "a dog runs" "a puppy sprints"'
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
+    if not all(text.strip() for text in texts):
+        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
+    stdin = cast(BufferedIOBase, sys.stdin.buffer)
     # Here, so that torch is loaded only when a model is needed.
     from contrastcli.model import search
     from contrastcli.model.folder import load_model
@@ -47,28 +52,14 @@ def answer(
     ref = resolve(model, runs_dir)
     encoder = load_model(ref, pooling=pooling, precision=precision)
     if corpus is None:
-        for pairs in read_pairs(_stdin()) if len(texts) == 1 else [[(texts[0], texts[1])]]:
+        for pairs in read_pairs(stdin) if len(texts) == 1 else [[(texts[0], texts[1])]]:
             yield answers.similarities(search.similarities(encoder, pairs, ref.name), json)
         return
     with console.progress() as advance:
         index = search.Index(encoder, corpus, partial(advance, "encoding"), columns, blank)
     narrate_all(index.notes)
-    for queries in read_questions(_stdin()) if texts[0] == "-" else [texts]:
+    for queries in read_questions(stdin) if texts[0] == "-" else [texts]:
         yield answers.neighbours([Nearest(text, index.nearest(text, count), ref.name) for text in queries], json)
-
-
-def _check(texts: Sequence[str], corpus: Path | None) -> None:
-    """Raises UsageError unless there are two sentences, or `-` for pairs on stdin, or one for a corpus."""
-    good = len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)
-    if not good:
-        hint = 'contrast query "a dog runs" "a puppy sprints"'
-        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
-    if not all(text.strip() for text in texts):
-        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
-
-
-def _stdin() -> BufferedIOBase:
-    return cast(BufferedIOBase, sys.stdin.buffer)
 
 
 def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:

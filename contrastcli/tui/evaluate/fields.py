@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Checkbox
@@ -38,25 +37,15 @@ class OwnData(Vertical):
     """The file that the suite own measures, and what its columns hold."""
 
     def __init__(self, last: State) -> None:
-        super().__init__()
-        self.display, self._last = OWN.name in last.suites, last
-
-    def compose(self) -> ComposeResult:
-        file = ChoiceField(
-            "A file of pairs, scored or not, or of triplets",
-            data_files,
-            self._last.own_data,
-            blank="none chosen",
-            complete=complete_path,
-            id="own_data",
-        )
+        what, blank = "A file of pairs, scored or not, or of triplets", "none chosen"
+        file = ChoiceField(what, data_files, last.own_data, blank=blank, complete=complete_path, id="own_data")
         roles = ChoiceField(
             "What its columns hold, such as anchor=title,positive=body",
             lambda: [("", "")],
-            self._last.own_columns,
+            last.own_columns,
             blank="by their names",
             complete=lambda typed: [],
             id="own_columns",
         )
-        yield FormRow("Own data", file)
-        yield FormRow("Columns", roles)
+        super().__init__(FormRow("Own data", file), FormRow("Columns", roles))
+        self.display = OWN.name in last.suites
