@@ -71,10 +71,6 @@ class LiveView:
             return ()
         if before is None:
             before = next(iter(history.series[metric.kind].by_name[name].values), value)
-        sign = "Δ" if self.baseline else ""
-        return f"{number(value)} ({sign}{difference(value - before)})", number(value), f"{value:#.3g}"
-
-
-def difference(value: float) -> str:
-    """A difference in few characters, with its sign."""
-    return f"{value:+.2f}" if 0.1 <= abs(value) < 1000 else f"{value:+.2g}"
+        sign, change = "Δ" if self.baseline else "", value - before
+        shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"
+        return f"{number(value)} ({sign}{shown})", number(value), f"{value:#.3g}"
