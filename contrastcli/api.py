@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from contrastcli.objectives.functional import (
         discrimination,
         fresh_linear,
-        full_precision,
         isin,
         mask_logits,
         mean_over,
@@ -42,6 +41,6 @@ else:
 __all__ = ["AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "Spec", "Tau", "about"]
 __all__ += ["SIMILARITIES", "Similarity", "SimilarityName"]
 __all__ += ["CONTRADICTION", "ENTAILMENT", "NEUTRAL", "Rows"]
-__all__ += ["discrimination", "fresh_linear", "full_precision", "isin", "mask_logits", "mean_over", "pair_features"]
+__all__ += ["discrimination", "fresh_linear", "isin", "mask_logits", "mean_over", "pair_features"]
 __all__ += ["cosines", "from_cosine", "paired", "pairwise", "unit"]
 __all__ += ["Average", "DataError", "Options", "Procedure", "Suite", "SuiteContext", "in_folder", "in_words"]

@@ -14,7 +14,7 @@ SETTINGS = {
 }
 LOSSES = {
     *("Rows", "ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
-    *("full_precision", "mean_over", "mask_logits", "isin", "discrimination", "pair_features", "fresh_linear"),
+    *("mean_over", "mask_logits", "isin", "discrimination", "pair_features", "fresh_linear"),
     *("unit", "cosines", "pairwise", "paired", "from_cosine"),
 }
 
