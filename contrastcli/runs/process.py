@@ -128,7 +128,12 @@ def wait_for_end(run: Run, timeout: float) -> Status:
             return status
         # A process writes its last event, then ends its heartbeat, then releases the lock, a moment each.
         if status.ended and not _beats(run):
-            with contextlib.suppress(RunError), run.locked():
+            try:
+                with run.locked():
+                    return status
+            except InUse:
+                pass
+            except RunError:  # as on a full disk, where a lock cannot be made
                 return status
         time.sleep(POLL_SECONDS)
 

@@ -284,6 +284,15 @@ def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> 
             pass
 
 
+def test_an_end_is_not_waited_for_where_no_lock_can_be_made(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that is full."""
+    say(run, started(ELSEWHERE), Done(step=11, status="stopped", code=0))
+    run.lock_path.unlink(missing_ok=True)
+    run.lock_path.mkdir()
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits"))
+    assert wait_for_end(run, timeout=300.0).state == "stopped"
+
+
 def test_waiting_for_an_end_gives_up_after_its_time(run: Run) -> None:
     say(run, started(ELSEWHERE))
     beat(run, ELSEWHERE)
