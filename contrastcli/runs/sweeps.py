@@ -96,8 +96,24 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
             hint = f"leave out --grid {key} or {typed.sources[key]}"
             raise UsageError(what, hint, key=key, source=typed.sources[key])
         setting = sections.find_setting(key, f"--grid {key}")
+        if (listed := _written_out(values, setting.kind)) != values:
+            raise UsageError(f"--grid {assignment} is not a list", f"write --grid {key}={listed}", key=key)
         grid[key] = tuple(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
+
+
+def _written_out(values: str, kind: type[Value]) -> str:
+    """Values in brackets, or a range of numbers FIRST:LAST:STEP or FIRST:STEP:LAST, as a list with commas between."""
+    bracketed = re.fullmatch(r"\s*[\[({](.*)[\])}]\s*", values)
+    listed = re.sub(r"[\s'\"]", "", bracketed[1]) if bracketed else values
+    if kind not in (int, float):
+        return listed
+    with suppress(ValueError, ZeroDivisionError, OverflowError):
+        first, *others = map(float, listed.split(":"))
+        step, last = sorted([*others, 1][:2] if kind is int else others)
+        count = int((last - first) / step + 1e-6) + 1
+        return ",".join(f"{first + n * step:.10g}" for n in range(count)) if 1 < count <= _MOST_CELLS else listed
+    return listed
 
 
 def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str | None, directory: Path) -> Sweep:

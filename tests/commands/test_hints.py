@@ -78,6 +78,11 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--resume", "simple", "--lr", "0.1"), "contrast train --config runs/simple/config.toml --lr 0.1"),
         (("config", "show", "--config", "quoted.toml"), "at most 10, without quotes"),
         (("--runs-dir", "quoted.toml", "runs"), "name another: contrast --runs-dir DIR"),
+        (("sweep", "--grid", "tau=0.1:0.3:0.05"), "write --grid objective.tau=0.1,0.15,0.2,0.25,0.3"),
+        (("sweep", "--grid", "batch-size=16:16:64"), "write --grid train.batch_size=16,32,48,64"),
+        (("sweep", "--grid", "epochs=1:3"), "write --grid train.epochs=1,2,3"),
+        (("sweep", "--grid", "similarity=['angle', 'cosine']"), "write --grid objective.similarity=angle,cosine"),
+        (("sweep", "--grid", "tau=0.1:0.2:0"), "must be a number above 0"),
     ],
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
