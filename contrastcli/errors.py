@@ -145,15 +145,19 @@ def error_text(error: BaseException) -> str:
 _MOST_CANDIDATES, _MOST_LISTED = 2_000, 20
 
 
-def nearest(word: str, known: Iterable[str], command: str = "") -> str:
-    """A hint with the known word that is nearest to an unknown one; its first or last part decides.
+def nearest(word: str, known: Iterable[str], command: str = "", remark: str = "") -> str:
+    """A hint with the known word that is nearest to an unknown one, and a `remark` on it.
 
-    Where none is near and there are many, `command` lists them.
+    The first or last part of a name decides, or most of its parts in any order. Where none is near and there are many,
+    `command` lists them.
     """
     names = sorted({*known})[:_MOST_CANDIDATES]
-    last = word.rpartition(".")[2]
-    close = [name for name in names if name.endswith(f".{last}") or name.startswith((f"{word}-", f"{word} "))]
-    close = close or difflib.get_close_matches(word, names, 1, 0.5)
+    plain, word = {name.lower(): name for name in names}, word.lower()
+    last, parts = word.rpartition(".")[2], {name: {*re.split(r"[\W_]+", name)} for name in (*plain, word)}
+    close = [name for name in plain if name.endswith(f".{last}") or f"{name}-".startswith((f"{word}-", f"{word} "))]
+    within = [name for name in plain if len(parts[name]) > 1 and parts[name] <= parts[word]]
+    close = close or sorted(within, key=lambda name: -len(parts[name]))
+    close = close or difflib.get_close_matches(word, plain, 1, 0.5)
     if command and not close and len(names) > _MOST_LISTED:
         return f"{command} lists them"
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    return f"did you mean '{plain[close[0]]}'{remark}?" if close else f"known: {', '.join(names)}"

@@ -1,6 +1,7 @@
 """What papers and other software call our objectives and settings (other_names.toml), for hints."""
 
 import re
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,14 @@ import msgspec
 
 def our_name(word: str) -> str:
     """Our name of an objective, key of a setting, or option for a word that means it elsewhere; else the word."""
-    return _ours().get(_plain(word.rpartition(".")[2]), word)
+    return name_and_remark(word)[0]
+
+
+def name_and_remark(word: str) -> tuple[str, str]:
+    """The same, and how its values differ from those elsewhere, as `, a share of the steps`."""
+    close = get_close_matches(_plain(word.rpartition(".")[2]), _ours(), 1, 0.9)
+    name, comma, remark = _ours()[close[0]].partition(", ") if close else (word, "", "")
+    return name, comma + remark
 
 
 @cache
@@ -20,4 +28,4 @@ def _ours() -> dict[str, str]:
 
 
 def _plain(word: str) -> str:
-    return re.sub(r"[\W_]", "", word.lower()).removesuffix("loss") or "loss"
+    return re.sub(r"[\W_]", "", word.lower()).removeprefix("cached").removesuffix("loss") or "loss"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Spec
-from contrastcli.settings.other_names import our_name
+from contrastcli.settings.other_names import name_and_remark
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
@@ -113,7 +113,9 @@ class Train(Section, frozen=True, kw_only=True):
     batch_size: Annotated[int, about_data("rows contrasted with each other", ge=1, le=1_000_000, essential=True)] = 64
     lr: Annotated[float, about("peak learning rate of the encoder", gt=0, le=10, essential=True)] = 3e-5
     head_lr: Annotated[float, about("learning rate of heads; 0: the encoder's", ge=0, le=10)] = 0.0
-    epochs: Annotated[int, about_data("passes over the data", ge=1, le=100_000, essential=True, resumable=True)] = 1
+    epochs: Annotated[
+        int, about_data("passes over the data; less: max_steps", ge=1, le=100_000, essential=True, resumable=True)
+    ] = 1
     max_steps: Annotated[
         int, about_data("most steps to train; 0: by epochs", ge=0, unit="steps", essential=True, resumable=True)
     ] = 0
@@ -203,6 +205,7 @@ def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
     if key not in known:
-        hint = nearest(our_name(key), known, "contrast help settings")
+        ours, remark = name_and_remark(key)
+        hint = nearest(ours, known, "contrast help settings", remark)
         raise UsageError(f"there is no setting '{key}'", hint, key=key, source=source)
     return known[key]

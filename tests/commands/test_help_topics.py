@@ -149,6 +149,8 @@ def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], what: str, h
         ("--eval-steps", "did you mean --set dev.every=VALUE?"),
         ("--output-dir", "did you mean --name VALUE?"),
         ("--bach-size", "see"),
+        ("--warmup_steps", "did you mean --warmup VALUE, a share of the steps?"),
+        ("--scale", "did you mean --tau VALUE, 1 divided by the scale?"),
     ],
 )
 def test_an_option_of_other_software_is_answered_with_ours(option: str, hint: str, contrast: Contrast) -> None:
@@ -157,24 +159,33 @@ def test_an_option_of_other_software_is_answered_with_ours(option: str, hint: st
 
 @pytest.mark.parametrize(
     ("name", "ours"),
-    [("mnrl", "simcse"), ("InfoNCE", "simcse"), ("MultipleNegativesRankingLoss", "simcse"), ("TripletLoss", "met")],
+    [
+        ("mnrl", "simcse', which trains on sentences, triplets"),
+        ("CachedMultipleNegativesRankingLoss", "simcse', which trains on sentences, triplets"),
+        ("TripletLoss", "simcse', which trains on sentences, triplets"),
+        ("BatchHardTripletLoss", "met', which trains on sentences, pairs"),
+        ("CoSENTLoss", "cosent'"),
+        ("PairSupCon", "pairsupcon'"),
+    ],
 )
 def test_an_objective_of_other_software_is_answered_with_ours(name: str, ours: str, contrast: Contrast) -> None:
-    hint = f"did you mean '{ours}', which trains on sentences, "
+    hint = f"did you mean '{ours}"
     refused(contrast("train", "--objective", name), 2, f"there is no objective '{name}' (--objective)", hint)
 
 
 def test_a_setting_of_other_software_is_answered_with_ours(contrast: Contrast) -> None:
     refused(contrast("train", "--set", "train.learning_rate=1"), 2, "learning_rate", "did you mean 'train.lr'?")
+    hint = "did you mean 'train.warmup', a share of the steps?"
+    refused(contrast("train", "--set", "train.warmup_steps=1"), 2, "warmup_steps", hint)
 
 
 def test_the_table_of_other_names_has_each_once_and_leads_to_what_there_is(contrast: Contrast) -> None:
     table = tomllib.loads((topics.FOLDER.parent / "settings" / "other_names.toml").read_text(encoding="utf-8"))
+    names = {name.partition(", ")[0] for name in table}
     words = [word for others in table.values() for word in others]
-    assert len(words) == len(set(words)) and {our_name(word) for word in words} == table.keys()
-    options = {"--name", "--resume", "--config", "-k", "-n"}
-    known = {spec.name for spec in all_objectives()} | all_settings().keys() | options
+    assert len(words) == len(set(words)) and {our_name(word) for word in words} == names
+    known = {spec.name for spec in all_objectives()} | all_settings().keys() | {"--name", "--resume", "--config"}
     commands = {name for group in (cli, *cli.commands.values()) for name in getattr(group, "commands", ())}
-    assert table.keys() <= known | commands and not {*words} & known
+    assert names <= known | commands and not {*words} & known
     for word in words:
         assert contrast("train", f"--{word}=1").code == 2

@@ -60,7 +60,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--model_name_or_path", "m", "--train_file", "t"), "did you mean --backbone VALUE, --data VALUE?"),
         (("train", "--preset", "starter", "faq.csv"), "did you mean --data faq.csv?"),
         (("train", "starter"), "did you mean --preset starter?"),
-        (("train", "train.lr=1e-4"), "did you mean --lr 1e-4?"),
+        (("train", "train.lr=1e-4"), "did you mean --set train.lr=1e-4?"),
         (("train", "--resume"), "such as --resume last: see contrast train --help"),
         (("runs", "list", "--host"), "see contrast runs list --help"),
         (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),
@@ -78,6 +78,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--resume", "simple", "--lr", "0.1"), "contrast train --config runs/simple/config.toml --lr 0.1"),
         (("config", "show", "--config", "quoted.toml"), "at most 10, without quotes"),
         (("--runs-dir", "quoted.toml", "runs"), "name another: contrast --runs-dir DIR"),
+        (("presets", "show", "princeton-nlp/sup-simcse-bert-base-uncased"), "did you mean 'simcse-sup-bert-base'?"),
+        (("presets", "show", "unsup-SimCSE-roberta-large"), "did you mean 'simcse-roberta-large'?"),
+        (("presets", "show", "SimCSE-BERT-base"), "did you mean 'simcse-bert-base'?"),
+        (("train", "--epochs", "0.5"), "passes over the data; less: max_steps"),
         (("sweep", "--grid", "tau=0.1:0.3:0.05"), "write --grid objective.tau=0.1,0.15,0.2,0.25,0.3"),
         (("sweep", "--grid", "batch-size=16:16:64"), "write --grid train.batch_size=16,32,48,64"),
         (("sweep", "--grid", "epochs=1:3"), "write --grid train.epochs=1,2,3"),
@@ -92,10 +96,22 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
     assert hint in answer.err.splitlines()[-1]
 
 
-def test_a_variable_of_no_setting_is_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTRAST_TRAIN_LERNING_RATE", "1")
+@pytest.mark.parametrize(
+    ("variable", "ours"),
+    [
+        ("TRAIN_LERNING_RATE", "TRAIN_LR'"),
+        ("TRAIN_LEARNING_RATE", "TRAIN_LR'"),
+        ("TRAIN_MAX_SEQ_LENGTH", "MODEL_MAX_LENGTH'"),
+        ("TRAIN_WARMUP_STEPS", "TRAIN_WARMUP', a share of the steps"),
+        ("TRAIN_BACH_SIZE", "TRAIN_BATCH_SIZE'"),
+    ],
+)
+def test_a_variable_of_no_setting_is_refused(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, variable: str, ours: str
+) -> None:
+    monkeypatch.setenv(f"CONTRAST_{variable}", "1")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
-    refused(contrast("config", "show"), 2, "CONTRAST_TRAIN_LERNING_RATE", "did you mean 'CONTRAST_TRAIN_")
+    refused(contrast("config", "show"), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
 
 
 def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: Run) -> None:
