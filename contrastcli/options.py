@@ -14,12 +14,13 @@ from click.core import augment_usage_errors
 from click.shell_completion import CompletionItem, shell_complete
 
 from contrastcli import boundary, commands
+from contrastcli.commands import mistyped
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.errors import RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
-from contrastcli.settings.other_names import name_and_remark, our_name
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Setting
 
 OPTIONS = "contrastcli.options"
@@ -289,9 +290,25 @@ class Command(click.Command):
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
-        with augment_usage_errors(ctx):
-            return super().parse_args(ctx, args)
+        """Answer options of other software, such as --learning-rate, and words without an option with ours."""
+        known = ctx.meta[OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
+        ctx.allow_extra_args = True
+        words = list(args)
+        try:
+            with augment_usage_errors(ctx):
+                rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = mistyped.our_options(words, known)
+            if error.option_name not in meant:
+                raise
+            unknown = ", ".join(f"'{word}'" for word in meant)
+            what = f"there is no option {unknown}" if len(meant) == 1 else f"there are no options {unknown}"
+            raise UsageError(what, f"did you mean {', '.join(meant.values())}?") from None
+        if rest and not (isinstance(self, click.Group) or ctx.resilient_parsing):
+            place = mistyped.in_its_place(rest, known, ctx.params, ctx.find_object(Path) or Path())
+            hint = f"did you mean {place}?" if place else _remedy(click.UsageError(""), ctx)
+            raise UsageError(f"'{rest[0]}' stands without an option", hint)
+        return rest
 
 
 class Group(Command, click.Group):
@@ -312,14 +329,6 @@ class Group(Command, click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _our_option(word: str) -> str:
-    """Our option for one of other software, with its value; "" where none is known."""
-    (ours, remark), every = name_and_remark(word), sections.all_settings()
-    if ours in every:
-        return " ".join(every[ours].words("VALUE")) + remark
-    return f"{ours} VALUE" if ours.startswith("--") and ours != word else ""
-
-
 class SettingsCommand(Command):
     """A command with an option for each setting of a run. Its callback gets a `Job`."""
 
@@ -328,28 +337,10 @@ class SettingsCommand(Command):
             self.params += [SettingOption(setting) for setting in sections.all_settings().values() if setting.flag]
         return super().get_params(ctx)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Answer options of other software, such as --learning-rate, and words without an option with ours."""
-        ctx.allow_extra_args = True
-        words = list(args)
-        try:
-            rest = super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            typed = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--"))
-            meant = {word: ours for word in typed if word not in ctx.meta[OPTIONS] and (ours := _our_option(word))}
-            if error.option_name not in meant:
-                raise
-            unknown = ", ".join(f"'{word}'" for word in meant)
-            what = f"there is no option {unknown}" if len(meant) == 1 else f"there are no options {unknown}"
-            raise UsageError(what, f"did you mean {', '.join(meant.values())}?") from None
-        if rest and not ctx.resilient_parsing:
-            option = "--set" if "=" in rest[0] else "--preset" if rest[0] in presets.names() else "--data"
-            raise UsageError(f"'{rest[0]}' stands without an option", f"did you mean {option} {rest[0]}?")
-        return rest
-
     def invoke(self, ctx: click.Context) -> Any:
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
-        flags = {setting.key: (text, setting.flag) for setting, text in settings if text is not None}
+        texts = [(setting, ",".join(text) or None if isinstance(text, tuple) else text) for setting, text in settings]
+        flags = {setting.key: (text, setting.flag) for setting, text in texts if text is not None}
         ctx.params["typed"] = flag_layer(ctx.params["typed"], flags)
         words = {field.name: ctx.params.pop(field.name) for field in fields(Job) if field.name in ctx.params}
         ctx.params["job"] = Job(**words)
@@ -374,7 +365,8 @@ class SettingOption(click.Option):
         metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
         help = f"{setting.symbol}: {setting.help}" if setting.symbol else setting.help
         names = [setting.flag, setting.key.replace(".", "__")]
-        super().__init__(names, metavar=metavar, help=help, shell_complete=self._complete)
+        several = setting.key == "data.train"
+        super().__init__(names, metavar=metavar, help=help, shell_complete=self._complete, multiple=several)
 
     def _complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         return [choice for choice in self.setting.choices if choice.startswith(incomplete)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
-from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, check_suites, check_tasks
+from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, all_suites, check_suites, check_tasks
 from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
 from contrastcli.settings import sections
@@ -48,7 +48,7 @@ def measure(
     if not files and (options.columns or options.labels or options.metric != "auto"):
         what = "--columns, --labels and --metric say what is in the files of --data, and there are none"
         raise UsageError(what, "name your data: --data FILE")
-    names = list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
+    names = _names(models, directory, suites)
     for name in names:
         check_model(name)
     folders: Mapping[str, Path | None] = dict.fromkeys(names, folder)
@@ -66,6 +66,13 @@ def measure(
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
         raise InterruptedEarly("interrupted", hint) from None
+
+
+def _names(models: Sequence[str], directory: Path, suites: str | None) -> list[str]:
+    """The models by name, by default the newest run. Raises DataError, and UsageError for a suite among them."""
+    if suites and (more := [word for word in models if word in all_suites() and not Path(word).exists()]):
+        raise UsageError(f"'{more[0]}' is a suite, and no model", f"use --suite {','.join([suites, *more])}")
+    return list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
 
 
 def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress) -> list[Picture]:

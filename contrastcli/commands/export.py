@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import os
 import re
 import shutil
+import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -98,13 +100,17 @@ def _replaces(dest: Path, overwrite: bool) -> bool:
         return False
     if not dest.is_dir():
         raise UsageError(f"{dest} is a file", _elsewhere(dest))
-    paths = [path for path in sorted(dest.rglob("*")) if path.is_symlink() or not path.is_dir()]
+    inode = dest.stat().st_ino
+    paths = [path for path in sorted(dest.rglob("*")) if not stat.S_ISDIR(path.lstat().st_mode)]
     names = [path.relative_to(dest).as_posix() for path in paths]
+    card = (dest / "README.md").read_text(encoding="utf-8", errors="replace") if "README.md" in names else ""
+    # Another export may have moved it away while it was read.
+    if dest.stat().st_ino != inode:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(dest))
     if other := next((name for name in names if not _FILES.fullmatch(name)), ""):
         raise UsageError(f"{dest} holds {other}, which no export has written", _elsewhere(dest))
     # Model folders of other programs, and a run's own checkpoints, have files of the same names.
-    card = dest / "README.md"
-    if paths and not (card.is_file() and _TAGS in card.read_text(encoding="utf-8", errors="replace")):
+    if paths and _TAGS not in card:
         raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
     if paths and not overwrite:
         raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))

@@ -41,6 +41,8 @@ _MORE = "more candidates give more: --corpus FILE, wider --ranks, a larger --bel
 
 def _make_rule(ranks: str, below: float | None, margin: float | None, negatives: int) -> Rule:
     """The rule of the options; without `below` and `margin` that of `Rule`. Raises UsageError."""
+    if below is not None and margin is not None:
+        raise UsageError("--below and --margin exclude each other", "leave out one of them")
     first, last = read_ranks(ranks, "--ranks")
     if last - first + 1 < negatives:
         what = f"--ranks {ranks} leaves fewer than {negatives} negatives"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from contrastcli.errors import ContrastError, DataError
+from contrastcli.errors import ContrastError, DataError, Use
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find_run, list_runs
 
@@ -46,7 +46,8 @@ class ModelRef:
         if (folder := self._on_disk()) is not None:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
-            raise DataError(f"'{self.name}' is a file, and a model is a folder", "name the folder with its config.json")
+            hint = (Use("--data", self.name, "as data:"), "name the folder of the model, with its config.json")
+            raise DataError(f"'{self.name}' is a file, and a model is a folder", hint)
         try:
             return _from_hub(self.name)
         except DataError as error:

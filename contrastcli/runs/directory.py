@@ -335,7 +335,8 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
         return names[0]
     matches = [name for name in names if name == word] or [name for name in names if word and word in name]
     if not matches:
-        raise DataError(f"there is no {kind} '{word}' in {directory}", nearest(word, names, "contrast runs"))
+        several = f"name them with blanks between: {word.replace(',', ' ')}" if "," in word else ""
+        raise DataError(f"there is no {kind} '{word}' in {directory}", several or nearest(word, names, "contrast runs"))
     if len(matches) > 1:
         raise DataError(f"'{word}' means {len(matches)} {kind}s", f"choose one: {', '.join(matches[:20])}")
     return matches[0]

@@ -13,7 +13,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.errors import UsageError, Use
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
-from contrastcli.settings.objective import Form
+from contrastcli.settings.objective import Form, no_negatives
 from contrastcli.settings.sections import Train
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
 from contrastcli.training.auxiliaries.mining import MinedNegatives
@@ -82,11 +82,18 @@ def make_plan(config: Config) -> Plan:
         examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
     steps = _count_steps(config.train, order)
-    if config.train.max_steps > steps:
-        epochs = f"train.epochs is {config.train.epochs:,}, which is {steps:,} steps"
-        text = f"train.max_steps is {config.train.max_steps:,}, but {epochs}"
-        examples = replace(examples, notes=(*examples.notes, text))
-    return Plan(config, examples, corpus, dev, order, steps, auxiliaries)
+    plan = Plan(config, examples, corpus, dev, order, steps, auxiliaries)
+    return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    """What may not be as it was meant."""
+    settings = plan.config.train
+    if settings.max_steps > plan.steps:
+        epochs = f"train.epochs is {settings.epochs:,}, which is {plan.steps:,} steps"
+        yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"
+    if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
+        yield f"no anchor has a negative in a batch of {plan.order.batch_size}: give more, such as --batch-size 64"
 
 
 def _count_steps(settings: Train, order: BatchOrder) -> int:

@@ -60,7 +60,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--model_name_or_path", "m", "--train_file", "t"), "did you mean --backbone VALUE, --data VALUE?"),
         (("train", "--preset", "starter", "faq.csv"), "did you mean --data faq.csv?"),
         (("train", "starter"), "did you mean --preset starter?"),
-        (("train", "train.lr=1e-4"), "did you mean --set train.lr=1e-4?"),
+        (("train", "train.lr=1e-4"), "did you mean --lr 1e-4?"),
         (("train", "--resume"), "such as --resume last: see contrast train --help"),
         (("runs", "list", "--host"), "see contrast runs list --help"),
         (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),

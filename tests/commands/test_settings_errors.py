@@ -110,3 +110,53 @@ def test_an_unknown_backbone_without_network_is_not_taken_for_a_folder(
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     answer = contrast(*train(*LABELLED, "--backbone", "nobody/nothing"))
     refused(answer, 3, "hub cannot be reached", "the model 'starter'")
+
+
+WORDS = {
+    "a preset": (("train", "starter"), "--preset starter"),
+    "an objective": (("train", "simcse"), "--objective simcse"),
+    "another name of one": (("train", "MultipleNegativesRankingLoss"), "--objective simcse"),
+    "a setting": (("train", "tau=0.1"), "--tau 0.1"),
+    "another name of a setting": (("train", "learning_rate=1e-4"), "--lr 1e-4"),
+    "a setting without an option": (("train", "dev.every=5"), "--set dev.every=5"),
+    "a second file": ((*train("--data", "a.csv"), "b.csv", "c.csv"), "--data a.csv,b.csv,c.csv"),
+    "a second axis": (("sweep", "--grid", "tau=0.05,0.06", "margin=0,10"), "--grid margin=0,10"),
+    "an axis": (("sweep", "--grid", "tau", "0.05", "0.06"), "--grid tau=0.05,0.06"),
+    "a run": (("train", "simple"), "--resume simple"),
+    "a run whose settings are asked for": (("config", "show", "simple"), "--config runs/simple/config.toml"),
+    "a model": (("bench", "starter"), "--model starter"),
+}
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("case", WORDS)
+def test_a_word_without_an_option_is_answered_with_the_option(contrast: Contrast, case: str) -> None:
+    words, meant = WORDS[case]
+    refused(contrast(*words), 2, "stands without an option", f"did you mean {meant}?")
+
+
+def test_other_software_s_options_are_known_to_every_command(contrast: Contrast) -> None:
+    refused(
+        contrast("query", "a", "--corpus", "x.txt", "--top-k", "3"), 2, "no option '--top-k'", "did you mean -k VALUE?"
+    )
+    refused(contrast("mine", "x.csv", "-o", "y.csv", "--num_negatives", "3"), 2, "--num_negatives", "mean -n VALUE?")
+
+
+def test_several_sets_may_be_given_one_by_one(contrast: Contrast) -> None:
+    answer = contrast("config", "show", "--data", "a.csv", "--data", "b.csv")
+    assert re.search(r"^data.train +a.csv,b.csv +--data", answer.out, re.M)
+
+
+def test_a_batch_of_one_row_without_a_negative_is_a_note(contrast: Contrast) -> None:
+    answer = contrast(*train(*SENTENCES, "--batch-size", "1", "--dry-run"))
+    assert answer.code == 0 and "no anchor has a negative in a batch of 1: give more" in answer.out
+
+
+def test_a_suite_or_a_file_among_the_models_is_answered_with_its_option(contrast: Contrast) -> None:
+    refused(contrast("eval", "tiny/backbone", "--suite", "sts", "transfer"), 2, "a suite", "use --suite sts,transfer")
+    refused(contrast("eval", "tiny/backbone", "tiny/dev.jsonl"), 3, "is a file", "as data: --data tiny/dev.jsonl")
+
+
+@pytest.mark.usefixtures("run")
+def test_runs_with_a_comma_between_are_answered_with_blanks(contrast: Contrast) -> None:
+    refused(contrast("runs", "rm", "simple,other", "--yes"), 3, "no run 'simple,other'", "blanks between: simple other")
