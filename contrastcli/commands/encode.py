@@ -1,5 +1,7 @@
 """`contrast encode`: the sentences of a file to vectors on disk."""
 
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -7,11 +9,11 @@ from pathlib import Path
 
 from contrastcli.boundary import narrate, narrate_all
 from contrastcli.data.examples import from_frame
-from contrastcli.data.formats import read_stream
+from contrastcli.data.formats import format_of, read_stream
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.texts import Column
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import Use
+from contrastcli.errors import DataError, Use
 from contrastcli.files import check_output, replaced, writing_to
 from contrastcli.model.devices import is_int8_slower_than_bf16
 from contrastcli.model.encoder import SentenceEncoder
@@ -37,6 +39,9 @@ def encode_file(
     Raises UsageError, DataError and RunError.
     """
     check_output(output, "vectors", WRITERS)
+    if " " in source and not format_of(Path(source)) and not os.path.exists(source):
+        words = (shlex.quote(source), shlex.quote(str(output)))
+        raise DataError(f"there is no file {source}", "echo {} | contrast encode - -o {}".format(*words))
     ref = resolve(model, runs_dir)
     if source == "-":
         lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)

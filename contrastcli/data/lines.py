@@ -96,6 +96,9 @@ class Decoder:
 
     def _error(self, number: int, what: str) -> DataError:
         plain = Path(self.name.removesuffix(".gz"))
+        if self.name == "stdin":
+            hint = "convert it in the pipe, such as from cp1251: … | iconv -f cp1251 -t utf-8 | contrast …"
+            return DataError(f"stdin, line {number}: {what}", hint)
         source, target = shlex.quote(self.name), shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
         convert = "iconv -f cp1251 -t utf-8"
         convert = f"gzip -dcf {source} | {convert}" if self.name.endswith(".gz") else f"{convert} {source}"

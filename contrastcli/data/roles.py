@@ -21,6 +21,7 @@ from contrastcli.settings.sections import Blank
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
+_LONGEST_NAME = 50
 _SHOWN_VALUES, _MOST_SEARCHED, _MOST_NAMED = 3, 1_000, 20
 _MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
@@ -53,6 +54,9 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     likely = [column for column in frame.columns if column in longest]
     pairs = [Use("--columns", f"anchor={likely[0]},positive={likely[1]}", "for pairs")] if likely[1:] else []
     hint: list[Remedy] = [*pairs, Use("--columns", f"text={longest[0]}", "for sentences"), f"name the columns {_NAMED}"]
+    if any(len(column) > _LONGEST_NAME or math.isfinite(as_number(column)) for column in frame.columns):
+        above = f"write one above it with a name for each column: {_NAMED}, or any other"
+        hint = [f"if the first line is a row, {above}", *hint[:-1]]
     raise DataError(f"{source}: its columns {names} make neither sentences nor pairs", hint)
 
 

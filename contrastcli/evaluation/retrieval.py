@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from contrastcli.data.formats import Frame
+from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.hub import PREFIX
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval
@@ -32,7 +32,10 @@ _PARTS = ("corpus", "queries", "qrels")
 _SPLITS = ("test", "dev", "train")
 """Of qrels; the first that there is."""
 _OWNER = f"{PREFIX}zeta-alpha-ai/"
-_HINT = "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv, or leave out --data-dir for NanoBEIR"
+_HINT = (
+    "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv with query-id, corpus-id and score, or leave out "
+    "--data-dir for NanoBEIR"
+)
 _PROTOCOL = (
     "all documents by the cosine, pooling: {pooling}, titles before texts; nDCG with the grades as gains and MAP over "
     "the whole ranking, as trec_eval; of equal cosines the relevant document comes last; a document with the id of the "
@@ -69,7 +72,7 @@ def _read_folder(folder: Path) -> Retrieval:
     tables = []
     for part in _PARTS:
         path = next(_named(folder, part), None)
-        if path is None:
+        if path is None or (path.is_dir() and not any(map(format_of, path.iterdir()))):
             raise DataError(f"{folder} has no {part}", _HINT)
         split = next(_named(path, *_SPLITS), path) if part == "qrels" else path
         tables.append(open_frame(str(split), "train"))

@@ -76,15 +76,15 @@ def test_int8_says_how_near_it_is(contrast: Contrast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stdin", "what"),
+    ("stdin", "what", "hint"),
     [
-        (b"", "stdin is empty"),
-        (b"a\n\nb\n\nc\n", "stdin, lines 2, 4: the sentence"),
-        (b"\x81", "stdin, line 1: not UTF-8"),
+        (b"", "stdin is empty", ""),
+        (b"a\n\nb\n\nc\n", "stdin, lines 2, 4: the sentence", ""),
+        (b"\x81", "stdin, line 1: not UTF-8", "… | iconv -f cp1251 -t utf-8 | contrast …"),
     ],
 )
-def test_bad_sentences_of_stdin_are_named(contrast: Contrast, stdin: bytes, what: str) -> None:
-    refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what)
+def test_bad_sentences_of_stdin_are_named(contrast: Contrast, stdin: bytes, what: str, hint: str) -> None:
+    refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what, hint)
 
 
 def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast) -> None:

@@ -90,6 +90,14 @@ def test_the_remedy_for_ambiguous_columns_works(load: Load) -> None:
 
 BAD_COLUMNS = {
     "no role": ("foo|bar", "", DataError, "its columns 'foo', 'bar' make neither", "--columns anchor=foo,positive=bar"),
+    "a row as header": (
+        "3|ba",
+        "",
+        DataError,
+        "'3', 'ba' make neither",
+        "if the first line is a row, write one above it",
+    ),
+    "a sentence as header": ("ba " * 20, "", DataError, "make neither", "write one above it"),
     "a positive alone": ("positive|x", "", DataError, "'positive', 'x' make neither", "anchor=positive,positive=x"),
     "one column": ("foo", "", DataError, "its columns 'foo' make neither", "for sentences --columns text=foo"),
     "three of a role": ("Label|LABEL|anchor", "", DataError, "'Label' and 'LABEL' could both be", "label=Label"),

@@ -206,3 +206,8 @@ def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     (write_set(tmp_path / "colours", "jsonl") / "queries.jsonl").unlink()
     with pytest.raises(DataError, match="colours has no queries"):
         retrieval._read_folder(tmp_path / "colours")
+    for file in (write_set(tmp_path / "blue", "jsonl") / "qrels").iterdir():
+        file.unlink()
+    with pytest.raises(DataError, match="blue has no qrels") as caught:
+        retrieval._read_folder(tmp_path / "blue")
+    assert "qrels/test.tsv with query-id, corpus-id and score" in caught.value.hint
