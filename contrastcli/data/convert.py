@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores, text_key
 from contrastcli.data.forms import BECOMES, FORMS, LABELS
 from contrastcli.data.texts import Texts
-from contrastcli.errors import DataError, Use
-from contrastcli.settings import catalogue
+from contrastcli.errors import DataError, Remedy, Use
+from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
@@ -25,7 +25,11 @@ def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
 
 
 def adapt(
-    examples: Examples, needs: tuple[Form, ...], labels: tuple[int, ...], columns: Iterable[str] = ()
+    examples: Examples,
+    needs: tuple[Form, ...],
+    labels: tuple[int, ...],
+    columns: Iterable[str] = (),
+    data: sections.Data | None = None,
 ) -> Examples:
     """The rows in a form of `needs`; of labelled rows those whose label is in `labels` (all, if it is empty).
 
@@ -33,23 +37,27 @@ def adapt(
     the negatives contradict), these become pairs (the entailments), and any become sentences; labelled pairs become
     triplets if those are needed, a triplet for each entailment, with the contradictions of its premise in turn.
     Raises DataError, which names the `columns` of the rows, if they have and become no such form; also if no row is
-    left, or only one sentence.
+    left, or only one sentence. What `data` sets is named where it is the cause.
     """
+    all_rows = [Use("--limit", "0", "read all rows:")] if data and data.limit else []
     possible = _targets(examples.form, needs)
     if not possible:
         content = FORMS[examples.form] + (f" in the columns {', '.join(columns)}" if columns else "")
         what = f"{examples.source} holds {content}, where {FORMS[needs[0]]} are needed"
-        others = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
-        convertible = f", or {' or '.join(others)}, which are converted" if others else ""
+        near = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
+        convertible = f", or {' or '.join(near)}, which are converted" if near else ""
         takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
-        remedy = f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles"
-        raise DataError(what, [remedy, *(Use("--objective", name, "train these with") for name in takers[:1])])
+        remedy = f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles, and a .txt has one"
+        others = [Use("--objective", name, "train these with") for name in takers[:1]]
+        if data and data.mine_every:
+            others = [Use("--mine-every", "0", "mine none:")]
+        raise DataError(what, [remedy, *others])
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)
         if len(converted):
-            return _contrastable(converted)
+            return _contrastable(converted, all_rows)
     used = f"the labels it uses: {', '.join(LABELS[label] for label in labels)}" if labels else "it uses entailments"
-    raise DataError(f"{examples.source}: no row is left that the objective can use", used)
+    raise DataError(f"{examples.source}: no row is left that the objective can use", [*all_rows, used])
 
 
 def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
@@ -60,15 +68,15 @@ def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:
     return examples.take(keep, dropped(keep, f"labelled {names}"))
 
 
-def _contrastable(examples: Examples) -> Examples:
+def _contrastable(examples: Examples, remedies: Sequence[Remedy]) -> Examples:
     row_hashes = np.zeros(len(examples), np.uint64)
     for texts in examples.views.values():
         row_hashes = row_hashes * np.uint64(3) + texts.hashes
     distinct = len(np.unique(row_hashes))
     if distinct < 2:
         kind = "sentence" if examples.form == "sentences" else "row"
-        what = f"{examples.source} holds one {kind} only, and nothing to contrast it with"
-        raise DataError(what, "give at least two different ones")
+        what = f"{examples.source}: one {kind} only was read, and nothing to contrast it with"
+        raise DataError(what, [*remedies, "give at least two different ones"])
     repeated = len(examples) - distinct
     notes = (f"{repeated:,} of {len(examples):,} rows repeat an earlier one",) if repeated else ()
     return replace(examples, notes=examples.notes + notes)
@@ -142,7 +150,7 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     rest = examples.take(~held, (note,))
     if len(rest) < 2:
         what = f"{examples.source}: {note}, {len(rest)} are left to train on"
-        raise DataError(what, ["hold out less", Use("--dev", "none", "train without a dev set:")])
+        raise DataError(what, "hold out less")
     return rest, replace(examples.take(held), source=f"{100 * share:g}% of {examples.source}")
 
 
@@ -152,6 +160,10 @@ def scored(examples: Examples) -> ScoredPairs:
     Labelled pairs score 1, 0.5 and 0 for entailment, neutral and contradiction; the positive of a triplet scores 1, the
     negative 0; scored pairs keep their scores. Raises DataError if all have the same score.
     """
+    if examples.labels and not any(examples.labels):
+        what = f"{examples.source}: all labels are entailment, so that they rank nothing"
+        ranked = [Use("--metric", "ndcg@10", "rank them:"), Use("--set", "dev.metric=ndcg@10", "rank them:")]
+        raise DataError(what, [*ranked, "give rows of different labels"])
     rows = examples if examples.scores else convert(examples, "labelled")
     scores = rows.scores or [_SCORES_BY_LABEL[label] for label in rows.labels or ()]
     require_different_scores(scores, examples.source)

@@ -54,17 +54,20 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     """
     if dev.data == "none":
         return train, None
-    if dev.data.startswith(SPLIT):
-        metric = _metric(dev.metric, train.form, train.source)
-        train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
-    else:
-        frame = open_dev(dev.data)
-        columns = _columns(frame, data.columns, dev.data)
-        rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric, data.blank)
-        if rows.notes:
-            train = replace(train, notes=(*train.notes, *(f"dev data: {note}" for note in rows.notes)))
-    if metric == "spearman":
-        return train, scored(rows)
+    frame = None if dev.data.startswith(SPLIT) else open_dev(dev.data)
+    try:
+        if frame is None:
+            metric = _metric(dev.metric, train.form, train.source)
+            train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
+        else:
+            columns = _columns(frame, data.columns, dev.data)
+            rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric, data.blank)
+            if rows.notes:
+                train = replace(train, notes=(*train.notes, *(f"dev data: {note}" for note in rows.notes)))
+        if metric == "spearman":
+            return train, scored(rows)
+    except DataError as error:
+        raise DataError(error.what, [*error.remedies, Use("--dev", "none", "train without dev data:")]) from None
     documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)
     made = ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
@@ -77,7 +80,7 @@ def read_rows(
 
     Raises DataError and UsageError.
     """
-    metric = _metric(metric, shape(frame, columns, source)[0], source)
+    metric = _metric(metric, shape(frame, columns, source)[0], source, is_list=len(frame.columns) == 1)
     return from_frame(frame, columns, labels, source, blank=blank, with_scores=True), metric
 
 
@@ -123,12 +126,13 @@ def _columns(frame: Frame, columns: str, source: str) -> str:
     return ""
 
 
-def _metric(metric: str, form: Form, source: str) -> str:
+def _metric(metric: str, form: Form, source: str, *, is_list: bool = False) -> str:
     """The metric of rows of that form. Raises DataError where none fits, UsageError where the given one does not."""
     if form not in _FITTING:
         what = f"{source} holds {FORMS[form]}, and nothing says which of them are similar"
         columns = Use("--columns", "anchor=A,positive=B", "name the columns of pairs:")
-        raise DataError(what, ["give pairs, scored or not, or triplets", columns, Use("--dev", "none")])
+        pairs = "give pairs, scored or not, or triplets: a .tsv or .csv below a line such as sentence1<TAB>sentence2"
+        raise DataError(what, pairs if is_list else [pairs, columns])
     fitting = _FITTING[form]
     if metric != "auto" and metric not in fitting:
         what = f"the metric is '{metric}', and {source} holds {FORMS[form]}"

@@ -220,4 +220,4 @@ def require_different_scores(scores: list[float], source: str) -> None:
     """Raises DataError where all scores are the same."""
     if len(set(scores)) < 2:
         what = f"{source}: all {len(scores):,} scores are {scores[0]:g}, so that they rank nothing"
-        raise DataError(what, ["give pairs of different scores", Use("--dev", "none", "for dev data:")])
+        raise DataError(what, "give pairs of different scores")

@@ -2,6 +2,8 @@
 
 import difflib
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +28,7 @@ Split = Literal["train", "validation"]
 SENTEVAL_FOLDERS = ("", "downstream", "data/downstream")
 """Where SentEval's own checkout keeps its sets."""
 
+_NAMES: Mapping[Split, tuple[str, ...]] = {"train": ("starter",), "validation": ("stsb", "starter", "none")}
 _SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
@@ -49,9 +52,9 @@ def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: t
     with_scores = "scored" in needs
     if name.startswith(_SENTEVAL) and not with_scores:
         pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)
-        return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"])
+        return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"], data)
     examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, with_scores=with_scores)
-    return adapt(examples, needs, labels, frame.columns)
+    return adapt(examples, needs, labels, frame.columns, data)
 
 
 def load_rows(name: str, columns: str = "", blank: Blank = "error") -> Examples:
@@ -80,8 +83,8 @@ def open_dev(name: str) -> Frame:
     `senteval:DIR` means the same in that folder. A hub name without a split means `validation`. `split:` needs
     training rows: see `dev.load_dev`.
     """
-    if name.startswith(SPLIT):
-        raise UsageError(f"'{name}' needs training rows to hold out", "name scored pairs: a file, stsb or starter")
+    if name == "none" or name.startswith(SPLIT):
+        raise UsageError(f"'{name}' is for the dev data of a training", "name scored pairs: a file, stsb or starter")
     if name != "stsb":
         return open_frame(name, "validation")
     if folder := os.environ.get("CONTRAST_SENTEVAL"):
@@ -89,7 +92,7 @@ def open_dev(name: str) -> Frame:
     try:
         return hub.read(_STSB, "validation")
     except DataError as error:
-        own = Use("--dev", "split:5%, FILE or none", "give")
+        own = Use("--dev", "FILE, or in a training split:5% or none", "give")
         raise DataError(f"stsb: {error.what}", [own, "name a SentEval folder in CONTRAST_SENTEVAL"]) from None
 
 
@@ -107,7 +110,7 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     if os.path.isdir(path):
         return _read_folder(path, name, limit)
     if not os.path.exists(path):
-        raise DataError(f"there is no file or folder {name}", _near(path))
+        raise DataError(f"there is no file or folder {name}", _near(name, split))
     return read_file(path, name, limit)
 
 
@@ -129,18 +132,23 @@ def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:
     raise DataError(f"there is no file {paths[0]}", "give the folder that SentEval's data was unpacked to")
 
 
-def _near(path: Path) -> str:
-    """A hint that names data files with similar names in the folder of a missing path."""
+def _near(name: str, split: Split) -> str:
+    """A hint for a missing path: a name that means data, or files with similar names in its folder."""
+    if name == "-":
+        return "write what is piped to a file, such as rows.csv, and name that"
+    path = Path(os.path.expanduser(name))
     if not os.path.isdir(path.parent):
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"
     names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
     # Without the endings, which are alike where the names are not.
     stems = [name.partition(".")[0] for name in names]
     near = difflib.get_close_matches(path.name.partition(".")[0], stems)
-    close = [name for name, stem in zip(names, stems, strict=True) if stem in near]
+    close = [os.path.join(os.path.dirname(name), one) for one, stem in zip(names, stems, strict=True) if stem in near]
+    if not format_of(path):
+        close = difflib.get_close_matches(name.lower(), _NAMES[split], 1) + close
     if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"the folder holds {', '.join(names[:5]) or 'no data file; see --data in the help'}"
+        return f"did you mean {' or '.join(map(shlex.quote, close))}?"
+    return f"the folder holds {', '.join(names[:5]) or 'no data file; contrast help data lists what else has a name'}"
 
 
 def _read_folder(folder: Path, name: str, limit: int) -> Frame:

@@ -115,7 +115,7 @@ def _forms(config: Config) -> tuple[Form, ...]:
         takers = ", ".join(spec.name for spec in catalogue.all_objectives() if "triplets" in spec.needs)
         what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
         raise UsageError(what, [f"choose one of {takers}", Use("--mine-every", "0")])
-    return "triplets", "pairs"
+    return "pairs", "triplets"
 
 
 def _mix(config: Config, examples: Examples) -> Mix | None:

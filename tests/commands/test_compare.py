@@ -243,6 +243,9 @@ def test_the_dev_set_of_a_run_is_that_of_a_comparison_with_its_base(contrast: Co
     assert out.splitlines()[1].split()[:2] == ["state", "–"]
     two = ("compare", "tiny/backbone", "starter", "--bootstrap")
     refused(contrast(*two), 3, "there are no dev pairs to compare on", "--dev FILE or stsb")
+    unscored = contrast(*two, "--dev", "tiny/sentences.jsonl")
+    refused(unscored, 3, "nothing says which of them are similar", "give pairs")
+    assert "--dev none" not in unscored.err
 
 
 def test_several_models_get_a_bootstrap_each_two(contrast: Contrast, run: Run) -> None:

@@ -11,7 +11,7 @@ import pytest
 from contrastcli.errors import RunError
 from contrastcli.files import writing_to
 from contrastcli.runs.directory import Run
-from support.command import LABELLED, Answer, Contrast, refused, train
+from support.command import LABELLED, SENTENCES, Answer, Contrast, refused, train
 
 GRID = ("sweep", *train(*LABELLED)[1:], "--grid", "tau=0.05,0.07", "--name", "mine")
 FILE = 'base = "starter"\nseeds = 2\n'
@@ -76,6 +76,14 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("runs", "rm", "simple"), "contrast runs rm simple --yes"),
         (("train", "--resume", "simple", "--name", "b"), "leave out --name"),
         (("train", "--resume", "simple", "--lr", "0.1"), "contrast train --config runs/simple/config.toml --lr 0.1"),
+        (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
+        (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
+        (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
+        (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
+        (train(*SENTENCES, "--mine-every", "2"), "mine none: --mine-every 0"),
+        (train(*LABELLED, "--dev", "same.tsv"), "rank them: --set dev.metric=ndcg@10"),
+        (("compare", "simple", "tiny/backbone", "--bootstrap", "--dev", "none"), "a file, stsb or starter"),
+        (("encode", "a dog runs", "-o", "v.npy"), "echo 'a dog runs' | contrast encode - -o v.npy"),
         (("config", "show", "--config", "quoted.toml"), "at most 10, without quotes"),
         (("--runs-dir", "quoted.toml", "runs"), "name another: contrast --runs-dir DIR"),
         (("presets", "show", "princeton-nlp/sup-simcse-bert-base-uncased"), "did you mean 'simcse-sup-bert-base'?"),
@@ -91,6 +99,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
     Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
+    Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
     answer = contrast(*words)
     assert answer.code in (2, 3) and answer.out == ""
     assert hint in answer.err.splitlines()[-1]

@@ -134,9 +134,9 @@ def test_no_row_left_and_one_row_only_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no row is left"):
         load_examples(Data(train=neutral), ("pairs",), ())
     for rows in ([("a",)], [("a",), ("a",), (" a ",)]):
-        with pytest.raises(DataError, match="holds one sentence only"):
+        with pytest.raises(DataError, match="one sentence only was read"):
             load(write(tmp_path / "o.tsv", "text", rows), "simcse")
-    with pytest.raises(DataError, match="holds one row only"):
+    with pytest.raises(DataError, match="one row only was read"):
         load(write(tmp_path / "o.tsv", "anchor positive", [("a", "b")]), "simcse")
 
 
@@ -197,7 +197,8 @@ def test_a_folder_of_files_that_do_not_fit_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_names_the_nearest_one(files: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "sentences.txt.gz").write_bytes(b"")
     for name, hint in {
-        "sentence.txt": "did you mean sentences.txt.gz?",
+        "sentence.txt": f"did you mean {tmp_path}/sentences.txt.gz?",
+        "s.tsv=0": f"did you mean {tmp_path}/s.tsv?",
         "missing.tsv": "the folder holds l.tsv, p.tsv",
         "something-else": "the folder holds l.tsv, p.tsv",
         "no/such.txt": "hf:owner/name",
@@ -258,7 +259,7 @@ def test_stsb_comes_from_the_senteval_folder_of_the_environment(
 def test_stsb_offline_says_what_to_do() -> None:
     with pytest.raises(DataError, match="stsb") as caught:
         scored_pairs("stsb")
-    assert "--dev split:5%, FILE or none" in caught.value.hint
+    assert "--dev FILE, or in a training split:5% or none" in caught.value.hint
 
 
 def test_real_nli_keeps_every_row(data_folder: Path) -> None:

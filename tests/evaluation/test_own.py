@@ -152,7 +152,8 @@ def test_rows_that_are_left_out_are_counted(contrast: Contrast) -> None:
     ("words", "code", "what", "hint"),
     [
         (("--data", "no.csv"), 3, "there is no file or folder no.csv", ""),
-        (("--data", "tiny/sentences.jsonl"), 3, "nothing says which of them are similar", "--columns anchor=A"),
+        (("--data", "tiny/sentences.jsonl"), 3, "nothing says which of them are similar", "sentence1<TAB>sentence2"),
+        (("--data", "same.tsv"), 3, "all labels are entailment", "rank them: --metric ndcg@10"),
         (("--data", "tiny/pairs.jsonl", "--metric", "spearman"), 2, "holds pairs", "auto, ndcg@10"),
         (("--data", "tiny/dev.jsonl", "--columns", "anchor"), 2, "columns", "anchor=a,positive=b"),
     ],
@@ -160,6 +161,7 @@ def test_rows_that_are_left_out_are_counted(contrast: Contrast) -> None:
 def test_data_that_cannot_be_measured_are_named(
     contrast: Contrast, words: tuple[str, ...], code: int, what: str, hint: str
 ) -> None:
+    Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
     failed(contrast("eval", "tiny/backbone", *words), code, what, hint)
 
 
