@@ -148,8 +148,7 @@ _MOST_CANDIDATES, _MOST_LISTED = 2_000, 20
 def nearest(word: str, known: Iterable[str], command: str = "", remark: str = "") -> str:
     """A hint with the known word that is nearest to an unknown one, and a `remark` on it.
 
-    The first or last part of a name decides, or most of its parts in any order. Where none is near and there are many,
-    `command` lists them.
+    Its first or last part decides, or all in any order. Where none is near and there are many, `command` lists them.
     """
     names = sorted({*known})[:_MOST_CANDIDATES]
     plain, word = {name.lower(): name for name in names}, word.lower()

@@ -6,7 +6,7 @@ from typing import Any
 
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
-from contrastcli.settings.other_names import name_and_remark, our_name
+from contrastcli.settings.other_names import our_name
 
 
 def our_options(words: Sequence[str], known: Collection[str]) -> dict[str, str]:
@@ -16,9 +16,9 @@ def our_options(words: Sequence[str], known: Collection[str]) -> dict[str, str]:
 
 
 def _our_option(word: str, known: Collection[str]) -> str:
-    (ours, remark), every = name_and_remark(word), sections.all_settings()
+    (ours, *remark), every = our_name(word).split(", "), sections.all_settings()
     words = every[ours].words("VALUE") if ours in every else [ours, "VALUE"]
-    return " ".join(words) + remark if words[0] in known and words[0] != word else ""
+    return ", ".join([" ".join(words), *remark]) if words[0] in known and words[0] != word else ""
 
 
 def in_its_place(rest: Sequence[str], known: Collection[str], given: Mapping[str, Any], directory: Path) -> str:

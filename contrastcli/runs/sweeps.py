@@ -104,15 +104,12 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
 
 def _written_out(values: str, kind: type[Value]) -> str:
     """Values in brackets, or a range of numbers FIRST:LAST:STEP or FIRST:STEP:LAST, as a list with commas between."""
-    bracketed = re.fullmatch(r"\s*[\[({](.*)[\])}]\s*", values)
-    listed = re.sub(r"[\s'\"]", "", bracketed[1]) if bracketed else values
-    if kind not in (int, float):
-        return listed
+    listed = re.sub(r"[\s'\"\[\](){}]", "", values) if values.strip().startswith(("[", "(", "{")) else values
     with suppress(ValueError, ZeroDivisionError, OverflowError):
         first, *others = map(float, listed.split(":"))
         step, last = sorted([*others, 1][:2] if kind is int else others)
-        count = int((last - first) / step + 1e-6) + 1
-        return ",".join(f"{first + n * step:.10g}" for n in range(count)) if 1 < count <= _MOST_CELLS else listed
+        count = min(int((last - first) / step + 1e-6) + 1, _MOST_CELLS)
+        return ",".join(f"{first + n * step:.10g}" for n in range(count)) or listed
     return listed
 
 

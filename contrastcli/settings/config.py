@@ -20,7 +20,7 @@ from contrastcli.errors import DataError, UsageError, Use, error_text, nearest
 from contrastcli.files import read_bytes, user_file
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import ObjectiveSettings, Spec
-from contrastcli.settings.other_names import name_and_remark
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.sections import OBJECTIVE, RESETS, SECTIONS
 from contrastcli.settings.setting import Setting, Value, spell, values
 from contrastcli.settings.similarity import NO_MARGIN, SIMILARITIES
@@ -233,7 +233,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
-        raise UsageError(what, "fix that line; contrast presets show starter prints an example") from None
+        fix = "write all of it as TOML" if path.suffix in (".json", ".yaml", ".yml") else "fix that line"
+        raise UsageError(what, f"{fix}; contrast presets show starter prints an example") from None
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
@@ -257,9 +258,9 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     of_sections = tuple(f"CONTRAST_{setting.section}_".upper() for setting in known.values())
     for name in environ:
         if name.startswith(of_sections) and name not in known:
-            ours, remark = name_and_remark(name.split("_", 2)[2])
+            ours, comma, remark = our_name(name.split("_", 2)[2]).partition(", ")
             meant = sections.all_settings()[ours].variable if ours in sections.all_settings() else name
-            raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", remark))
+            raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", comma + remark))
     names = {key: setting.variable for key, setting in sections.all_settings().items() if environ.get(setting.variable)}
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
 

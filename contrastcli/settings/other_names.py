@@ -9,15 +9,9 @@ import msgspec
 
 
 def our_name(word: str) -> str:
-    """Our name of an objective, key of a setting, or option for a word that means it elsewhere; else the word."""
-    return name_and_remark(word)[0]
-
-
-def name_and_remark(word: str) -> tuple[str, str]:
-    """The same, and how its values differ from those elsewhere, as `, a share of the steps`."""
+    """What a word means elsewhere by our name, such as `train.warmup, a share of the steps`; else the word."""
     close = get_close_matches(_plain(word.rpartition(".")[2]), _ours(), 1, 0.9)
-    name, comma, remark = _ours()[close[0]].partition(", ") if close else (word, "", "")
-    return name, comma + remark
+    return _ours()[close[0]] if close else word
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Spec
-from contrastcli.settings.other_names import name_and_remark
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
@@ -205,7 +205,7 @@ def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
     if key not in known:
-        ours, remark = name_and_remark(key)
-        hint = nearest(ours, known, "contrast help settings", remark)
+        ours, comma, remark = our_name(key).partition(", ")
+        hint = nearest(ours, known, "contrast help settings", comma + remark)
         raise UsageError(f"there is no setting '{key}'", hint, key=key, source=source)
     return known[key]

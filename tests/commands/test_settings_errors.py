@@ -96,6 +96,12 @@ def test_a_malformed_settings_file_is_named(contrast: Contrast, case: str) -> No
     assert "contrast.toml" in answer.err
 
 
+@pytest.mark.parametrize("file", ["mine.json", "mine.yaml", "mine.yml"])
+def test_settings_in_another_format_are_written_again(contrast: Contrast, file: str) -> None:
+    Path(file).write_text('{"train": {"lr": 1e-4}}' if file == "mine.json" else "train:\n  lr: 1e-4\n")
+    refused(contrast("train", "--config", file), 2, f"{file} is not TOML", "write all of it as TOML; contrast presets")
+
+
 def test_a_variable_with_a_bad_value_is_named(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "fast")
     refused(contrast("config", "show"), 2, "train.lr is 'fast' (CONTRAST_TRAIN_LR)")
