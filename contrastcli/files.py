@@ -44,7 +44,7 @@ def state_dir() -> Path:
 
 
 def check_regular(path: Path) -> None:
-    """Raises DataError unless a path is a regular file, FileNotFoundError where nothing is: a pipe would hang."""
+    """Raises DataError unless a path is an open regular file, FileNotFoundError where nothing is: a pipe would hang."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -56,6 +56,8 @@ def check_regular(path: Path) -> None:
         raise DataError(f"{path} is a folder", "give the name of a file")
     if not stat.S_ISREG(mode):
         raise DataError(f"{path} is not a regular file", "remove it, or put the file there again")
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{path} cannot be read: permission denied", f"chmod u+r {shlex.quote(str(path))}")
 
 
 def read_bytes(path: Path, most: int = 1 << 28) -> bytes:

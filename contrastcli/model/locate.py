@@ -51,7 +51,8 @@ class ModelRef:
         try:
             return _from_hub(self.name)
         except DataError as error:
-            raise type(error)(error.what, _alike(self.name, self.runs_dir) + error.hint) from None
+            source = "CONTRAST_MODEL" if self.name == os.environ.get("CONTRAST_MODEL") else ""
+            raise type(error)(error.what, _alike(self.name, self.runs_dir) + error.hint, source=source) from None
 
     def origin(self) -> str:
         """Where the weights are from, in words, if not from safetensors or if the name means two models."""
@@ -153,7 +154,8 @@ def _run(word: str, runs_dir: Path | None) -> Run | None:
         return find_run(word, runs_dir)
     # a run's name often has its backbone's
     is_model = os.path.exists(path) or any(_backbone(run) == word for run in similar)
-    return find_run(word, runs_dir) if similar and not is_model and ModelRef(word).local_folder() is None else None
+    named = bool(similar) or os.path.isdir(runs_dir / word)
+    return find_run(word, runs_dir) if named and not is_model and ModelRef(word).local_folder() is None else None
 
 
 def _backbone(run: Run) -> str:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from contrastcli.errors import DataError, error_text
-from contrastcli.files import cached, checksum_of
+from contrastcli.files import cached, check_regular, checksum_of
 from contrastcli.model.locate import PICKLED
 
 CONFIG = "config.json"
@@ -37,6 +37,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _read_tensors(file: Path) -> dict[str, Tensor]:
+    check_regular(file)
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:

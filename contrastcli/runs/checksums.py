@@ -67,5 +67,5 @@ def _fault(path: Path, expected: str) -> str:
         return "" if checksum_of(path) == expected else f"is damaged: its checksum is not that in {CHECKSUMS}"
     except FileNotFoundError:
         return "is missing"
-    except (OSError, DataError) as error:
+    except OSError as error:
         return f"cannot be read: {error_text(error)}"

@@ -320,7 +320,8 @@ def find_run(word: str, directory: Path) -> Run:
     runs = {run.name: run for run in list_runs(directory)}
     path = directory / word if word == os.path.basename(word) else Path(word)
     if word != "last" and os.path.isdir(path) and not any(word in name for name in runs):
-        raise DataError(f"{path} is no run: it has no config.toml", _discard_other(path))
+        models = [f"use its model {folder}" for folder in Run(path).all_checkpoints()[-1:]]
+        raise DataError(f"{path} is no run: it has no config.toml", [*models, _discard_other(path)])
     return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
 
 
@@ -338,7 +339,7 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
         several = f"name them with blanks between: {word.replace(',', ' ')}" if "," in word else ""
         raise DataError(f"there is no {kind} '{word}' in {directory}", several or nearest(word, names, "contrast runs"))
     if len(matches) > 1:
-        raise DataError(f"'{word}' means {len(matches)} {kind}s", f"choose one: {', '.join(matches[:20])}")
+        raise DataError(f"'{word}' means {len(matches)} {kind}s", f"name what is meant: {' '.join(matches[:20])}")
     return matches[0]
 
 

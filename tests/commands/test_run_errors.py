@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shlex
 import shutil
 import subprocess
 import sys
@@ -208,7 +209,36 @@ def test_a_run_that_is_not_there_is_missing(contrast: Contrast, run: Run, words:
 def test_a_part_of_two_names_is_ambiguous(contrast: Contrast, run: Run) -> None:
     shutil.copytree(run.path, "runs/simpler")
     refused(contrast("runs", "show", "impl"), 3, "'impl' means 2 runs", "simple")
+    names = contrast("runs", "rm", "impl").err.splitlines()[-1].removeprefix("hint: name what is meant: ").split()
     refused(contrast("query", "a", "b", "--model", "impl"), 3, "'impl' means 2 runs")
+    assert contrast("runs", "rm", *names, "--yes").code == 0 and not list(run.path.parent.glob("simple*"))
+
+
+def test_the_model_of_a_run_that_has_lost_its_settings_can_be_used(contrast: Contrast, run: Run) -> None:
+    model = run.checkpoint()
+    run.config_path.unlink()
+    for words in (("query", "a", "b", "--model", "simple"), ("runs", "show", "simple")):
+        refused(contrast(*words), 3, "runs/simple is no run: it has no config.toml", f"use its model {model}, or if")
+    assert contrast("query", "a", "b", "--model", str(model)).code == 0
+
+
+def test_a_model_that_is_not_there_is_that_of_the_variable(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTRAST_MODEL", "./nothing")
+    refused(contrast("query", "a", "b"), 3, "file './nothing' (CONTRAST_MODEL)", "check the path")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("model", ["simple", "my model"])
+def test_a_file_of_a_model_that_is_closed_is_opened(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, file: str, model: str
+) -> None:
+    shutil.copytree(run.checkpoint(), "my model")
+    path = (run.checkpoint() if model == "simple" else Path("my model")) / file
+    monkeypatch.setattr("os.access", lambda place, mode: Path(place) != path)
+    answer = contrast("query", "a", "b", "--model", model)
+    failed(answer, 3, f"{path} cannot be read: permission denied", f"chmod u+r {shlex.quote(str(path))}")
     assert contrast("runs", "path", "simple").out == "runs/simple\n"
 
 
