@@ -38,18 +38,19 @@ SUBSETS: Mapping[str, tuple[str, ...]] = {
 
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
-_HINT = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR"
+_HINT = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR or CONTRAST_SENTEVAL"
 _MOST_PAIRS = 1_000_000
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
 def root(data_dir: Path | None) -> Path:
-    """The folder with STS/, SICK/ and so on: `data_dir` or a folder in it, by default the hub's archive in the cache.
+    """The folder with STS/, SICK/ and so on: `data_dir` or a folder in it, else CONTRAST_SENTEVAL's, else the hub's.
 
     The archive is downloaded and unpacked once. Raises DataError if there is no such folder.
     """
     if data_dir is None:
-        return _from_hub(cache_dir() / "senteval")
+        named = os.environ.get("CONTRAST_SENTEVAL")
+        return root(Path(named)) if named else _from_hub(cache_dir() / "senteval")
     places = [data_dir.expanduser() / subfolder for subfolder in SENTEVAL_FOLDERS]
     for place in places:
         if any((place / name).is_dir() for name in _SETS):

@@ -185,7 +185,9 @@ def _slips(tables: Sequence[published.Table]) -> str:
 def find_item(paper: str, key: str) -> Item:
     """A table or figure by name: `simace`, and `table-1` or `Table 1`. Raises UsageError."""
     paper, key = paper.lower(), re.sub(r"[\s_]+", "-", key.strip().lower())
-    known = {item.key: item for item in items(paper or "none")}
+    if not paper:
+        raise UsageError("no paper is named", "name one and its item, as simace table-1: contrast papers lists them")
+    known = {item.key: item for item in items(paper)}
     if not key:
         what = f"{book().papers[paper].name} has {len(known)} tables and figures"
         first = next(iter(known))

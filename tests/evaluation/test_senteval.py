@@ -187,6 +187,17 @@ def test_without_a_folder_the_archive_of_the_hub_is_unpacked_once(tmp_path: Path
     assert hub == ["princeton-nlp/datasets-for-simcse/senteval.tar"]
 
 
+def test_without_a_folder_that_of_the_variable_is_read(
+    tmp_path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(tmp_path / "sets")
+    monkeypatch.setenv("CONTRAST_SENTEVAL", str(tmp_path / "sets"))
+    assert set(measured(FakeEncoder(), None).tasks) == set(STS.tasks)
+    monkeypatch.setenv("CONTRAST_SENTEVAL", str(tmp_path / "nothing"))
+    assert measured(FakeEncoder(), None).missing["STS12"].what == f"there is no folder {tmp_path / 'nothing'}"
+    assert not hub
+
+
 def test_an_archive_that_is_cut_short_leaves_nothing_behind(tmp_path: Path, hub: list[str]) -> None:
     write_all(tmp_path / "sets")
     archive = tmp_path / "hub" / "senteval.tar"

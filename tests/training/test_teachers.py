@@ -86,12 +86,16 @@ def test_a_teacher_is_written_as_it_is_read() -> None:
         ("a=-1", "'-1' of 'a=-1' is not a weight"),
         ("a=inf,b", "'inf' of 'a=inf' is not a weight"),
         ("a=nan,b", "'nan' of 'a=nan' is not a weight"),
+        ("starter:avg", "'avg' is not a pooling"),
+        ("owner/a,starter:avg-first-last=0.5", "'avg-first-last' is not a pooling"),
     ],
 )
 def test_a_malformed_list_of_teachers_is_an_error_with_a_remedy(words: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as raised:
         named(words)
-    assert any(word in raised.value.hint for word in ("--teachers", "NAME"))
+    assert any(
+        word in raised.value.hint for word in ("--teachers", "NAME", "known: cls, ", "did you mean 'first-last'?")
+    )
 
 
 def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> None:

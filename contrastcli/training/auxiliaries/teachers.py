@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, nearest
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import cached_vectors
@@ -46,6 +46,8 @@ def _read_teacher(word: str, setting: str) -> Teacher:
     before, _, last = name.rpartition(":")
     if last in get_args(Pooling):
         name, pooling = before, cast(Pooling, last)
+    elif before and last.replace("-", "_").isidentifier() and not resolve(name).local_folder():
+        raise UsageError(f"objective.{setting}: '{last}' is not a pooling", nearest(last, get_args(Pooling)))
     try:
         weight = float(number)
     except ValueError:
