@@ -339,7 +339,7 @@ class SettingsCommand(Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
-        texts = [(setting, ",".join(text) or None if isinstance(text, tuple) else text) for setting, text in settings]
+        texts = [(one, ",".join(text) if isinstance(text, tuple) else text) for one, text in settings if text != ()]
         flags = {setting.key: (text, setting.flag) for setting, text in texts if text is not None}
         ctx.params["typed"] = flag_layer(ctx.params["typed"], flags)
         words = {field.name: ctx.params.pop(field.name) for field in fields(Job) if field.name in ctx.params}
