@@ -1,7 +1,7 @@
 """The n-th write, fsync, rename, unlink or open of any command that writes fails: two lines, nothing lost, and the same
 command called again comes to the same result. A power cut there, which loses all that is not flushed, harms as little.
 
-`pytest -m slow tests/test_failing_disks.py` lets two of them fail in each command; `--failures N` more, 0 every one.
+`pytest -m slow tests/test_failing_disks.py` lets one of them fail in each command; `--failures N` more, 0 every one.
 """
 
 import errno

@@ -90,7 +90,7 @@ def test_other_users_may_read_a_checkpoint_as_they_may_its_folder(tmp_path: Path
 def test_the_run_of_another_user_is_evaluated_and_left_as_it_is(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)
     answer = contrast("eval", "simple", "--suite", "geometry")
     assert answer.code == 0 and answer.out and not run.scores_path.exists()
 

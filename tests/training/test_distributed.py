@@ -84,6 +84,7 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, Run], case: str) -> None:
     two, one = by_two[case], run_of(tiny, tmp_path, case)
@@ -106,18 +107,21 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
                 torch.testing.assert_close(shared, weight, rtol=0, atol=EXACT, msg=f"{name} {key}")
 
 
+@pytest.mark.slow
 def test_a_resume_with_more_processes_says_so(by_two: dict[str, Run]) -> None:
     assert [event.resumed_from for event in told(by_two[RESUMED], Started)] == [None, 1]
     notes = [(event.step, event.text) for event in told(by_two[RESUMED], Note)]
     assert notes == [(1, "2 processes instead of 1: the same chunks and dropout, equal to 1e-6")]
 
 
+@pytest.mark.slow
 def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two: dict[str, Run]) -> None:
     before = load_file(tiny.backbone / "model.safetensors")
     after = load_file(by_two["pairs"].checkpoint("last") / "model.safetensors")
     assert all(float((after[name] - before[name]).abs().max()) > 10 * EXACT for name in after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_one_of_them_writes(by_two: dict[str, Run], case: str) -> None:
     events = by_two[case].events()

@@ -253,11 +253,11 @@ def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 17), ("supcon", 24)])
+@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 7), ("supcon", 16)])
 def test_a_killed_run_on_real_data_ends_as_if_nothing_had_happened(
     tmp_path: Path, data_folder: Path, objective: str, step: int
 ) -> None:
-    settings = {"train__max_steps": 30, "train__epochs": 9}
+    settings = {"train__max_steps": step + 6, "train__epochs": 9}
     undisturbed, killed = (real(tmp_path / name, data_folder, objective, **settings) for name in ("whole", "killed"))
     assert start(undisturbed).wait() == 0
     kill_after(killed, step)
