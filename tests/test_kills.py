@@ -1,6 +1,6 @@
 """SIGKILL at any moment of any command that writes: nothing is lost or half written, and the same bits in the end.
 
-`pytest -m slow tests/test_kills.py` kills 15 times; `--kills N` and `--kill-seed S` kill otherwise.
+`pytest -m slow tests/test_kills.py` kills 8 times; `--kills N` and `--kill-seed S` kill otherwise.
 What fails is written to kill-failures.jsonl in the working folder.
 """
 

@@ -253,7 +253,7 @@ def real(folder: Path, data: Path, objective: str, **changes: object) -> Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "step"), [("pairsupcon", 7), ("supcon", 16)])
+@pytest.mark.parametrize(("objective", "step"), [("supcon", 16)])
 def test_a_killed_run_on_real_data_ends_as_if_nothing_had_happened(
     tmp_path: Path, data_folder: Path, objective: str, step: int
 ) -> None:
