@@ -40,7 +40,8 @@ _ODD_TEXTS = (
 """Texts on which an export is checked, besides the usual ones."""
 
 _MIN_COSINE = 0.9999  # of a vector before and after
-_MAX_DIFFERENCE = 1e-4  # between numbers of torch and of onnxruntime
+# Between numbers of torch and of onnxruntime.
+_MAX_DIFFERENCE = 1e-4
 _OPSET = 17
 """The first with layer normalisation, so that old runtimes support it."""
 

@@ -133,7 +133,8 @@ def wait_for_end(run: Run, timeout: float) -> Status:
                     return status
             except InUse:
                 pass
-            except RunError:  # as on a full disk, where a lock cannot be made
+            # As on a full disk, where a lock cannot be made.
+            except RunError:
                 return status
         time.sleep(POLL_SECONDS)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 3.3  # inches: a column of a two-column paper
+WIDTH = 3.3  # inches, a column of paper
 _HEIGHT_INCHES = 2.3  # without the legend
 _LEGEND_ROW_INCHES = 0.14
 _BAR_INCHES = 0.28

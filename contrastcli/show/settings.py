@@ -14,7 +14,7 @@ from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import Fields, as_json, names_and_values, size, table
 
-_SHOWN_CHARACTERS = 300  # of a text of the first rows
+_SHOWN_CHARACTERS = 300  # of a text shown
 _SMALL_BUDGET = 8192  # tokens; suggested where memory is short
 
 
